@@ -1,0 +1,56 @@
+"""bayou: Bayesian online learning of sparse linear models, where every weight is a distribution.
+
+Names are loaded when they are first used, so `import bayou` costs nothing and only those who use
+scikit-learn's face pay for scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayou import estimators, evaluate, learners, simulate
+    from bayou.batch import Batch
+    from bayou.errors import BadInput, BadModel, NoPosterior
+    from bayou.estimators import AdaGradClassifier, MarginalClassifier
+    from bayou.learner import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdaGradClassifier",
+    "BadInput",
+    "BadModel",
+    "Batch",
+    "MarginalClassifier",
+    "NoPosterior",
+    "__version__",
+    "estimators",
+    "evaluate",
+    "learners",
+    "load",
+    "simulate",
+]
+
+_HOME = {
+    "AdaGradClassifier": "bayou.estimators",
+    "BadInput": "bayou.errors",
+    "BadModel": "bayou.errors",
+    "Batch": "bayou.batch",
+    "MarginalClassifier": "bayou.estimators",
+    "NoPosterior": "bayou.errors",
+    "load": "bayou.learner",
+}
+_MODULES = {"estimators", "evaluate", "learners", "simulate"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"bayou.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayou' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,345 @@
+"""Batch: a block of sparse examples, the only thing that flows between the parts of bayou.
+
+A batch holds its rows in CSR form and is *canonical*: inside a row no feature comes twice (duplicates are
+summed) and no value is zero (explicit zeros are dropped); the order of features in a row is kept. That is
+checked once, at the door, together with everything else that could hurt a learner: a batch that exists holds
+finite values, weights >= 0 and features that fit in 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.errors import BadInput
+
+# 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
+MAX_FEATURES = 2**32 - 1
+
+
+class Batch:
+    """A block of examples.
+
+    Build one with `Batch.from_csr` (a SciPy matrix or a dense array), `Batch.from_rows` (one mapping of
+    feature to value per example) or `Batch.from_arrays` (CSR arrays).
+
+    Attributes:
+        indptr: int64, row i is `indices[indptr[i]:indptr[i + 1]]`.
+        indices: uint32 features.
+        values: float32 or float64, finite and non-zero.
+        labels: float64 or None. A batch without labels can only be predicted.
+        weights: float64 >= 0 or None (all 1). A weight multiplies the example's log-likelihood.
+        tags: one string per row or None, carried through to predictions.
+        positions: int64, where each row came from (a line number, say), or None.
+        folded: how many indices were too wide for 32 bits and had their high half folded in.
+        longest: the most features in a row.
+        largest: the largest absolute value.
+        max_index: the largest feature, -1 if there is none.
+
+    >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}, {}], labels=[1, -1])
+    >>> len(batch), batch.nonzeros, batch.max_index
+    (2, 2, 7)
+    """
+
+    __slots__ = (
+        "folded",
+        "indices",
+        "indptr",
+        "labels",
+        "largest",
+        "longest",
+        "max_index",
+        "positions",
+        "tags",
+        "values",
+        "weights",
+    )
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray | None
+    weights: np.ndarray | None
+    tags: Sequence[str] | None
+    positions: np.ndarray | None
+
+    @classmethod
+    def from_csr(
+        cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None
+    ) -> Batch:
+        """From a SciPy sparse matrix or array of any format, or a dense two-dimensional array."""
+        if not hasattr(X, "tocsr"):
+            from scipy.sparse import csr_array
+
+            dense = np.asarray(X)
+            if dense.ndim != 2:
+                raise BadInput(
+                    f"examples must form a two-dimensional matrix, one row each; this has shape {dense.shape}."
+                )
+            X = csr_array(_as_float(dense, "values"))
+        X = X.tocsr()
+        return cls.from_arrays(X.indptr, X.indices, X.data, y, weights, tags=tags, positions=positions)
+
+    @classmethod
+    def from_rows(
+        cls, rows: Iterable[Mapping[int, float]], labels: Any = None, weights: Any = None, **more: Any
+    ) -> Batch:
+        """From one mapping {feature: value} per example."""
+        rows = [dict(row) for row in rows]
+        indptr = np.cumsum([0] + [len(row) for row in rows])
+        indices = np.array([i for row in rows for i in row], dtype=np.int64)
+        values = np.array([v for row in rows for v in row.values()], dtype=np.float64)
+        return cls.from_arrays(indptr, indices, values, labels, weights, **more)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        indptr: Any,
+        indices: Any,
+        values: Any,
+        labels: Any = None,
+        weights: Any = None,
+        *,
+        tags: Any = None,
+        positions: Any = None,
+    ) -> Batch:
+        """From CSR arrays. They are used as they are where they fit (no copy), and never written to."""
+        self = cls()
+        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        self.indices, self.folded = _as_features(indices)
+        self.values = _as_float(values, "values")
+        n = len(self.indptr) - 1
+        if (
+            n < 0
+            or self.indptr[0] != 0
+            or (np.diff(self.indptr) < 0).any()
+            or self.indptr[-1] != len(self.indices)
+            or self.values.shape != self.indices.shape
+        ):
+            raise BadInput(
+                "indptr, indices and values do not form rows: indptr must start at 0, never fall and end at "
+                f"len(indices) = len(values); it ends at {self.indptr[-1] if n >= 0 else None}, with "
+                f"{len(self.indices)} indices and {self.values.size} values."
+            )
+        self.labels = _per_row(labels, n, "label")
+        self.weights = _per_row(weights, n, "weight")
+        if self.weights is not None and not (np.isfinite(self.weights) & (self.weights >= 0)).all():
+            row = int(np.argmin(np.isfinite(self.weights) & (self.weights >= 0)))
+            raise BadInput(
+                f"row {row}: the weight is {self.weights[row]:g}; a weight must be a finite number >= 0."
+            )
+        if tags is not None and len(tags) != n:
+            raise BadInput(f"{len(tags)} tags for {n} rows; give one per row.")
+        self.tags = tags
+        self.positions = None if positions is None else np.asarray(positions, dtype=np.int64)
+        self._inspect()
+        return self
+
+    def _inspect(self) -> None:
+        """Check every value and make the rows canonical."""
+        finite, zeros, largest = _look_at_values(self.values)
+        if not finite:
+            k = int(np.argmin(np.isfinite(self.values)))
+            raise BadInput(
+                f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; "
+                "every value must be a finite number."
+            )
+        ascending, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
+        repeated = not ascending and _any_repeated(self.indptr, self.indices, self.longest)
+        if zeros or repeated:
+            self.indptr, self.indices, self.values = _sum_repeated(
+                self.indptr, self.indices, self.values, self.longest
+            )
+            largest = np.abs(self.values).max(initial=0.0)
+            if not np.isfinite(largest):
+                raise BadInput("a feature repeated within a row has values whose sum is not finite.")
+            _, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
+        self.largest = float(largest)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nonzeros(self) -> int:
+        return len(self.indices)
+
+    def row_of(self, k: int) -> int:
+        """The row in which the k-th non-zero stands."""
+        return int(np.searchsorted(self.indptr, k, side="right")) - 1
+
+    def __getitem__(self, rows: slice) -> Batch:
+        """Some consecutive rows, without copying features."""
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
+        stop = max(start, stop)
+        first, last = self.indptr[start], self.indptr[stop]
+        part = Batch()
+        part.indptr = self.indptr[start : stop + 1] - first
+        part.indices, part.values = self.indices[first:last], self.values[first:last]
+        part.labels = None if self.labels is None else self.labels[start:stop]
+        part.weights = None if self.weights is None else self.weights[start:stop]
+        part.tags = None if self.tags is None else self.tags[start:stop]
+        part.positions = None if self.positions is None else self.positions[start:stop]
+        # Bounds of the whole are bounds of the part: nothing needs to be looked at again.
+        part.folded = 0
+        part.longest, part.largest, part.max_index = self.longest, self.largest, self.max_index
+        return part
+
+    def with_labels(self, labels: Any, weights: Any = None) -> Batch:
+        """The same rows with other labels (and weights, if given), without looking at the features again."""
+        other = self[:]
+        other.labels = _per_row(labels, len(self), "label")
+        if weights is not None:
+            other.weights = _per_row(weights, len(self), "weight")
+        return other
+
+    def to_csr(self, n_features: int | None = None) -> Any:
+        """The rows as a SciPy CSR array."""
+        from scipy.sparse import csr_array
+
+        width = self.max_index + 1 if n_features is None else n_features
+        return csr_array((self.values, self.indices.astype(np.int64), self.indptr), shape=(len(self), width))
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} examples, {self.nonzeros} non-zeros, largest feature {self.max_index})"
+
+
+def _as_float(values: Any, what: str) -> np.ndarray:
+    try:
+        values = np.asarray(values)
+        if values.dtype not in (np.float32, np.float64):
+            narrow = values.dtype.kind in "bui" and values.dtype.itemsize <= 2 or values.dtype == np.float16
+            values = values.astype(np.float32 if narrow else np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{what} must be numbers: {error}.") from None
+    return np.ascontiguousarray(values)
+
+
+def _as_features(indices: Any) -> tuple[np.ndarray, int]:
+    """Feature ids as uint32, and how many were too wide and got folded."""
+    indices = np.ascontiguousarray(indices)
+    if indices.size == 0:
+        return indices.astype(np.uint32), 0
+    if indices.dtype == np.uint32:
+        return indices, 0
+    if indices.dtype.kind not in "iu":
+        raise BadInput(f"features must be whole numbers; these have type {indices.dtype}.")
+    if indices.dtype.kind == "i" and (low := int(indices.min())) < 0:
+        raise BadInput(f"feature {low} is negative; features are numbered from 0.")
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32), 0
+    wide = indices > np.iinfo(np.uint32).max
+    folded = int(np.count_nonzero(wide))
+    if folded:
+        indices = np.where(wide, (indices ^ (indices >> 32)) & 0xFFFFFFFF, indices)
+    return indices.astype(np.uint32), folded
+
+
+def _per_row(column: Any, n: int, what: str) -> np.ndarray | None:
+    if column is None:
+        return None
+    column = _as_float(column, f"{what}s").astype(np.float64, copy=False)
+    if column.shape != (n,):
+        raise BadInput(f"{what}s have shape {column.shape}, but there are {n} rows; give one {what} per row.")
+    return column
+
+
+@njit(cache=True, nogil=True)
+def _look_at_values(values):
+    """(all finite, any zero, largest absolute value)."""
+    unbounded = 0
+    zeros = 0
+    largest = 0.0
+    for k in range(values.size):
+        size = abs(values[k])
+        unbounded += not size < np.inf
+        zeros += size == 0
+        largest = max(largest, size)
+    return unbounded == 0, zeros > 0, largest
+
+
+@njit(cache=True, nogil=True)
+def _look_at_features(indptr, indices):
+    """(every row strictly ascending, longest row, largest feature)."""
+    steps_down = 0
+    max_index = np.int64(-1)
+    for k in range(1, indices.size):
+        steps_down += indices[k] <= indices[k - 1]
+    for k in range(indices.size):
+        max_index = max(max_index, np.int64(indices[k]))
+    longest = 0
+    for row in range(indptr.size - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        longest = max(longest, stop - start)
+        # A step down between two rows is no matter.
+        if 0 < start < stop:
+            steps_down -= indices[start] <= indices[start - 1]
+    return steps_down == 0, longest, max_index
+
+
+@njit(cache=True, nogil=True)
+def _slot(slots, owners, row, feature):
+    """Where `feature` of `row` stands in a small open-addressed table, or would."""
+    mask = slots.size - 1
+    at = (np.int64(feature) * 2654435761 >> 7) & mask
+    while owners[at] == row and slots[at] != feature:
+        at = (at + 1) & mask
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _tables(longest):
+    size = 16
+    while size < 2 * longest:
+        size *= 2
+    return np.zeros(size, np.uint32), np.full(size, -1, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _any_repeated(indptr, indices, longest):
+    slots, owners = _tables(longest)
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            at = _slot(slots, owners, row, indices[k])
+            if owners[at] == row:
+                return True
+            owners[at] = row
+            slots[at] = indices[k]
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _sum_repeated(indptr, indices, values, longest):
+    """Rows in which each feature comes once, where it came first, and no value is zero."""
+    slots, owners = _tables(longest)
+    places = np.zeros(slots.size, np.int64)
+    new_indptr = np.zeros_like(indptr)
+    new_indices = np.empty_like(indices)
+    new_values = np.empty_like(values)
+    size = 0
+    for row in range(indptr.size - 1):
+        start = size
+        for k in range(indptr[row], indptr[row + 1]):
+            at = _slot(slots, owners, row, indices[k])
+            if owners[at] == row:
+                new_values[places[at]] += values[k]
+            else:
+                owners[at] = row
+                slots[at] = indices[k]
+                places[at] = size
+                new_indices[size] = indices[k]
+                new_values[size] = values[k]
+                size += 1
+        kept = start
+        for k in range(start, size):
+            if new_values[k] != 0:
+                new_indices[kept] = new_indices[k]
+                new_values[kept] = new_values[k]
+                kept += 1
+        size = kept
+        new_indptr[row + 1] = size
+    return new_indptr, new_indices[:size].copy(), new_values[:size].copy()

@@ -1,0 +1,43 @@
+"""`bayou demo`: the command. demo_study has its numbers, demo_words its tables, demo_picture its picture."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayou.errors import BadInput
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def demo(
+    examples: Annotated[int, typer.Option(min=1000, help="How many examples to simulate.")] = 300_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write the picture: a .png, .svg or .pdf file.")] = Path(
+        "bayou-demo.png"
+    ),
+) -> None:
+    """Learn a simulated stream of clicks, and show what the model knows.
+
+    Needs nothing but the install. The first run compiles the learners' kernels, which takes a while longer.
+    """
+    if out.suffix.lower() not in PICTURES:
+        raise BadInput(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")
+    if not out.parent.is_dir():
+        raise BadInput(f"--out is {out}, but there is no folder {out.parent}; make it first.")
+
+    from rich.console import Console
+
+    progress = Console(stderr=True, highlight=False)
+    with progress.status("loading; the first time, kernels are compiled (about 20 seconds, only once)"):
+        from bayou.cli import demo_picture, demo_study, demo_words
+
+        demo_study.warm_up()
+    study = demo_study.run(examples, seed, progress)
+    demo_words.show(study, Console(highlight=False))
+    with progress.status("drawing"):
+        try:
+            demo_picture.draw(study, out)
+        except OSError as error:
+            raise BadInput(f"the picture could not be written to {out}: {error.strerror}.") from None
+    typer.echo(f"\nThe picture is in {out}.")

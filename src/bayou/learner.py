@@ -1,0 +1,396 @@
+"""What every learner shares: checks at the door, one lock, files, snapshots, merging, sampling.
+
+An algorithm is one file in `learners/`. It subclasses `Learner` and says only what is its own:
+
+    name                        its record in the registry
+    _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
+    _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores
+    _weights_at(features)       mean and variance of some weights
+    _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+
+from bayou import links, model, registry
+from bayou.batch import MAX_FEATURES, Batch
+from bayou.draws import draw_scores
+from bayou.errors import BadInput, BadModel, NoPosterior
+
+# What weight * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
+LIMIT = {"float32": 1e36, "float64": 1e300}
+
+
+class Scores(NamedTuple):
+    """What a kernel answers for each row: the probability, and the score's mean and variance."""
+
+    probability: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A learner's belief about some examples. `mean` and the variance are those of the score (the log-odds)."""
+
+    probability: np.ndarray
+    mean: np.ndarray
+    _variance: np.ndarray | None
+    _learner: str
+
+    @property
+    def variance(self) -> np.ndarray:
+        """How unsure the learner is of each score."""
+        if self._variance is None:
+            raise _no_posterior(self._learner)
+        return self._variance
+
+
+class Learner:
+    """Base of all learners; see the module's docstring for what a new one must say."""
+
+    name: ClassVar[str]
+
+    def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
+        self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
+        self._dtype = np.dtype(dtype).name if dtype is not None else registry.find(self.name).dtype
+        if self._dtype not in LIMIT:
+            raise BadInput(f"dtype is {self._dtype}; it must be float32 or float64.")
+        self._has_intercept = bool(intercept)
+        self._parameters = {
+            "n_features": self._n_features,
+            "dtype": self._dtype,
+            "intercept": self._has_intercept,
+            **parameters,
+        }
+        self._link = links.LINKS[parameters.get("link", "logistic")]
+        self._examples = 0
+        self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
+        self._widest = 1.0  # the largest variance a weight can have
+        self._frozen = False
+        self._lock = threading.RLock()
+
+    # --- what an algorithm says ---------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        raise NotImplementedError
+
+    def _weights_at(self, features: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        raise NotImplementedError
+
+    def _intercept(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        raise NotImplementedError
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch) -> np.ndarray:
+        """Learn from every row in order; P(y = 1) of each as it stood before that row was learned from.
+
+        A batch with anything wrong in it is refused whole, before its first row is learned.
+        """
+        if self._frozen:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        with self._lock:
+            weights = np.ones(len(batch)) if batch.weights is None else batch.weights
+            self._check(batch, float(weights.max(initial=1.0)))
+            signs, negative = self._signs(batch)
+            scores = self._run(batch, signs, weights)
+            self._negative = negative
+            self._examples += int(np.count_nonzero(weights))
+        return scores.probability
+
+    def predict(self, batch: Batch) -> Prediction:
+        """What the learner believes of each row. Changes nothing."""
+        with self._lock:
+            self._check(batch)
+            # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
+            # same machine code, so that `learn` and `predict` answer with the same bits.
+            scores = self._run(batch, np.ones(len(batch)), np.zeros(len(batch)))
+        return Prediction(scores.probability, scores.mean, scores.variance, self.name)
+
+    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
+        """Probabilities under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
+
+        A draw is one weight vector for all rows (Thompson sampling). It depends on (seed, draw, feature) alone, so
+        the same seed gives the same weights to any other batch.
+        """
+        if not self.record.posterior:
+            raise _no_posterior(self.name)
+        with self._lock:
+            self._check(batch)
+            mean, variance = self._weights_at(batch.indices)
+            intercept, intercept_variance = self._intercept()
+        assert variance is not None
+        scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+        draw_scores(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            mean.astype(np.float64, copy=False),
+            np.sqrt(variance, dtype=np.float64),
+            intercept,
+            float(np.sqrt(intercept_variance)),
+            np.uint64(seed),
+            scores,
+        )
+        _to_probability(self._link, scores)
+        return scores
+
+    def end_pass(self) -> bool:
+        """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
+        return False
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> registry.Record:
+        return registry.find(self.name)
+
+    @property
+    def n_features(self) -> int:
+        return self._n_features
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments, defaults filled in."""
+        return dict(self._parameters)
+
+    @property
+    def examples(self) -> int:
+        """How many examples were learned from; those of weight 0 do not count."""
+        return self._examples
+
+    @property
+    def mean(self) -> np.ndarray:
+        """A copy of all weights' means."""
+        with self._lock:
+            return self._weights_at(slice(None))[0].copy()
+
+    @property
+    def variance(self) -> np.ndarray:
+        """A copy of all weights' variances."""
+        if not self.record.posterior:
+            raise _no_posterior(self.name)
+        with self._lock:
+            variance = self._weights_at(slice(None))[1]
+        assert variance is not None
+        return variance.copy()
+
+    @property
+    def intercept(self) -> tuple[float, float]:
+        """(mean, variance) of the intercept; (0, 0) for a learner without one."""
+        with self._lock:
+            return self._intercept() if self._has_intercept else (0.0, 0.0)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{key}={'array' if isinstance(value, np.ndarray) else repr(value)}"
+            for key, value in self._parameters.items()
+        )
+        return f"{type(self).__name__}({shown})"
+
+    # --- copies, files, merging ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> Self:
+        """An immutable copy to predict from, also while this learner goes on in another thread."""
+        frozen = copy.copy(self)
+        frozen._frozen = True
+        return frozen
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
+        with self._lock:
+            header, arrays = self._saved()
+            model.write(path, header, arrays)
+
+    def merge(self, other: Self, base: Self | None = None) -> Self:
+        """A new learner that knows what both know.
+
+        Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
+        knowledge is then counted once.
+        """
+        if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
+            raise BadModel("merge takes a learner, and a learner as base=.")
+        if self.record.merge == "refused":
+            raise BadModel(f"{self.name} models cannot be merged.")
+        for model_ in (other,) if base is None else (other, base):
+            self._check_alike(model_)
+        with self._lock:
+            merged = copy.copy(self)
+            merged._frozen = False
+        before = 0 if base is None else base._examples
+        with other._lock:
+            merged._examples = self._examples + other._examples - before
+            merged._add(other, base)
+        return merged
+
+    def _check_alike(self, other: Learner) -> None:
+        if self.name != other.name:
+            raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged.")
+        for key, value in self._parameters.items():
+            if not np.array_equal(value, other._parameters[key]):
+                shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
+                raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
+        if None not in (self._negative, other._negative) and self._negative != other._negative:
+            raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
+
+    def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
+        header = {
+            "learner": self.name,
+            "parameters": plain,
+            "examples": self._examples,
+            "negative_label": self._negative,
+        }
+        arrays = dict(self._arrays())
+        arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
+        return header, arrays
+
+    @classmethod
+    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        parameters = dict(header["parameters"])
+        parameters |= {k.removeprefix("parameter:"): v for k, v in arrays.items() if k.startswith("parameter:")}
+        learner = cls(**parameters)
+        for name, own in learner._arrays().items():
+            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
+            own[...] = arrays[name]
+        learner._examples = header["examples"]
+        learner._negative = header["negative_label"]
+        return learner
+
+    def __copy__(self) -> Self:
+        with self._lock:
+            return self._restored(*self._saved())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy.copy(self)
+        twin._frozen = self._frozen
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            header, arrays = self._saved()
+            return _unpickled, (type(self), header, {k: v.copy() for k, v in arrays.items()}, self._frozen)
+
+    # --- the door -----------------------------------------------------------------------------------------------
+
+    def _check(self, batch: Batch, heaviest: float = 1.0) -> None:
+        if not isinstance(batch, Batch):
+            raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+        if batch.max_index >= self._n_features and (wrong := batch.indices >= self._n_features).any():
+            k = int(wrong.argmax())
+            raise BadInput(
+                f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
+                f"n_features={self._n_features}, numbered from 0."
+            )
+        scale = max(1.0, self._widest) * max(1.0, heaviest) * max(1, batch.longest)
+        largest = math.sqrt(LIMIT[self._dtype] / scale)
+        if batch.largest > largest and (sizes := np.abs(batch.values)).max(initial=0.0) > largest:
+            k = int(sizes.argmax())
+            raise BadInput(
+                f"row {batch.row_of(k)}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
+                f"{self._dtype} state, this prior and these weights it may reach {largest:.2g}. Scale the feature"
+                + (", or use dtype='float64'." if self._dtype == "float32" else ".")
+            )
+
+    def _signs(self, batch: Batch) -> tuple[np.ndarray, int | None]:
+        """Labels as +1 and -1, and how this stream writes the negative ones."""
+        if batch.labels is None:
+            raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
+        signs = np.empty(len(batch))
+        zeros, minus, bad = _read_labels(batch.labels, signs)
+        if bad >= 0:
+            raise BadInput(
+                f"row {bad}: the label is {batch.labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
+            )
+        negative = 0 if zeros else -1 if minus else self._negative
+        if (zeros and minus) or (negative is not None and self._negative not in (None, negative)):
+            raise BadInput("negative labels are written both -1 and 0 in this stream; use one of them.")
+        return signs, negative
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """The learner that `save` wrote to `path`."""
+    header, arrays = model.read(path)
+    try:
+        return registry.find(header["learner"]).load()._restored(header, arrays)
+    except BadModel as error:
+        raise BadModel(f"{path}: {error}") from None
+    except (BadInput, KeyError, TypeError) as error:
+        raise BadModel(f"{path}: this bayou cannot make a learner of the file ({error}).") from None
+
+
+def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
+    learner = cls._restored(header, arrays)
+    learner._frozen = frozen
+    return learner
+
+
+def _no_posterior(name: str) -> NoPosterior:
+    return NoPosterior(
+        f"{name} has no posterior, so no variance, intervals or samples; use a Bayesian learner such as marginal."
+    )
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """A parameter that must be a whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise BadInput(f"{name} is {value!r}; it must be a whole number from {low} to {high}.")
+    return int(value)
+
+
+def positive_number(name: str, value: Any, zero: bool = False) -> float:
+    """A parameter that must be a finite number > 0 (or >= 0)."""
+    number = float(value) if isinstance(value, int | float | np.number) else np.nan
+    if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
+        raise BadInput(f"{name} is {value!r}; it must be a number {'>=' if zero else '>'} 0.")
+    return number
+
+
+def one_of(name: str, value: Any, choices: Mapping[str, int]) -> int:
+    """A parameter that must be one of some words; the kernel's code for it."""
+    if value not in choices:
+        raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
+    return choices[value]
+
+
+@njit(cache=True, nogil=True)
+def _read_labels(labels, signs):
+    """Fill signs; (any 0, any -1, the first row with another label or -1)."""
+    zeros = False
+    minus = False
+    for row in range(labels.size):
+        label = labels[row]
+        if label == 1.0:
+            signs[row] = 1.0
+        else:
+            signs[row] = -1.0
+            zeros |= label == 0.0
+            minus |= label == -1.0
+            if label != 0.0 and label != -1.0:
+                return zeros, minus, row
+    return zeros, minus, -1
+
+
+@njit(cache=True, nogil=True)
+def _to_probability(link, scores):
+    for draw in range(scores.shape[0]):
+        for row in range(scores.shape[1]):
+            scores[draw, row] = links.cdf(link, scores[draw, row])

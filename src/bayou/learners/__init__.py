@@ -1,0 +1,24 @@
+"""The learners, one algorithm per file; names resolve on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayou.learners.adagrad import AdaGrad
+    from bayou.learners.marginal import Marginal
+
+__all__ = ["AdaGrad", "Marginal"]
+
+
+def __getattr__(name: str) -> Any:
+    from bayou.registry import records
+
+    for record in records().values():
+        if record.path.rpartition(":")[2] == name:
+            return record.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,213 @@
+"""AdaGrad: stochastic gradient on the log loss with a step per feature, the baseline people trust.
+
+For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every active feature does
+
+    g = c (p - y) x + l2 w
+    G += g^2                       starts at 0
+    w -= learning_rate g / sqrt(G)
+
+There is no epsilon: the first step has the length of the learning rate, and where G is 0 nothing has happened and
+nothing does. The l2 term is applied to active features alone, so that an update touches only what the example
+holds, and never to the intercept. No posterior: no variance, intervals or samples.
+
+Merging adds (G, G w): weights are averaged by the squared gradients that made them.
+
+Paper: Duchi, Hazan, Singer, JMLR 2011; the rival in marginal-gaussian, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou.batch import Batch
+from bayou.errors import BadModel
+from bayou.learner import LIMIT, Learner, Scores, positive_number
+from bayou.simd import (
+    LANES,
+    fill,
+    gather_pairs,
+    load,
+    pick,
+    prefetch_pairs,
+    put,
+    scatter_pairs,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
+
+# Squared gradients add up to no more than this, so that they stay finite whatever comes.
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# Non-zeros between a row and the one whose weights are asked for: about eight rows of forty.
+AHEAD = 320
+
+
+class AdaGrad(Learner):
+    """AdaGrad on the logistic loss.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        learning_rate: the length of each feature's first step.
+        l2: strength of the pull towards 0, felt when a feature is active.
+        intercept: whether there is an extra weight whose feature is always 1.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = AdaGrad(n_features=10, learning_rate=0.5)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {0: 1.0}], labels=[1, 0]))
+    >>> float(p[0]), round(float(p[1]), 3)
+    (0.5, 0.731)
+    """
+
+    name = "adagrad"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        learning_rate: float = 0.5,
+        l2: float = 0.0,
+        intercept: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            learning_rate=positive_number("learning_rate", learning_rate),
+            l2=positive_number("l2", l2, zero=True),
+        )
+        # (w, G) of each feature, and a spare row to pad with.
+        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._intercept_state = np.zeros(2)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state[:-1], "intercept": self._intercept_state}
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        score, probability = np.empty(len(batch)), np.empty(len(batch))
+        _stream(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            signs,
+            weights,
+            self._state,
+            self._intercept_state,
+            self._has_intercept,
+            self._parameters["learning_rate"],
+            self._parameters["l2"],
+            score,
+            probability,
+        )
+        return Scores(probability, score, None)
+
+    def _weights_at(self, features: Any) -> tuple[np.ndarray, None]:
+        return self._state[:-1, 0][features], None
+
+    def _intercept(self) -> tuple[float, float]:
+        return float(self._intercept_state[0]), 0.0
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        _merge_rows(self._state, other._state, None if base is None else base._state)
+        _merge_rows(
+            self._intercept_state[None],
+            other._intercept_state[None],
+            None if base is None else base._intercept_state[None],
+        )
+
+
+def _merge_rows(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None) -> None:
+    """mine, other, base: rows of (w, G); the answer is written into mine."""
+    parts = [(mine, 1.0), (other, 1.0)] + ([(base, -1.0)] if base is not None else [])
+    squares = sum(sign * rows[:, 1].astype(np.float64) for rows, sign in parts)
+    if (squares < 0).any():
+        raise BadModel("base knows more than the models that should have grown from it; give their common ancestor.")
+    weighted = sum(sign * rows[:, 1].astype(np.float64) * rows[:, 0] for rows, sign in parts)
+    mine[:, 0] = np.divide(weighted, squares, out=np.zeros_like(squares), where=squares > 0)
+    mine[:, 1] = squares
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    signs,
+    weights,
+    state,
+    intercept,
+    has_intercept,
+    learning_rate,
+    l2,
+    score,
+    probability,
+):
+    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+    dtype = state.dtype.type
+    spare = np.uint32(state.shape[0] - 1)
+    room = (longest + 2 * LANES) // LANES * LANES
+    xs = np.zeros(room, state.dtype)
+    ws = np.zeros(room, state.dtype)
+    squares = np.zeros(room, state.dtype)
+    rows = np.full(room, spare, np.uint32)
+    xs[0] = has_intercept
+    bias, bias_squares = intercept[0], intercept[1]
+    zero = fill(load(xs, 0), 0.0)
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    rate = dtype(learning_rate)
+    end = indptr[indptr.size - 1]
+    for row in range(indptr.size - 1):
+        start = np.uint64(indptr[row])
+        length = indptr[row + 1] - indptr[row]
+        size = (length + LANES) // LANES * LANES
+        for k in range(length):
+            xs[1 + k] = values[start + np.uint64(k)]
+        for k in range(length):
+            rows[1 + k] = indices[start + np.uint64(k)]
+        for k in range(length + 1, size):
+            xs[k] = 0
+            rows[k] = spare
+
+        ahead = np.int64(start) + AHEAD
+        fetch = ahead + size <= end
+        m = zero
+        for k in range(0, size, LANES):
+            if fetch:
+                prefetch_pairs(state, indices, ahead + k)
+            w, square = gather_pairs(state, rows, k)
+            if k == 0:
+                w, square = put(w, 0, bias), put(square, 0, bias_squares)
+            m = m + load(xs, k) * w
+            store(ws, k, w)
+            store(squares, k, square)
+        score[row] = total(m)
+        p = 1.0 / (1.0 + math.exp(-score[row]))
+        probability[row] = p
+        c = weights[row]
+        if c == 0.0:
+            continue
+        error = dtype(c * (p if signs[row] < 0.0 else -1.0 / (1.0 + math.exp(score[row]))))
+        for k in range(0, size, LANES):
+            w = load(ws, k)
+            pull = fill(w, l2)
+            if k == 0:
+                pull = put(pull, 0, 0.0)
+            g = error * load(xs, k) + pull * w
+            square = min(load(squares, k) + g * g, most)
+            step = where_above(square, 0.0, rate * g / sqrt(square), zero)
+            if k == 0:
+                bias -= pick(step, 0)
+                gradient = np.float64(pick(g, 0))
+                bias_squares += gradient * gradient
+            scatter_pairs(state, rows, k, w - step, square)
+    state[spare] = 0
+    intercept[0] = bias
+    intercept[1] = bias_squares

@@ -1,0 +1,525 @@
+"""Marginalised Gaussian: closed-form Bayesian logistic and probit regression, one weight at a time.
+
+Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) with m = sum x_i mu_i and
+s2 = sum x_i^2 v_i is predicted by (8), (24), with C = pi/8 (logistic, F = S) or 1 (probit, F = Phi):
+
+    P(y) = F(y m / sqrt(1 + C s2))
+
+Then each active weight is updated as if alone, all others integrated out at their old values. With
+s = sqrt(1 + C (s2 - x^2 v)), z0 = y m / s, tau = x^2 v / s^2, q = F'/F and k = -(log F)'':
+
+    t solves t = tau q(z0 + t)                (15), (28)   mean_update="newton"
+    t = tau q(z0) / (1 + tau k(z0))           (17), (30)   mean_update="taylor", Newton's first step
+    mu += y s t / x
+    1/v += x^2 / s^2 k(z0 + t)                (19), (31)   variance_update="laplace"
+    sd *= p_t / p_+ exp(step^2 / (2 v))       (18)         variance_update="peak"; never wider than before
+
+Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle for ever.
+"auto" takes Taylor's step where tau <= 1 and Newton's elsewhere, where Taylor's overshoots by many standard
+deviations. An example of weight c has its log-likelihood multiplied by c: tau becomes c tau, and x^2 becomes
+c x^2. "peak" holds for c = 1; other weights take the laplace rule, with which the exact height agrees to one per
+cent, while (p_t/p_+)^c lets variances collapse.
+
+`temper` = (ku, kp) multiplies C s2 when updating and when predicting; `memory` = gamma widens each weight at each
+use, 1/v <- max(1/v / (1 + gamma), 1/v0), so that old evidence fades.
+
+Paper: Low complexity approximate Bayesian logistic regression for sparse online learning (marginal-gaussian),
+section 3, appendices A to C. prior_mean and prior_variance are its mu_0 and sigma_0^2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou import links
+from bayou.batch import Batch
+from bayou.errors import BadInput, BadModel
+from bayou.learner import LIMIT, Learner, Scores, one_of, positive_number
+from bayou.simd import (
+    LANES,
+    POWERS_32,
+    POWERS_64,
+    any_above,
+    exp2,
+    exp2_within,
+    exp_unit,
+    fill,
+    gather_pairs,
+    load,
+    magnitude,
+    pick,
+    prefetch_pairs,
+    put,
+    scatter_pairs,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
+
+LN2 = math.log(2.0)
+LOG2E = 1.0 / LN2
+# Newton's step is taken where tau is above this.
+NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
+VARIANCE_UPDATES = {"laplace": 0, "peak": 1}
+PREDICTIVES = {"closed": 0, "quadrature": 1}
+# A precision gains no more than this, so that it stays finite whatever comes.
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# Non-zeros between a row and the one whose weights are asked for: about eight rows of forty.
+AHEAD = 320
+# Newton needs 14 iterations for tau up to 1e6; more can only mean rounding noise.
+MAX_ITERATIONS = 30
+
+
+class Marginal(Learner):
+    """Marginalised Gaussian learner (Algorithm 1).
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        link: "logistic" or "probit".
+        mean_update: "auto", "taylor" or "newton".
+        variance_update: "laplace" or "peak".
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature. It should be of the size of the weights'
+            own spread: the algorithm is sensitive to it.
+        temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
+        memory: gamma >= 0; 0 never forgets.
+        predictive: "closed" is (8); "quadrature" integrates the link over the score.
+        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; max(3, prior_variance) if not given.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Marginal(n_features=10, prior_variance=1.0)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> bool(p[0] == 0.5 and p[1] > 0.5 and learner.variance[0] < learner.variance[1] == 1.0)
+    True
+    """
+
+    name = "marginal"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        link: str = "logistic",
+        mean_update: str = "auto",
+        variance_update: str = "laplace",
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        temper: tuple[float, float] = (1.0, 1.0),
+        memory: float = 0.0,
+        predictive: str = "closed",
+        intercept: bool = True,
+        intercept_variance: float | None = None,
+        dtype: Any = None,
+    ) -> None:
+        links.code(link)
+        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
+        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
+        if intercept_variance is None:
+            intercept_variance = max(3.0, float(np.max(prior_variance)))
+        try:
+            ku, kp = (positive_number("temper", k, zero=True) for k in temper)
+        except (TypeError, ValueError):
+            raise BadInput(f"temper is {temper!r}; it must be two numbers >= 0, (ku, kp).") from None
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            link=link,
+            mean_update=mean_update,
+            variance_update=variance_update,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            temper=[ku, kp],
+            memory=positive_number("memory", memory, zero=True),
+            predictive=predictive,
+            intercept_variance=positive_number("intercept_variance", intercept_variance),
+        )
+        self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
+        self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
+        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
+        # Of each weight: how far its mean has moved from the prior's, and the precision it has gained. All zeros
+        # is the prior, so a table costs no memory until it is touched. The row behind the last feature is spare:
+        # rows are padded with it.
+        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._intercept_state = np.zeros(2)
+        self._prior = self._prior_table(prior_mean, prior_variance)
+        self._widest = max(float(np.max(prior_variance)), intercept_variance)
+
+    def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
+        """(mean, precision) of every weight's prior, or one row for all."""
+        one = np.ndim(mean) == np.ndim(variance) == 0
+        table = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
+        rows = slice(None) if one else slice(self._n_features)
+        table[rows, 0] = mean
+        table[rows, 1] = 1.0 / np.asarray(variance, np.float64)
+        if not (np.isfinite(table).all() and (table[:, 1] > 0).all()):
+            raise BadInput(f"the prior does not fit in {self._dtype}; use dtype='float64' or a less extreme prior.")
+        return table
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state[:-1], "intercept": self._intercept_state}
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
+        p = self._parameters
+        ku, kp = p["temper"]
+        common = (
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            signs,
+            weights,
+            self._state,
+            self._prior,
+            self._intercept_state,
+            self._has_intercept,
+            1.0 / p["intercept_variance"],
+            1.0 / (1.0 + p["memory"]),
+            ku,
+            float(self._newton_above),
+            mean,
+            variance,
+        )
+        if self._link == links.LOGISTIC and not self._peak:
+            _stream(*common)
+        else:
+            _stream_general(*common, self._link, bool(self._peak))
+        _probabilities(self._link, bool(self._quadrature), kp, mean, variance, probability)
+        return Scores(probability, mean, variance)
+
+    def _weights_at(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
+        state = self._state[:-1][features]
+        prior = self._prior if len(self._prior) == 1 else self._prior[:-1][features]
+        return state[:, 0] + prior[:, 0], 1 / (state[:, 1] + prior[:, 1])
+
+    def _intercept(self) -> tuple[float, float]:
+        shift, gain = self._intercept_state
+        return float(shift), float(1.0 / (gain + 1.0 / self._parameters["intercept_variance"]))
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
+        prior = self._prior[:, 1].astype(np.float64)
+        block = 1 << 20  # rows at a time, to bound the float64 copies
+        for start in range(0, self._n_features, block):
+            rows = slice(start, min(start + block, self._n_features))
+            _merge_rows(
+                self._state[rows],
+                other._state[rows],
+                None if base is None else base._state[rows],
+                prior if len(prior) == 1 else prior[rows],
+            )
+        _merge_rows(
+            self._intercept_state[None],
+            other._intercept_state[None],
+            None if base is None else base._intercept_state[None],
+            np.array([1.0 / self._parameters["intercept_variance"]]),
+        )
+
+
+def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
+    """A prior parameter: a number, or an array with one number per feature."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
+        raise BadInput(f"{name} has shape {array.shape}; it must be a number or one number for each of {n_features} features.")
+    if not np.isfinite(array).all() or (positive and not (array > 0).all()):
+        raise BadInput(f"{name} must be finite{' and > 0' if positive else ''}.")
+    return float(array) if array.ndim == 0 else array
+
+
+def _merge_rows(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: np.ndarray) -> None:
+    """mine, other, base: rows of (shift of the mean, gain of precision); the answer is written into mine."""
+    parts = [(mine, 1.0), (other, 1.0)] + ([(base, -1.0)] if base is not None else [])
+    gain = sum(sign * rows[:, 1].astype(np.float64) for rows, sign in parts)
+    precision = prior + gain
+    if not (precision > 0).all():
+        raise BadModel("base knows more than the models that should have grown from it; give their common ancestor.")
+    # mu = mu_0 + shift, so mu_0 cancels: the shift is the average of shifts, weighted by precision.
+    shift = sum(sign * (prior + rows[:, 1]) * rows[:, 0].astype(np.float64) for rows, sign in parts) / precision
+    mine[:, 0], mine[:, 1] = shift, gain
+
+
+@njit(forceinline=True)
+def _calm_step(x, xv, s2, label_score, c, spread):
+    """(step of the mean / y, gain of precision) by (17) and (19), where x^2 v and c x^2 v are at most 1.
+
+    With r = 1/s, u = tau/c, e = exp(z0): t = c u (1+e) / ((1+e)^2 + c u e); then e becomes exp(z0 + t).
+    """
+    own = x * xv
+    r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
+    r = sqrt(r2)
+    u = own * r2
+    e = exp2_within(r * label_score)
+    d = e + 1.0
+    h = c * d / (d * d + c * u * e)
+    e = e * exp_unit(u * h)
+    d = e + 1.0
+    return xv * r * h, (c * x) * (x * r2) * (e / (d * d))
+
+
+@njit(forceinline=True)
+def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
+    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere."""
+    own = x * xv
+    r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
+    r = sqrt(r2)
+    u = own * r2
+    tau = c * u
+    power = r * label_score  # z0 in units of log 2
+    e = exp2(power)
+    d = e + 1.0
+    h = c * d / (d * d + tau * e)
+    if any_above(tau, newton_above):
+        t = max(power * -LN2, 0.0)
+        for _ in range(MAX_ITERATIONS):
+            e = exp2(power + t * LOG2E)
+            q = 1.0 / (e + 1.0)
+            step = (t - tau * q) / (tau * (q * (e * q)) + 1.0)
+            t = max(t - step, 0.0)
+            if not any_above(magnitude(step) - t * 1e-15, 0.0):
+                break
+        h = where_above(tau, newton_above, t / u, h)
+    e = exp2(power + u * h * LOG2E)
+    d = e + 1.0
+    return xv * r * h, (c * x) * (x * r2) * (e / (d * d))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    signs,
+    weights,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    keep,
+    temper,
+    newton_above,
+    score_mean,
+    score_variance,
+):
+    """Logistic with the laplace update: predict every row, learn from those whose weight is not 0.
+
+    A row is laid out as [intercept, features, padding], LANES at a time. Two loops: gather and sum; update and
+    scatter. The weights of a row some way ahead are asked for while this one is worked on.
+    """
+    dtype = state.dtype.type
+    spare = np.uint32(state.shape[0] - 1)
+    room = (longest + 2 * LANES) // LANES * LANES
+    xs = np.zeros(room, state.dtype)
+    xvs = np.zeros(room, state.dtype)
+    means = np.zeros(room, state.dtype)
+    gains = np.zeros(room, state.dtype)
+    rows = np.full(room, spare, np.uint32)
+    xs[0] = has_intercept
+    shift = intercept[0]
+    gain = intercept[1]
+    prior_mean = fill(load(xs, 0), prior[0, 0])
+    prior_precision = fill(load(xs, 0), prior[0, 1])
+    keep = dtype(keep)
+    lose = dtype(1) - keep
+    spread = dtype(links.C8 * temper)
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    low, high = POWERS_32 if state.itemsize == 4 else POWERS_64
+    low, high = dtype(low / 1.19), dtype(high / 1.19)
+    # Up to here Taylor's step is right and small enough for _calm_step.
+    calm = min(newton_above, 1.0)
+    end = indptr[indptr.size - 1]
+    for row in range(indptr.size - 1):
+        start = np.uint64(indptr[row])
+        length = indptr[row + 1] - indptr[row]
+        size = (length + LANES) // LANES * LANES
+        for k in range(length):
+            xs[1 + k] = values[start + np.uint64(k)]
+        for k in range(length):
+            rows[1 + k] = indices[start + np.uint64(k)]
+        for k in range(length + 1, size):
+            xs[k] = 0
+            rows[k] = spare
+
+        m = s2 = fill(prior_mean, 0.0)
+        for k in range(0, size, LANES):
+            x = load(xs, k)
+            mean, gained = gather_pairs(state, rows, k)
+            if prior.shape[0] > 1:
+                prior_mean, prior_precision = gather_pairs(prior, rows, k)
+            base_mean, base_precision = prior_mean, prior_precision
+            if k == 0:
+                mean, gained = put(mean, 0, shift), put(gained, 0, gain)
+                base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, intercept_precision)
+            gained = max(gained * keep - base_precision * lose, 0.0)  # memory
+            xv = x / (base_precision + gained)
+            m = m + x * (base_mean + mean)
+            s2 = s2 + x * xv
+            store(means, k, mean)
+            store(gains, k, gained)
+            store(xvs, k, xv)
+        row_mean = total(m)
+        row_variance = total(s2)
+        score_mean[row] = row_mean
+        score_variance[row] = row_variance
+
+        ahead = np.int64(start) + AHEAD
+        fetch = ahead + size <= end
+        c = dtype(weights[row])
+        if c == 0:
+            if fetch:
+                for k in range(0, size, LANES):
+                    prefetch_pairs(state, indices, ahead + k)
+            continue
+        sign = dtype(signs[row])
+        label_score = sign * row_mean * dtype(LOG2E)
+        # Where x^2 v <= 1, r is at most sqrt(1 + pi/8) times its value for the whole row, so a calm step's exponent
+        # stays within POWERS when the row's does, with that margin.
+        bound = math.sqrt(1 + spread * row_variance)
+        calm_score = dtype(min(max(label_score, low * bound), high * bound))
+        heavy = max(c, dtype(1))
+        for k in range(0, size, LANES):
+            if fetch:
+                prefetch_pairs(state, indices, ahead + k)
+            x, xv = load(xs, k), load(xvs, k)
+            # tau <= c x^2 v: most rows need not look closer
+            if any_above(heavy * (x * xv), calm):
+                step, more = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
+            else:
+                step, more = _calm_step(x, xv, row_variance, calm_score, c, spread)
+            step = sign * step
+            if k == 0:
+                shift += pick(step, 0)
+                # the intercept's gain after memory, which was applied in the first loop
+                gain = max(gain * keep - intercept_precision * lose, 0.0) + pick(more, 0)
+            scatter_pairs(state, rows, k, load(means, k) + step, min(load(gains, k) + more, most))
+    state[spare] = 0
+    intercept[0] = shift
+    intercept[1] = gain
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream_general(
+    indptr,
+    indices,
+    values,
+    longest,
+    signs,
+    weights,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    keep,
+    temper,
+    newton_above,
+    score_mean,
+    score_variance,
+    link,
+    peak,
+):
+    """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
+    spread = links.spread(link)
+    most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
+    xs = np.zeros(longest + 1)
+    means = np.zeros(longest + 1)
+    gains = np.zeros(longest + 1)
+    bases = np.zeros(longest + 1)
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        size = indptr[row + 1] - start + 1
+        m = 0.0
+        s2 = 0.0
+        for k in range(size):
+            if k == 0:
+                x = 1.0 if has_intercept else 0.0
+                base_mean, base = 0.0, intercept_precision
+                mean, gained = intercept[0], intercept[1]
+            else:
+                x = np.float64(state.dtype.type(values[start + k - 1]))
+                feature = indices[start + k - 1]
+                of = feature if prior.shape[0] > 1 else np.uint32(0)
+                base_mean, base = np.float64(prior[of, 0]), np.float64(prior[of, 1])
+                mean, gained = np.float64(state[feature, 0]), np.float64(state[feature, 1])
+            gained = max(gained * keep - base * (1.0 - keep), 0.0)
+            xs[k], means[k], gains[k], bases[k] = x, mean, gained, base
+            m += x * (base_mean + mean)
+            s2 += x * x / (base + gained)
+        score_mean[row] = m
+        score_variance[row] = s2
+        c = weights[row]
+        y = signs[row]
+        if c == 0.0:
+            continue
+        for k in range(size):
+            x = xs[k]
+            if x == 0.0:
+                continue
+            precision = bases[k] + gains[k]
+            own = x * x / precision
+            s_squared = 1.0 + spread * temper * max(s2 - own, 0.0)
+            s = math.sqrt(s_squared)
+            z0 = y * m / s
+            tau = c * own / s_squared
+            t = _shift(link, z0, tau, newton_above)
+            step = y * s * t / x
+            if peak and c == 1.0:
+                log_p = links.log_cdf(link, y * m / math.sqrt(s_squared + spread * own))
+                log_p_after = links.log_cdf(link, z0 + t)
+                log_narrowing = 2.0 * (log_p - log_p_after) + step * step * precision
+                more = precision * math.expm1(max(-log_narrowing, 0.0))
+            else:
+                more = c * x * x / s_squared * links.curvature(link, z0 + t)
+            if k == 0:
+                intercept[0] = means[k] + step
+                intercept[1] = gains[k] + more
+            else:
+                feature = indices[start + k - 1]
+                state[feature, 0] = means[k] + step
+                state[feature, 1] = min(gains[k] + more, most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _shift(link, z0, tau, newton_above):
+    """t of (15), (17), (28), (30)."""
+    if tau <= newton_above:
+        return tau * links.slope(link, z0) / (1.0 + tau * links.curvature(link, z0))
+    t = max(0.0, -z0) if link == links.LOGISTIC else 0.0
+    for _ in range(MAX_ITERATIONS):
+        step = (t - tau * links.slope(link, z0 + t)) / (1.0 + tau * links.curvature(link, z0 + t))
+        t = max(t - step, 0.0)
+        if abs(step) <= 1e-15 * t:
+            break
+    return t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _probabilities(link, quadrature, temper, mean, variance, probability):
+    """(8), (24): P(y = 1) from the score's mean and variance."""
+    spread = links.spread(link) * temper
+    if quadrature:
+        for row in range(mean.size):
+            probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
+    elif link == links.PROBIT:
+        for row in range(mean.size):
+            probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + spread * variance[row]))
+    else:
+        padded = np.zeros((3, LANES))
+        for row in range(0, mean.size, LANES):
+            count = min(LANES, mean.size - row)
+            for k in range(count):
+                padded[0, k] = mean[row + k]
+                padded[1, k] = variance[row + k]
+            z = load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)
+            store(padded[2], 0, 1.0 / (exp2(z * -LOG2E) + 1.0))
+            for k in range(count):
+                probability[row + k] = padded[2, k]

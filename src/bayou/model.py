@@ -1,0 +1,121 @@
+"""Model files: a header and named arrays in one file, written whole or not at all. Knows no learner.
+
+The file is safetensors (no code runs on load). Its metadata holds the format's version and a JSON header; an array
+most of whose rows are zero is stored as the rows that are not, so that a table of four million features of which
+ten thousand were met takes the space of ten thousand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.errors import BadModel
+
+FORMAT = "bayou-model"
+VERSION = 1
+# Below this many rows a sparse copy gains nothing worth the second array.
+_WORTH_IT = 1024
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the file whole: to a temporary name beside it, flushed to disk, then renamed into place."""
+    from safetensors.numpy import save_file
+
+    stored: dict[str, np.ndarray] = {}
+    shapes: dict[str, list[int]] = {}
+    for name, array in arrays.items():
+        rows = _rows_worth_keeping(array)
+        if rows is None:
+            stored[name] = np.ascontiguousarray(array)
+        else:
+            shapes[name] = list(array.shape)
+            stored[f"{name}.rows"] = rows
+            stored[f"{name}.kept"] = np.ascontiguousarray(array[rows])
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "header": json.dumps(header, sort_keys=True, allow_nan=False),
+        "sparse": json.dumps(shapes, sort_keys=True),
+    }
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    try:
+        save_file(stored, temporary, metadata=metadata)
+        # mkstemp makes files for their owner alone; a model gets the rights any new file would.
+        os.chmod(temporary, 0o666 & ~_umask())
+        _flush(temporary)
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays) of a file that `write` made; a sentence for any other."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise BadModel(f"{path}: there is no such model file.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise BadModel(f"{path} is not a bayou model: it is a safetensors file of another kind.")
+            version = int(metadata["version"])
+            if version > VERSION:
+                raise BadModel(
+                    f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
+                    "Upgrade bayou to read it."
+                )
+            header = json.loads(metadata["header"])
+            sparse = json.loads(metadata["sparse"])
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, KeyError, ValueError) as error:
+        if isinstance(error, BadModel):
+            raise
+        raise BadModel(f"{path} is not a bayou model, or not a whole one: {error}.") from None
+    arrays = {name: array for name, array in stored.items() if name.rpartition(".")[0] not in sparse}
+    for name, shape in sparse.items():
+        kept = stored[f"{name}.kept"]
+        arrays[name] = np.zeros(shape, kept.dtype)
+        arrays[name][stored[f"{name}.rows"]] = kept
+    return header, arrays
+
+
+def _rows_worth_keeping(array: np.ndarray) -> np.ndarray | None:
+    """Rows with a bit set, if storing those alone is smaller than storing the array."""
+    if array.ndim == 0 or len(array) < _WORTH_IT:
+        return None
+    row_bytes = array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
+    word = np.uint64 if row_bytes % 8 == 0 else np.uint32 if row_bytes % 4 == 0 else np.uint8
+    words = np.ascontiguousarray(array).reshape(len(array), -1).view(word)
+    rows = np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
+    if len(rows) * (row_bytes + 4) >= len(array) * row_bytes:
+        return None
+    return rows.astype(np.uint32)
+
+
+def _flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,78 @@
+"""One record per learner. Laws, estimators, commands and the docs table are all driven by this list.
+
+A third party adds a learner through an entry point of the group `bayou.learners` that names a `Record`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from bayou.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the rest of bayou may rely on about a learner."""
+
+    name: str  # as the command line and model files say it
+    path: str  # "module:class"
+    estimator: str | None  # its scikit-learn face in bayou.estimators
+    summary: str
+    paper: str
+    task: Literal["classify", "regress"] = "classify"
+    dtype: Literal["float32", "float64"] = "float32"
+    posterior: bool = True  # variance, intervals, sampling
+    dense: bool = False  # needs a dense feature space, so refuses sizes that do not fit
+    # exact: equal to one learner that saw both streams. approximate: a sound posterior, but not that one.
+    merge: Literal["exact", "approximate", "refused"] = "approximate"
+    passes: Literal["single", "multi"] = "single"
+
+    def load(self) -> Any:
+        """The learner's class; imports its module."""
+        module, _, name = self.path.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+_OWN = (
+    Record(
+        name="marginal",
+        path="bayou.learners.marginal:Marginal",
+        estimator="MarginalClassifier",
+        summary="Gaussian weights, each updated against all others marginalised; closed form",
+        paper="marginal-gaussian, section 3, appendices B, C",
+    ),
+    Record(
+        name="adagrad",
+        path="bayou.learners.adagrad:AdaGrad",
+        estimator="AdaGradClassifier",
+        summary="stochastic gradient with a step per feature; the baseline people trust",
+        paper="marginal-gaussian, section 4 (baseline)",
+        posterior=False,
+    ),
+)
+
+
+@cache
+def records() -> dict[str, Record]:
+    """Every learner there is, by name: bayou's own, then those of installed entry points."""
+    from importlib.metadata import entry_points
+
+    found = {record.name: record for record in _OWN}
+    for entry in entry_points(group="bayou.learners"):
+        record = entry.load()
+        found.setdefault(record.name, record)
+    return found
+
+
+def find(name: str) -> Record:
+    """The record called `name`, or a sentence that lists the names there are."""
+    for record in _OWN:  # our own names need no look at what else is installed
+        if record.name == name:
+            return record
+    known = records()
+    if name not in known:
+        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.")
+    return known[name]

@@ -1,0 +1,381 @@
+"""Eight numbers at a time: a small vector type for Numba kernels, so that fast code still reads like its equation.
+
+Numba leaves vectorising to LLVM, which gives up on loops with gathers or exponentials and may sum in any order.
+Here a kernel says what it means: `Vec` values are eight float32 or float64 in a register; `+ - * /`, `max`, `min`
+work on them and mix with plain numbers (which are cast to the vector's type); the rest are the functions below.
+Every operation has one fixed order, so that results do not depend on where a row stands in a batch.
+
+    x = load(values, k)                       # values[k : k + 8]
+    mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
+    total(x * mean)                           # a plain number
+
+Loads and stores are not checked against the ends of arrays: callers pad their scratch to a multiple of LANES.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model
+
+LANES = 8
+
+# Multiplications and additions may fuse; nothing else about IEEE arithmetic is given up.
+_FUSE = ("contract",)
+
+
+class Vec(types.Type):
+    """Numba's name for LANES numbers of one type."""
+
+    def __init__(self, scalar):
+        self.scalar = scalar
+        super().__init__(name=f"Vec({scalar} x {LANES})")
+
+
+@register_model(Vec)
+class _VecModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        element = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
+        super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
+
+
+def _shuffle(builder, a, b, lanes):
+    """Lanes of a and b, counted through both."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))
+
+
+def _splat(context, builder, value, kind, vec):
+    if isinstance(kind, Vec):
+        return value
+    value = context.cast(builder, value, kind, vec.scalar)
+    empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+    return _shuffle(builder, first, empty, [0] * LANES)
+
+
+def _binary(op, emit):
+    """Teach Numba `op` on two vectors, or on a vector and a number."""
+
+    @infer_global(op)
+    class _Typing(AbstractTemplate):
+        def generic(self, args, kws):
+            vecs = [a for a in args if isinstance(a, Vec)]
+            if len(args) == 2 and vecs and all(a == vecs[0] or isinstance(a, types.Number) for a in args):
+                return signature(vecs[0], *args)
+            return None
+
+    def lower(context, builder, sig, args):
+        a, b = (_splat(context, builder, v, t, sig.return_type) for v, t in zip(args, sig.args, strict=True))
+        return emit(builder, a, b)
+
+    for pair in ((Vec, Vec), (Vec, types.Number), (types.Number, Vec)):
+        lower_builtin(op, *pair)(lower)
+
+
+_binary(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=_FUSE))
+_binary(operator.sub, lambda builder, a, b: builder.fsub(a, b, flags=_FUSE))
+_binary(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_FUSE))
+_binary(operator.truediv, lambda builder, a, b: builder.fdiv(a, b))
+_binary(max, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+_binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+
+def _address(context, builder, kind, array, *path):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, list(path))
+
+
+def _row_address(context, builder, sig, args, lane):
+    """Where row `indices[start + lane]` of a table of pairs begins; args are (table, indices, start, ...)."""
+    at = builder.add(args[2], ir.Constant(args[2].type, lane))
+    row = builder.load(_address(context, builder, sig.args[1], args[1], at))
+    two = ir.Constant(ir.IntType(64), 2)
+    return _address(context, builder, sig.args[0], args[0], builder.mul(builder.zext(row, ir.IntType(64)), two))
+
+
+@intrinsic
+def load(typingctx, array, start):
+    """array[start : start + LANES]"""
+    vec = Vec(array.dtype)
+
+    def codegen(context, builder, sig, args):
+        kind = context.get_value_type(vec)
+        pointer = _address(context, builder, sig.args[0], args[0], args[1])
+        value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
+        value.align = context.get_abi_sizeof(kind.element)
+        return value
+
+    return vec(array, types.intp), codegen
+
+
+@intrinsic
+def store(typingctx, array, start, vec):
+    """array[start : start + LANES] = vec"""
+
+    def codegen(context, builder, sig, args):
+        kind = args[2].type
+        pointer = _address(context, builder, sig.args[0], args[0], args[1])
+        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer())).align = context.get_abi_sizeof(
+            kind.element
+        )
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vec), codegen
+
+
+@intrinsic
+def gather_pairs(typingctx, table, indices, start):
+    """(first, second) of the pairs table[indices[start : start + LANES]]; table is C-contiguous (n, 2).
+
+    Plain loads of one pair each: unlike the hardware's gather they see at once what was just stored, and rows
+    that follow each other share features all the time.
+    """
+    vec = Vec(table.dtype)
+
+    def codegen(context, builder, sig, args):
+        pair = ir.VectorType(context.get_value_type(vec).element, 2)
+        parts = []
+        for lane in range(LANES):
+            pointer = _row_address(context, builder, sig, args, lane)
+            value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
+            value.align = context.get_abi_sizeof(pair.element)
+            parts.append(value)
+        while len(parts) > 2:
+            width = 2 * parts[0].type.count
+            parts = [_shuffle(builder, a, b, range(width)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        first = _shuffle(builder, *parts, range(0, 2 * LANES, 2))
+        second = _shuffle(builder, *parts, range(1, 2 * LANES, 2))
+        return context.make_tuple(builder, sig.return_type, (first, second))
+
+    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+
+
+@intrinsic
+def fill(typingctx, vec, value):
+    """A vector of vec's type with `value` in every lane."""
+
+    def codegen(context, builder, sig, args):
+        return _splat(context, builder, args[1], sig.args[1], sig.args[0])
+
+    return vec(vec, value), codegen
+
+
+@intrinsic
+def scatter_pairs(typingctx, table, indices, start, first, second):
+    """table[indices[start : start + LANES]] = pairs of first and second, lane after lane."""
+
+    def codegen(context, builder, sig, args):
+        pair = ir.VectorType(args[3].type.element, 2)
+        for lane in range(LANES):
+            value = _shuffle(builder, args[3], args[4], (lane, LANES + lane))
+            pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), pair.as_pointer())
+            builder.store(value, pointer).align = context.get_abi_sizeof(pair.element)
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp, first, second), codegen
+
+
+@intrinsic
+def prefetch_pairs(typingctx, table, indices, start):
+    """Ask for table[indices[start : start + LANES]] to be brought into the cache."""
+
+    def codegen(context, builder, sig, args):
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        for lane in range(LANES):
+            pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), byte)
+            # for reading (no dearer to write to later, and measurably cheaper to ask for), kept close, data
+            builder.call(ask, [pointer, *(ir.Constant(number, n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp), codegen
+
+
+@intrinsic
+def put(typingctx, vec, lane, value):
+    """vec with one lane replaced."""
+
+    def codegen(context, builder, sig, args):
+        value = context.cast(builder, args[2], sig.args[2], sig.args[0].scalar)
+        return builder.insert_element(args[0], value, builder.trunc(args[1], ir.IntType(32)))
+
+    return vec(vec, types.intp, value), codegen
+
+
+@intrinsic
+def pick(typingctx, vec, lane):
+    """One lane of vec."""
+
+    def codegen(context, builder, sig, args):
+        return builder.extract_element(args[0], builder.trunc(args[1], ir.IntType(32)))
+
+    return vec.scalar(vec, types.intp), codegen
+
+
+@intrinsic
+def total(typingctx, vec):
+    """The sum of all lanes, added in a tree."""
+
+    def codegen(context, builder, sig, args):
+        value, width = args[0], LANES
+        while width > 1:
+            width //= 2
+            halves = (_shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+            value = builder.fadd(*halves)
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return vec.scalar(vec), codegen
+
+
+@intrinsic
+def any_above(typingctx, vec, limit):
+    """Whether any lane of vec is greater than the number limit."""
+
+    def codegen(context, builder, sig, args):
+        other = _splat(context, builder, args[1], sig.args[1], sig.args[0])
+        bits = builder.fcmp_ordered(">", args[0], other)
+        word = builder.bitcast(bits, ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+    return types.boolean(vec, limit), codegen
+
+
+@intrinsic
+def where_above(typingctx, vec, limit, then, other):
+    """`then` in the lanes where vec > limit, `other` elsewhere."""
+
+    def codegen(context, builder, sig, args):
+        bound = _splat(context, builder, args[1], sig.args[1], sig.args[0])
+        return builder.select(builder.fcmp_ordered(">", args[0], bound), args[2], args[3])
+
+    return vec(vec, limit, then, other), codegen
+
+
+def _unary(name):
+    """An LLVM intrinsic of one vector, such as llvm.sqrt."""
+
+    @intrinsic
+    def call(typingctx, vec):
+        def codegen(context, builder, sig, args):
+            bits = 32 if sig.args[0].scalar == types.float32 else 64
+            kind = ir.FunctionType(args[0].type, [args[0].type])
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f{bits}")
+            return builder.call(function, args)
+
+        return vec(vec), codegen
+
+    return call
+
+
+sqrt = _unary("sqrt")
+nearest = _unary("nearbyint")
+magnitude = _unary("fabs")
+
+
+@intrinsic
+def _times_power_of_two(typingctx, vec, exponent):
+    """vec * 2^exponent for whole exponents that keep the result normal: added to the exponent bits."""
+
+    def codegen(context, builder, sig, args):
+        bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
+        whole = ir.VectorType(ir.IntType(bits), LANES)
+        shift = builder.shl(builder.fptosi(args[1], whole), ir.Constant(whole, [mantissa] * LANES))
+        return builder.bitcast(builder.add(builder.bitcast(args[0], whole), shift), args[0].type)
+
+    return vec(vec, exponent), codegen
+
+
+def _series(function, degree, low, high):
+    """Coefficients of the polynomial that meets `function` at the Chebyshev points of [low, high]."""
+    fit = np.polynomial.Chebyshev.interpolate(function, degree, domain=[low, high])
+    return tuple(float(c) for c in fit.convert(kind=np.polynomial.Polynomial).coef)
+
+
+_SERIES_32 = _series(np.exp2, 5, -0.5, 0.5)  # relative error 8e-8
+# In float64 interpolation would be rounding noise; Taylor's series is exact to 4e-18 at this length.
+_SERIES_64 = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14))
+# The smallest powers keep 2^x normal, the largest keep (1 + 2^x)^2 finite.
+POWERS_32 = (-126.0, 62.0)
+POWERS_64 = (-1022.0, 510.0)
+
+
+@njit(forceinline=True)
+def _exp2_32(x):
+    n = nearest(x)
+    f = x - n
+    f2 = f * f
+    c = _SERIES_32
+    # A tree (Estrin) instead of Horner's chain: the next row waits for this one.
+    return _times_power_of_two((f * c[1] + c[0]) + f2 * ((f * c[3] + c[2]) + f2 * (f * c[5] + c[4])), n)
+
+
+@njit(forceinline=True)
+def _exp2_64(x):
+    n = nearest(x)
+    f = x - n
+    f2 = f * f
+    f4 = f2 * f2
+    c = _SERIES_64
+    low = (f * c[1] + c[0]) + f2 * (f * c[3] + c[2])
+    middle = (f * c[5] + c[4]) + f2 * (f * c[7] + c[6])
+    high = (f * c[9] + c[8]) + f2 * (f * c[11] + c[10]) + f4 * (f * c[13] + c[12])
+    return _times_power_of_two(low + f4 * (middle + f4 * high), n)
+
+
+def exp2_within(x):
+    """2^x for x known to lie within POWERS of its type."""
+    raise NotImplementedError("exp2_within works inside jitted code only")
+
+
+@overload(exp2_within, inline="always")
+def _exp2_within(x):
+    if not isinstance(x, Vec):
+        return None
+    if x.scalar == types.float32:
+        return lambda x: _exp2_32(x)
+    return lambda x: _exp2_64(x)
+
+
+def exp2(x):
+    """2^x for any x, held within POWERS of its type."""
+    raise NotImplementedError("exp2 works inside jitted code only")
+
+
+@overload(exp2, inline="always")
+def _exp2(x):
+    if not isinstance(x, Vec):
+        return None
+    if x.scalar == types.float32:
+        return lambda x: _exp2_32(min(max(x, POWERS_32[0]), POWERS_32[1]))
+    return lambda x: _exp2_64(min(max(x, POWERS_64[0]), POWERS_64[1]))
+
+
+_EXP_UNIT = _series(np.exp, 6, 0.0, 1.0)  # relative error 7e-8
+
+
+@njit(forceinline=True)
+def _exp_unit_32(t):
+    t2 = t * t
+    c = _EXP_UNIT
+    return (t * c[1] + c[0]) + t2 * ((t * c[3] + c[2]) + t2 * ((t * c[5] + c[4]) + t2 * c[6]))
+
+
+def exp_unit(t):
+    """e^t for t in [0, 1]: no rounding to powers of two, so a shorter chain than exp2."""
+    raise NotImplementedError("exp_unit works inside jitted code only")
+
+
+@overload(exp_unit, inline="always")
+def _exp_unit(t):
+    if not isinstance(t, Vec):
+        return None
+    if t.scalar == types.float32:
+        return lambda t: _exp_unit_32(t)
+    return lambda t: _exp2_64(t * 1.4426950408889634)
