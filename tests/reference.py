@@ -107,6 +107,21 @@ LINKS = {
 # A 20-point rule for the mean of a function of a standard normal variable.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+# A trapezoid rule for the mean of a function of a logistic variable, whose density is S(n) S(-n).
+NOISE = np.arange(-30.0, 30.1, 0.75)
+NOISE_WEIGHTS = sigmoid(NOISE) * sigmoid(-NOISE)
+NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
+
+
+def expected_sigmoid(mean: float, sd: float) -> float:
+    """The mean of S(score) over score ~ N(mean, sd^2).
+
+    By 20 nodes while the score is narrow. Seen from a wide one S is a step, which falls between the nodes; but
+    S(score) is the chance that logistic noise stays below the score, so there the noise is integrated instead.
+    """
+    if sd <= 1.5:
+        return float(np.sum(NODE_WEIGHTS * sigmoid(mean + sd * NODES)))
+    return float(np.sum(NOISE_WEIGHTS * probit((mean - NOISE) / sd)))
 
 
 def widen(variance, memory: float = 0.0, cap=np.inf) -> np.ndarray:
@@ -127,8 +142,7 @@ def marginal_predict(
     """P(y = +1), with the mean and the variance of the score: equation (8), or (24) for probit.
 
     closed: F(m / sqrt(1 + C s2)). Exact for probit; for logistic too near 1/2 when |m| >> sd.
-    quadrature: the mean of F over the normal score by 20 nodes. Good while sd is at most about 3; seen from a
-    wider score F is a step, which falls between the nodes.
+    quadrature: the mean of F over the normal score, exact to 1e-7; for probit the closed form is that mean.
 
     `temper_predict` (kp) is how much of the score's variance to believe.
     """
@@ -137,10 +151,10 @@ def marginal_predict(
     variance = widen(variance, memory, cap)
     m = np.sum(x * mean)
     s2 = np.sum(x**2 * variance)
-    if predictive == "closed":
+    if predictive == "closed" or (predictive == "quadrature" and link == "probit"):
         probability = rule.cdf(m / np.sqrt(1.0 + rule.shrink * temper_predict * s2))
     elif predictive == "quadrature":
-        probability = np.sum(NODE_WEIGHTS * rule.cdf(m + np.sqrt(temper_predict * s2) * NODES))
+        probability = expected_sigmoid(m, np.sqrt(temper_predict * s2))
     else:
         raise ValueError(f"predictive is 'closed' or 'quadrature', not {predictive!r}")
     return float(probability), float(m), float(s2)
@@ -192,20 +206,21 @@ def laplace_variance(variance: float, tau: float, z_new: float, link: str = "log
 
 
 def peak_variance(
-    variance: float, delta: float, z_predict: float, z_new: float, weight: float = 1.0, link: str = "logistic"
+    variance: float, delta: float, z_predict: float, z_new: float, link: str = "logistic"
 ) -> float:
     """Equation (18): match the height of the posterior (13) at the new mean, a step `delta` from the old one.
 
-        sd <- sd (p_t/p_+)^c exp(delta^2 / (2 variance)),    p_t = F(z_predict), p_+ = F(z_new), c the weight
+        sd <- sd p_t/p_+ exp(delta^2 / (2 variance)),    p_t = F(z_predict), p_+ = F(z_new)
 
     A surprising label makes this *grow* (appendix C says it cannot), because p_t from (8) is not quite the
     integral that it stands for. Hence the clamp: the variance never ends wider than it was.
 
-    Only the likelihood carries the weight; `delta` has it already. For c = 1 this is the height of (13). For
-    other c the normaliser should be the mean of F^c; p_t^c in its place is far too sure of itself if c >> 1.
+    It holds for examples of weight 1. For weight c the normaliser is the mean of F^c, and p_t^c in its place
+    lets the variance collapse (to 0 at c = 1000); `marginal_step` takes the laplace rule there, which agrees
+    with the true height to one per cent.
     """
     log_cdf = LINKS[link].log_cdf
-    log_factor = weight * (log_cdf(z_predict) - log_cdf(z_new)) + delta**2 / (2.0 * variance)
+    log_factor = log_cdf(z_predict) - log_cdf(z_new) + delta**2 / (2.0 * variance)
     return variance * np.exp(2.0 * min(log_factor, 0.0))
 
 
@@ -242,7 +257,6 @@ def marginal_step(
     # Totals of the OLD beliefs, for every feature: their order in the row must not matter.
     m = np.sum(x * mean)
     s2 = np.sum(x**2 * variance)
-    z_predict = y * m / np.sqrt(1.0 + shrink * s2)  # for the p_t of (18), tempered like s
 
     new_mean, new_variance = mean.copy(), variance.copy()
     for i in range(len(x)):
@@ -255,10 +269,12 @@ def marginal_step(
         delta = y * s * t / x[i]
         new_mean[i] = mean[i] + delta
 
-        if variance_update == "laplace":
+        if variance_update == "laplace" or (variance_update == "peak" and weight != 1):
             new_variance[i] = laplace_variance(variance[i], tau, z0 + t, link)
         elif variance_update == "peak":
-            new_variance[i] = peak_variance(variance[i], delta, z_predict, z0 + t, weight, link)
+            # p_t of (18): the likelihood that p_+ is taken from, integrated over this feature as well.
+            z_predict = y * m / np.sqrt(s**2 + LINKS[link].shrink * own)
+            new_variance[i] = peak_variance(variance[i], delta, z_predict, z0 + t, link)
         else:
             raise ValueError(f"variance_update is 'laplace' or 'peak', not {variance_update!r}")
     return new_mean, new_variance

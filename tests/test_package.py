@@ -13,7 +13,9 @@ import pytest
 import bayou
 
 HEAVY = ["numpy", "scipy", "numba", "sklearn", "pyarrow", "matplotlib", "pandas"]
+# Importing bayou.__main__ would run the command.
 MODULES = ["bayou", *(found.name for found in pkgutil.walk_packages(bayou.__path__, "bayou."))]
+MODULES = [name for name in MODULES if not name.endswith("__main__")]
 
 
 def loaded_after(statement: str) -> set[str]:

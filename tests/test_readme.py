@@ -1,22 +1,37 @@
-"""What the README shows is run: its Python as it stands, its commands by .ci/run."""
+"""What README and how-to pages show is run: their Python as it stands; the README's commands by .ci/run."""
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
-README = Path(__file__).parent.parent / "README.md"
+import numpy as np
+
+import bayou
+from bayou import Batch, registry, simulate
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 
 
-def test_python_blocks_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+def run_python_blocks(page: Path, names: dict) -> None:
+    """In order and in one place, as a reader would type them."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert blocks
+    for block in blocks:
+        # A file of its own: Numba caches kernels beside their source, and looks for it.
+        source = Path.cwd() / f"{page.stem}_{len(names)}.py"
+        source.write_text(block, encoding="utf-8")
+        exec(compile(block, str(source), "exec"), names)
+
+
+def test_readme_python_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {"__name__": "readme"}
-    for block in blocks:  # in order, as a reader would type them
-        exec(compile(block, str(README), "exec"), names)
+    run_python_blocks(README, names)
     low, high = names["low"], names["high"]
     assert ((0 <= low) & (low < high) & (high <= 1)).all()
+    np.testing.assert_array_equal(bayou.load("model.bayou").mean, names["learner"].mean)
 
 
 def test_commands_have_their_markers():
@@ -27,4 +42,24 @@ def test_commands_have_their_markers():
 
 def test_local_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8")):
-        assert (README.parent / target).exists(), target
+        assert (ROOT / target).exists(), target
+
+
+def test_add_a_learner(tmp_path, monkeypatch):
+    """The page's learner learns, resumes and says what it has not, with nothing but what the page shows."""
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("bayou.learners.sgd")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    run_python_blocks(ROOT / "docs/howto/add-a-learner.md", vars(module))
+    known = {**registry.records(), "sgd": module.RECORD}
+    monkeypatch.setattr(registry, "records", lambda: known)
+
+    stream = simulate.random(n_features=50)
+    learner = module.Sgd(n_features=50)
+    batch = next(stream.batches(5000))
+    p = learner.learn(batch[:4000])
+    assert np.mean((p[2000:] > 0.5) == (batch.labels[2000:4000] > 0)) > 0.6
+    learner.save("sgd.bayou")
+    rest = batch[4000:]
+    np.testing.assert_array_equal(bayou.load("sgd.bayou").learn(rest), learner.learn(rest))
+    assert isinstance(learner.predict(Batch.from_rows([{0: 1.0}])).probability[0], float)

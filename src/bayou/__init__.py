@@ -8,7 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayou import estimators, evaluate, learners, simulate
+    import bayou.estimators as estimators
+    import bayou.evaluate as evaluate
+    import bayou.learners as learners
+    import bayou.simulate as simulate
     from bayou.batch import Batch
     from bayou.errors import BadInput, BadModel, NoPosterior
     from bayou.estimators import AdaGradClassifier, MarginalClassifier

@@ -65,11 +65,13 @@ class Batch:
     weights: np.ndarray | None
     tags: Sequence[str] | None
     positions: np.ndarray | None
+    folded: int
+    longest: int
+    largest: float
+    max_index: int
 
     @classmethod
-    def from_csr(
-        cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None
-    ) -> Batch:
+    def from_csr(cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None) -> Batch:
         """From a SciPy sparse matrix or array of any format, or a dense two-dimensional array."""
         if not hasattr(X, "tocsr"):
             from scipy.sparse import csr_array
@@ -128,9 +130,7 @@ class Batch:
         self.weights = _per_row(weights, n, "weight")
         if self.weights is not None and not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             row = int(np.argmin(np.isfinite(self.weights) & (self.weights >= 0)))
-            raise BadInput(
-                f"row {row}: the weight is {self.weights[row]:g}; a weight must be a finite number >= 0."
-            )
+            raise BadInput(f"row {row}: the weight is {self.weights[row]:g}; a weight must be a finite number >= 0.")
         if tags is not None and len(tags) != n:
             raise BadInput(f"{len(tags)} tags for {n} rows; give one per row.")
         self.tags = tags
@@ -140,8 +140,8 @@ class Batch:
 
     def _inspect(self) -> None:
         """Check every value and make the rows canonical."""
-        finite, zeros, largest = _look_at_values(self.values)
-        if not finite:
+        zeros, largest = _look_at_values(self.values)
+        if not np.isfinite(largest):
             k = int(np.argmin(np.isfinite(self.values)))
             raise BadInput(
                 f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; "
@@ -150,14 +150,12 @@ class Batch:
         ascending, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
         repeated = not ascending and _any_repeated(self.indptr, self.indices, self.longest)
         if zeros or repeated:
-            self.indptr, self.indices, self.values = _sum_repeated(
-                self.indptr, self.indices, self.values, self.longest
-            )
-            largest = np.abs(self.values).max(initial=0.0)
+            self.indptr, self.indices, self.values = _sum_repeated(self.indptr, self.indices, self.values, self.longest)
+            _, largest = _look_at_values(self.values)
             if not np.isfinite(largest):
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
             _, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
-        self.largest = float(largest)
+        self.largest = largest
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -212,7 +210,7 @@ def _as_float(values: Any, what: str) -> np.ndarray:
     try:
         values = np.asarray(values)
         if values.dtype not in (np.float32, np.float64):
-            narrow = values.dtype.kind in "bui" and values.dtype.itemsize <= 2 or values.dtype == np.float16
+            narrow = (values.dtype.kind in "bui" and values.dtype.itemsize <= 2) or values.dtype == np.float16
             values = values.astype(np.float32 if narrow else np.float64)
     except (TypeError, ValueError) as error:
         raise BadInput(f"{what} must be numbers: {error}.") from None
@@ -231,7 +229,7 @@ def _as_features(indices: Any) -> tuple[np.ndarray, int]:
     if indices.dtype.kind == "i" and (low := int(indices.min())) < 0:
         raise BadInput(f"feature {low} is negative; features are numbered from 0.")
     if indices.dtype == np.int32:
-        return indices.view(np.uint32), 0
+        return indices.view(np.uint32), 0  # no copy
     wide = indices > np.iinfo(np.uint32).max
     folded = int(np.count_nonzero(wide))
     if folded:
@@ -248,37 +246,49 @@ def _per_row(column: Any, n: int, what: str) -> np.ndarray | None:
     return column
 
 
+def _look_at_values(values: np.ndarray) -> tuple[bool, float]:
+    """(any zero, largest absolute value); the latter is not finite if any value is not.
+
+    Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
+    others, and whole numbers can be compared many at a time.
+    """
+    if not values.size:
+        return False, 0.0
+    word = np.uint32 if values.itemsize == 4 else np.uint64
+    bits = values.view(word)
+    smallest, largest = _range_of_bits(bits, word(np.iinfo(word).max >> 1))
+    return smallest == 0, float(np.array([largest], word).view(values.dtype)[0])
+
+
 @njit(cache=True, nogil=True)
-def _look_at_values(values):
-    """(all finite, any zero, largest absolute value)."""
-    unbounded = 0
-    zeros = 0
-    largest = 0.0
-    for k in range(values.size):
-        size = abs(values[k])
-        unbounded += not size < np.inf
-        zeros += size == 0
+def _range_of_bits(bits, mask):
+    smallest = mask
+    largest = bits[0] & mask
+    for k in range(bits.size):
+        size = bits[k] & mask
+        smallest = min(smallest, size)
         largest = max(largest, size)
-    return unbounded == 0, zeros > 0, largest
+    return smallest, largest
 
 
 @njit(cache=True, nogil=True)
 def _look_at_features(indptr, indices):
     """(every row strictly ascending, longest row, largest feature)."""
-    steps_down = 0
-    max_index = np.int64(-1)
-    for k in range(1, indices.size):
-        steps_down += indices[k] <= indices[k - 1]
-    for k in range(indices.size):
-        max_index = max(max_index, np.int64(indices[k]))
     longest = 0
+    wrong = 0
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
         longest = max(longest, stop - start)
-        # A step down between two rows is no matter.
+        # A step down between two rows is no matter: what is counted for it below is taken off here.
         if 0 < start < stop:
-            steps_down -= indices[start] <= indices[start - 1]
-    return steps_down == 0, longest, max_index
+            wrong -= indices[start] <= indices[start - 1]
+    if indices.size == 0:
+        return True, longest, np.int64(-1)
+    largest = indices[0]
+    for k in range(1, indices.size):
+        wrong += indices[k] <= indices[k - 1]
+        largest = max(largest, indices[k])
+    return wrong == 0, longest, np.int64(largest)
 
 
 @njit(cache=True, nogil=True)

@@ -188,9 +188,7 @@ class Meter:
         self.nonzeros += nonzeros
         self._latest = time.perf_counter()
 
-    def _look_at(
-        self, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray
-    ) -> int:
+    def _look_at(self, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray) -> int:
         """Refuse what cannot be scored; the kinds of labels seen by now."""
         improbable, kinds, bad_weight = _look(probabilities, labels, weights, losses)
         if improbable >= 0:
@@ -540,9 +538,7 @@ def _interleave(batch: Batch, due: Batch) -> Batch:
 
 
 @njit(cache=True, nogil=True)
-def _interleave_rows(
-    indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights
-):
+def _interleave_rows(indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights):
     rows = labels.size + due_labels.size
     size = indices.size + due_indices.size
     new_indptr = np.zeros(rows + 1, np.int64)

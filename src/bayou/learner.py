@@ -17,7 +17,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numba import njit
@@ -29,6 +29,9 @@ from bayou.errors import BadInput, BadModel, NoPosterior
 
 # What weight * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e36, "float64": 1e300}
+
+
+_Code = TypeVar("_Code", int, float)
 
 
 class Scores(NamedTuple):
@@ -235,8 +238,11 @@ class Learner:
             merged = copy.copy(self)
             merged._frozen = False
         before = 0 if base is None else base._examples
+        if before > min(self._examples, other._examples):
+            raise BadModel("base has learned from more examples than a model grown from it; give a common ancestor.")
         with other._lock:
             merged._examples = self._examples + other._examples - before
+            merged._negative = other._negative if self._negative is None else self._negative
             merged._add(other, base)
         return merged
 
@@ -364,11 +370,35 @@ def positive_number(name: str, value: Any, zero: bool = False) -> float:
     return number
 
 
-def one_of(name: str, value: Any, choices: Mapping[str, int]) -> int:
-    """A parameter that must be one of some words; the kernel's code for it."""
+def one_of(name: str, value: Any, choices: Mapping[str, _Code]) -> _Code:
+    """A parameter that must be one of some words; what the kernel calls it."""
     if value not in choices:
         raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
     return choices[value]
+
+
+def merge_pairs(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0) -> None:
+    """Merge states whose rows are (location, strength), into `mine`.
+
+    Strengths add, beyond what `base` had; locations are averaged, weighted by prior + strength. For a Gaussian,
+    location and strength are what mean and precision have gained over the prior, `prior` is the prior's precision, and
+    this is the sum of natural parameters.
+    """
+    prior = np.atleast_1d(np.asarray(prior, np.float64))
+    block = 1 << 20  # rows at a time, to bound the float64 copies
+    for start in range(0, len(mine), block):
+        part = slice(start, start + block)
+        held = prior if len(prior) == 1 else prior[part]
+        states = [(mine[part], 1.0), (other[part], 1.0)] + ([] if base is None else [(base[part], -1.0)])
+        strength, moved = np.zeros((2, len(mine[part])))
+        for rows, sign in states:
+            strength += sign * rows[:, 1].astype(np.float64)
+            moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
+        if (strength + held < 0).any():
+            raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+        whole = np.broadcast_to(strength + held, strength.shape)
+        mine[part, 0] = np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0)
+        mine[part, 1] = np.maximum(strength, 0.0)  # with memory both may know less than base did
 
 
 @njit(cache=True, nogil=True)

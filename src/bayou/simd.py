@@ -121,12 +121,31 @@ def store(typingctx, array, start, vec):
     def codegen(context, builder, sig, args):
         kind = args[2].type
         pointer = _address(context, builder, sig.args[0], args[0], args[1])
-        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer())).align = context.get_abi_sizeof(
-            kind.element
-        )
+        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer())).align = context.get_abi_sizeof(kind.element)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vec), codegen
+
+
+@intrinsic
+def copy_lanes(typingctx, target, at, source, start):
+    """target[at : at + LANES] = source[start : start + LANES], cast to target's type."""
+
+    def codegen(context, builder, sig, args):
+        kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (target, source)]
+        to, of = (
+            builder.bitcast(_address(context, builder, kind, array, place), vector.as_pointer())
+            for kind, array, place, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
+        )
+        value = builder.load(of)
+        value.align = context.get_abi_sizeof(kinds[1].element)
+        if target.dtype != source.dtype:
+            narrower = target.dtype.bitwidth < source.dtype.bitwidth
+            value = (builder.fptrunc if narrower else builder.fpext)(value, kinds[0])
+        builder.store(value, to).align = context.get_abi_sizeof(kinds[0].element)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, source, types.intp), codegen
 
 
 @intrinsic

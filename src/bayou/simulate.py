@@ -139,9 +139,7 @@ def categorical(
     """
     n_categories = _whole("n_categories", n_categories, at_least=1)
     category_size = _whole("category_size", category_size, at_least=1)
-    n_features = _whole(
-        "n_categories * category_size", n_categories * category_size, at_least=1, at_most=MAX_FEATURES
-    )
+    n_features = _whole("n_categories * category_size", n_categories * category_size, at_least=1, at_most=MAX_FEATURES)
     picked = _whole("picked", picked, at_least=1, at_most=category_size)
     std = _positive("weight_std", weight_std)
     order = np.arange(category_size)

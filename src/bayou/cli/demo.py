@@ -29,7 +29,7 @@ def demo(
     from rich.console import Console
 
     progress = Console(stderr=True, highlight=False)
-    with progress.status("loading; the first time, kernels are compiled (about 20 seconds, only once)"):
+    with progress.status("loading (the first time kernels are compiled, for some seconds; they are kept)"):
         from bayou.cli import demo_picture, demo_study, demo_words
 
         demo_study.warm_up()

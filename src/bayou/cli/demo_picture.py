@@ -10,11 +10,12 @@ import numpy as np
 # The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.cli.demo_study import NINETY, Knowledge, Run, Study
 
 BLUE, ORANGE, INK, GREY, PALE = "#1f6f8b", "#d9662b", "#222222", "#8a8a8a", "#e6e6e6"
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 10,
     "text.color": INK,
     "axes.edgecolor": GREY,
@@ -34,8 +35,9 @@ FIRST = 100
 
 def draw(study: Study, path: Path) -> None:
     with rc_context(STYLE):
-        figure = Figure(figsize=(12, 5.2), dpi=120, layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1, wspace=0.05)
+        figure = Figure(
+            figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05)
+        )
         left, right = figure.subplots(1, 2)
         _regret(left, study.marginal, BLUE)
         _regret(left, study.adagrad, ORANGE)

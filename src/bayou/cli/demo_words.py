@@ -93,7 +93,7 @@ def _scores(runs: list[Run]) -> Table:
             f"{result.auc:.4f}",
             f"{result.accuracy:.1%}",
             f"{result.calibration_error:.4f}",
-            f"{round(result.regret):,}",
+            f"{round(result.regret or 0.0):,}",
             "" if is_truth else f"{result.examples / run.seconds:,.0f}",
             style="dim" if is_truth else None,
         )

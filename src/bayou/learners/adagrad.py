@@ -24,10 +24,10 @@ import numpy as np
 from numba import njit
 
 from bayou.batch import Batch
-from bayou.errors import BadModel
-from bayou.learner import LIMIT, Learner, Scores, positive_number
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs, positive_number
 from bayou.simd import (
     LANES,
+    copy_lanes,
     fill,
     gather_pairs,
     load,
@@ -87,7 +87,7 @@ class AdaGrad(Learner):
         self._intercept_state = np.zeros(2)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"state": self._state[:-1], "intercept": self._intercept_state}
+        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         score, probability = np.empty(len(batch)), np.empty(len(batch))
@@ -115,23 +115,8 @@ class AdaGrad(Learner):
         return float(self._intercept_state[0]), 0.0
 
     def _add(self, other: Self, base: Self | None) -> None:
-        _merge_rows(self._state, other._state, None if base is None else base._state)
-        _merge_rows(
-            self._intercept_state[None],
-            other._intercept_state[None],
-            None if base is None else base._intercept_state[None],
-        )
-
-
-def _merge_rows(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None) -> None:
-    """mine, other, base: rows of (w, G); the answer is written into mine."""
-    parts = [(mine, 1.0), (other, 1.0)] + ([(base, -1.0)] if base is not None else [])
-    squares = sum(sign * rows[:, 1].astype(np.float64) for rows, sign in parts)
-    if (squares < 0).any():
-        raise BadModel("base knows more than the models that should have grown from it; give their common ancestor.")
-    weighted = sum(sign * rows[:, 1].astype(np.float64) * rows[:, 0] for rows, sign in parts)
-    mine[:, 0] = np.divide(weighted, squares, out=np.zeros_like(squares), where=squares > 0)
-    mine[:, 1] = squares
+        for name, mine in self._arrays().items():
+            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -158,6 +143,8 @@ def _stream(
     ws = np.zeros(room, state.dtype)
     squares = np.zeros(room, state.dtype)
     rows = np.full(room, spare, np.uint32)
+    spares = rows[:LANES].copy()
+    blank = xs[:LANES].copy()
     xs[0] = has_intercept
     bias, bias_squares = intercept[0], intercept[1]
     zero = fill(load(xs, 0), 0.0)
@@ -165,18 +152,21 @@ def _stream(
     rate = dtype(learning_rate)
     end = indptr[indptr.size - 1]
     for row in range(indptr.size - 1):
-        start = np.uint64(indptr[row])
-        length = indptr[row + 1] - indptr[row]
+        start = indptr[row]
+        length = indptr[row + 1] - start
         size = (length + LANES) // LANES * LANES
-        for k in range(length):
-            xs[1 + k] = values[start + np.uint64(k)]
-        for k in range(length):
-            rows[1 + k] = indices[start + np.uint64(k)]
-        for k in range(length + 1, size):
-            xs[k] = 0
-            rows[k] = spare
+        if start + length + LANES <= end:
+            for k in range(0, length, LANES):
+                copy_lanes(xs, 1 + k, values, start + k)
+                copy_lanes(rows, 1 + k, indices, start + k)
+        else:
+            for k in range(length):
+                xs[1 + k] = values[start + k]
+                rows[1 + k] = indices[start + k]
+        copy_lanes(xs, 1 + length, blank, 0)
+        copy_lanes(rows, 1 + length, spares, 0)
 
-        ahead = np.int64(start) + AHEAD
+        ahead = start + AHEAD
         fetch = ahead + size <= end
         m = zero
         for k in range(0, size, LANES):

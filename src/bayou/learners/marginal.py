@@ -37,13 +37,14 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
-from bayou.errors import BadInput, BadModel
-from bayou.learner import LIMIT, Learner, Scores, one_of, positive_number
+from bayou.errors import BadInput
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs, one_of, positive_number
 from bayou.simd import (
     LANES,
     POWERS_32,
     POWERS_64,
     any_above,
+    copy_lanes,
     exp2,
     exp2_within,
     exp_unit,
@@ -65,8 +66,8 @@ LN2 = math.log(2.0)
 LOG2E = 1.0 / LN2
 # Newton's step is taken where tau is above this.
 NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
-VARIANCE_UPDATES = {"laplace": 0, "peak": 1}
-PREDICTIVES = {"closed": 0, "quadrature": 1}
+VARIANCE_UPDATES = {"laplace": False, "peak": True}
+PREDICTIVES = {"closed": False, "quadrature": True}
 # A precision gains no more than this, so that it stays finite whatever comes.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # Non-zeros between a row and the one whose weights are asked for: about eight rows of forty.
@@ -150,6 +151,7 @@ class Marginal(Learner):
         self._state = np.zeros((self._n_features + 1, 2), self._dtype)
         self._intercept_state = np.zeros(2)
         self._prior = self._prior_table(prior_mean, prior_variance)
+        self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
         self._widest = max(float(np.max(prior_variance)), intercept_variance)
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
@@ -164,7 +166,7 @@ class Marginal(Learner):
         return table
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"state": self._state[:-1], "intercept": self._intercept_state}
+        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
@@ -181,18 +183,18 @@ class Marginal(Learner):
             self._prior,
             self._intercept_state,
             self._has_intercept,
-            1.0 / p["intercept_variance"],
+            self._intercept_precision,
             1.0 / (1.0 + p["memory"]),
             ku,
-            float(self._newton_above),
+            self._newton_above,
             mean,
             variance,
         )
         if self._link == links.LOGISTIC and not self._peak:
             _stream(*common)
         else:
-            _stream_general(*common, self._link, bool(self._peak))
-        _probabilities(self._link, bool(self._quadrature), kp, mean, variance, probability)
+            _stream_general(*common, self._link, self._peak)
+        _probabilities(self._link, self._quadrature, kp, mean, variance, probability)
         return Scores(probability, mean, variance)
 
     def _weights_at(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -202,48 +204,23 @@ class Marginal(Learner):
 
     def _intercept(self) -> tuple[float, float]:
         shift, gain = self._intercept_state
-        return float(shift), float(1.0 / (gain + 1.0 / self._parameters["intercept_variance"]))
+        return float(shift), float(1.0 / (gain + self._intercept_precision))
 
     def _add(self, other: Self, base: Self | None) -> None:
         """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
-        prior = self._prior[:, 1].astype(np.float64)
-        block = 1 << 20  # rows at a time, to bound the float64 copies
-        for start in range(0, self._n_features, block):
-            rows = slice(start, min(start + block, self._n_features))
-            _merge_rows(
-                self._state[rows],
-                other._state[rows],
-                None if base is None else base._state[rows],
-                prior if len(prior) == 1 else prior[rows],
-            )
-        _merge_rows(
-            self._intercept_state[None],
-            other._intercept_state[None],
-            None if base is None else base._intercept_state[None],
-            np.array([1.0 / self._parameters["intercept_variance"]]),
-        )
+        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
+        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
+            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name], held)
 
 
 def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
     """A prior parameter: a number, or an array with one number per feature."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
-        raise BadInput(f"{name} has shape {array.shape}; it must be a number or one number for each of {n_features} features.")
+        raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")
     if not np.isfinite(array).all() or (positive and not (array > 0).all()):
         raise BadInput(f"{name} must be finite{' and > 0' if positive else ''}.")
     return float(array) if array.ndim == 0 else array
-
-
-def _merge_rows(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: np.ndarray) -> None:
-    """mine, other, base: rows of (shift of the mean, gain of precision); the answer is written into mine."""
-    parts = [(mine, 1.0), (other, 1.0)] + ([(base, -1.0)] if base is not None else [])
-    gain = sum(sign * rows[:, 1].astype(np.float64) for rows, sign in parts)
-    precision = prior + gain
-    if not (precision > 0).all():
-        raise BadModel("base knows more than the models that should have grown from it; give their common ancestor.")
-    # mu = mu_0 + shift, so mu_0 cancels: the shift is the average of shifts, weighted by precision.
-    shift = sum(sign * (prior + rows[:, 1]) * rows[:, 0].astype(np.float64) for rows, sign in parts) / precision
-    mine[:, 0], mine[:, 1] = shift, gain
 
 
 @njit(forceinline=True)
@@ -323,6 +300,8 @@ def _stream(
     means = np.zeros(room, state.dtype)
     gains = np.zeros(room, state.dtype)
     rows = np.full(room, spare, np.uint32)
+    spares = rows[:LANES].copy()
+    blank = xs[:LANES].copy()
     xs[0] = has_intercept
     shift = intercept[0]
     gain = intercept[1]
@@ -332,22 +311,28 @@ def _stream(
     lose = dtype(1) - keep
     spread = dtype(links.C8 * temper)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    # Where x^2 v <= 1, r is at most sqrt(1 + spread) times its value for the whole row: with that margin on the row, a
+    # calm step's exponents stay within POWERS and need no clamp of their own.
     low, high = POWERS_32 if state.itemsize == 4 else POWERS_64
-    low, high = dtype(low / 1.19), dtype(high / 1.19)
+    margin = 1.01 * math.sqrt(1 + spread)
+    low, high = dtype(low / margin), dtype(high / margin)
     # Up to here Taylor's step is right and small enough for _calm_step.
     calm = min(newton_above, 1.0)
     end = indptr[indptr.size - 1]
     for row in range(indptr.size - 1):
-        start = np.uint64(indptr[row])
-        length = indptr[row + 1] - indptr[row]
+        start = indptr[row]
+        length = indptr[row + 1] - start
         size = (length + LANES) // LANES * LANES
-        for k in range(length):
-            xs[1 + k] = values[start + np.uint64(k)]
-        for k in range(length):
-            rows[1 + k] = indices[start + np.uint64(k)]
-        for k in range(length + 1, size):
-            xs[k] = 0
-            rows[k] = spare
+        if start + length + LANES <= end:
+            for k in range(0, length, LANES):
+                copy_lanes(xs, 1 + k, values, start + k)
+                copy_lanes(rows, 1 + k, indices, start + k)
+        else:
+            for k in range(length):
+                xs[1 + k] = values[start + k]
+                rows[1 + k] = indices[start + k]
+        copy_lanes(xs, 1 + length, blank, 0)
+        copy_lanes(rows, 1 + length, spares, 0)
 
         m = s2 = fill(prior_mean, 0.0)
         for k in range(0, size, LANES):
@@ -371,7 +356,7 @@ def _stream(
         score_mean[row] = row_mean
         score_variance[row] = row_variance
 
-        ahead = np.int64(start) + AHEAD
+        ahead = start + AHEAD
         fetch = ahead + size <= end
         c = dtype(weights[row])
         if c == 0:
@@ -381,8 +366,6 @@ def _stream(
             continue
         sign = dtype(signs[row])
         label_score = sign * row_mean * dtype(LOG2E)
-        # Where x^2 v <= 1, r is at most sqrt(1 + pi/8) times its value for the whole row, so a calm step's exponent
-        # stays within POWERS when the row's does, with that margin.
         bound = math.sqrt(1 + spread * row_variance)
         calm_score = dtype(min(max(label_score, low * bound), high * bound))
         heavy = max(c, dtype(1))
@@ -492,10 +475,13 @@ def _stream_general(
 def _shift(link, z0, tau, newton_above):
     """t of (15), (17), (28), (30)."""
     if tau <= newton_above:
-        return tau * links.slope(link, z0) / (1.0 + tau * links.curvature(link, z0))
+        q, k = links.slope_and_curvature(link, z0)
+        return tau * q / (1.0 + tau * k)
+    # Probit's hazard is convex everywhere, so from 0 its steps climb to the root.
     t = max(0.0, -z0) if link == links.LOGISTIC else 0.0
     for _ in range(MAX_ITERATIONS):
-        step = (t - tau * links.slope(link, z0 + t)) / (1.0 + tau * links.curvature(link, z0 + t))
+        q, k = links.slope_and_curvature(link, z0 + t)
+        step = (t - tau * q) / (1.0 + tau * k)
         t = max(t - step, 0.0)
         if abs(step) <= 1e-15 * t:
             break

@@ -1,0 +1,201 @@
+"""How fast bayou learns, beside its peers, in one run on the same rows.
+
+    python benchmarks/speed.py [--rows 300000] [--json out.json]
+
+Prints nanoseconds per active feature and the ratio to each peer, where bayou's own time goes, the time of a million
+examples of the first paper's Table 1 set, and start-up times. Run it on an otherwise idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from bayou import Batch, evaluate, simulate
+from bayou.learners import AdaGrad, Marginal
+from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
+
+FIELDS = 39
+BITS = 22
+
+
+def click_rows(n_rows: int, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows of 39 hashed fields, each with Zipf-distributed values, over 2^22 columns; labels from true weights."""
+    rng = np.random.default_rng(seed)
+    values = rng.zipf(1.1, size=(n_rows, FIELDS)).astype(np.uint64)
+    # Fibonacci hashing of (field, value)
+    mixed = (values * np.uint64(40) + np.arange(FIELDS, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    features = np.sort((mixed >> np.uint64(64 - BITS)).astype(np.int32), axis=1)
+    indptr = np.arange(0, n_rows * FIELDS + 1, FIELDS, dtype=np.int32)
+    X = sp.csr_matrix((np.ones(n_rows * FIELDS), features.ravel(), indptr), shape=(n_rows, 2**BITS))
+    X.sum_duplicates()  # two fields meet in one column now and then
+    score = X @ rng.normal(0, 0.5, 2**BITS) - 1.0
+    return X, np.where(rng.random(n_rows) < 1 / (1 + np.exp(-score)), 1, -1)
+
+
+def median_seconds(work: Callable[[], None], repeats: int, prepare: Callable[[], None] | None = None) -> float:
+    """The median time of `work`, after one run to warm up."""
+    times = []
+    for run in range(repeats + 1):
+        if prepare:
+            prepare()
+        start = time.perf_counter()
+        work()
+        if run:
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def learning(rows: int, repeats: int = 5) -> dict[str, float]:
+    """Nanoseconds per active feature, in memory: bayou, scikit-learn, river."""
+    from sklearn.linear_model import SGDClassifier
+
+    X, y = click_rows(rows)
+    batch = Batch.from_csr(X, y)
+    fresh: dict[str, object] = {}
+
+    def new(name: str, make: Callable[[], object]) -> Callable[[], None]:
+        return lambda: fresh.__setitem__(name, make())
+
+    def sgd() -> SGDClassifier:
+        return SGDClassifier(loss="log_loss").partial_fit(X[:1], y[:1], classes=[-1, 1])
+
+    seconds = {
+        "scikit-learn SGDClassifier.partial_fit": median_seconds(
+            lambda: fresh["sgd"].partial_fit(X, y), repeats, new("sgd", sgd)
+        ),
+        "bayou Marginal, from the CSR matrix": median_seconds(
+            lambda: fresh["m"].learn(Batch.from_csr(X, y)), repeats, new("m", lambda: Marginal(2**BITS))
+        ),
+        "bayou Marginal, learn(batch)": median_seconds(
+            lambda: fresh["m"].learn(batch), repeats, new("m", lambda: Marginal(2**BITS))
+        ),
+        "bayou Marginal, predict(batch)": median_seconds(lambda: fresh["m"].predict(batch), repeats),
+        "bayou Marginal, learn(batch), float64": median_seconds(
+            lambda: fresh["m"].learn(batch), repeats, new("m", lambda: Marginal(2**BITS, dtype="float64"))
+        ),
+        "bayou Marginal, learn(batch), probit": median_seconds(
+            lambda: fresh["m"].learn(batch), 1, new("m", lambda: Marginal(2**BITS, link="probit"))
+        ),
+        "bayou AdaGrad, learn(batch)": median_seconds(
+            lambda: fresh["a"].learn(batch), repeats, new("a", lambda: AdaGrad(2**BITS))
+        ),
+        "bayou Batch.from_csr alone": median_seconds(lambda: Batch.from_csr(X, y), repeats),
+    }
+    nanoseconds = {name: s / batch.nonzeros * 1e9 for name, s in seconds.items()}
+    few = batch[: min(rows, 20_000)]
+    nanoseconds["river LogisticRegression.learn_one"] = river_seconds(few) / few.nonzeros * 1e9
+    return nanoseconds
+
+
+def river_seconds(batch: Batch) -> float:
+    from river.linear_model import LogisticRegression
+
+    model = LogisticRegression()
+    examples = [
+        (
+            dict(zip(batch.indices[a:b].tolist(), batch.values[a:b].tolist(), strict=True)),
+            bool(label > 0),
+        )
+        for a, b, label in zip(batch.indptr, batch.indptr[1:], batch.labels, strict=False)
+    ]
+    start = time.perf_counter()
+    for x, y in examples:
+        model.learn_one(x, y)
+    return time.perf_counter() - start
+
+
+@njit(cache=True)
+def _visit(indptr, indices, state, ahead, write):
+    """What a learner's memory traffic costs without its arithmetic: gather each row, and write it back."""
+    kept = np.zeros(LANES, state.dtype)
+    acc = load(kept, 0)
+    end = indptr[-1]
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1], LANES):
+            if k + ahead + LANES <= end:
+                prefetch_pairs(state, indices, k + ahead)
+            if k + LANES <= end:
+                first, second = gather_pairs(state, indices, k)
+                acc = acc + first
+                if write:
+                    scatter_pairs(state, indices, k, first, second)
+    return total(acc)
+
+
+def shares(rows: int, learn_ns: float, repeats: int = 5) -> dict[str, float]:
+    """Where Marginal's time goes: gathering weights, scattering them, and the rest (arithmetic)."""
+    X, y = click_rows(rows)
+    batch = Batch.from_csr(X, y)
+    state = np.ones((2**BITS + 1, 2), np.float32)
+    read = median_seconds(lambda: _visit(batch.indptr, batch.indices, state, 320, False), repeats)
+    both = median_seconds(lambda: _visit(batch.indptr, batch.indices, state, 320, True), repeats)
+    gather, scatter = (s / batch.nonzeros * 1e9 for s in (read, max(both - read, 0.0)))
+    return {"gather": gather, "scatter": scatter, "arithmetic": learn_ns - gather - scatter}
+
+
+def table1_seconds(examples: int = 1_000_000) -> tuple[float, float]:
+    """(seconds, r = R / ln T) of generating, predicting and learning Table 1's set (d = 200, 20 active)."""
+    stream = simulate.random(n_features=200, active=0.1, weight_std=1.0, seed=0)
+    evaluate.progressive(Marginal(200, intercept=False), stream.batches(1000), truth=stream.weights)
+    learner = Marginal(200, prior_variance=1.0, intercept=False)
+    start = time.perf_counter()
+    result = evaluate.progressive(learner, stream.batches(examples), truth=stream.weights)
+    return time.perf_counter() - start, result.normalized_regret
+
+
+LEARN_ONE = (
+    "from bayou import Batch; from bayou.learners import Marginal; Marginal(10).learn(Batch.from_rows([{1: 1.0}], [1]))"
+)
+
+
+def start_up_seconds(arguments: list[str], repeats: int = 5) -> float:
+    def run() -> None:
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    return median_seconds(run, repeats)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--json", help="also write the numbers to this file")
+    args = parser.parse_args()
+
+    ns = learning(args.rows)
+    sgd = ns["scikit-learn SGDClassifier.partial_fit"]
+    river = ns["river LogisticRegression.learn_one"]
+    print(f"{args.rows:,} rows, about {FIELDS} non-zeros each, Zipf over 2^{BITS} columns; median of 5")
+    print(f"{'':45}{'ns/feature':>12}{'/ scikit-learn':>16}{'river /':>10}")
+    for name, value in ns.items():
+        print(f"{name:45}{value:12.2f}{value / sgd:16.3f}{river / value:10.0f}")
+    parts = shares(args.rows, ns["bayou Marginal, learn(batch)"])
+    print("\nWhere learn(batch) spends it, ns per active feature:")
+    for name, value in parts.items():
+        print(f"  {name:12}{value:6.2f}  {value / ns['bayou Marginal, learn(batch)']:6.0%}")
+    seconds, r = table1_seconds()
+    print(f"\nTable 1 set, 1M examples generated, predicted, learned: {seconds:.2f} s (r = {r:.1f})")
+    starts = {
+        "import bayou, learn one batch": start_up_seconds(["-c", LEARN_ONE]),
+        "bayou --help": start_up_seconds(["-m", "bayou", "--help"]),
+    }
+    for name, value in starts.items():
+        print(f"{name}: {value:.2f} s with warm caches")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(
+                {"ns_per_feature": ns, "shares": parts, "table1_seconds": seconds, "start_up": starts}, file, indent=1
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The classifiers: each is its parameters, and how its learner's predictions become log-odds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.estimators import odds
+from bayou.estimators.shell import OnlineClassifier
+from bayou.learner import Learner, Prediction
+
+
+class MarginalClassifier(OnlineClassifier):
+    """Bayesian logistic or probit regression, learned in one pass, with a Gaussian for every weight.
+
+    The learner is `bayou.learners.Marginal`, where the equations are; `OnlineClassifier` tells what all
+    classifiers share. Scale dense features (`StandardScaler`, say): the prior variance should be of the size
+    of the weights' own spread.
+
+    Args:
+        link: "logistic" or "probit".
+        mean_update: "auto", "taylor" or "newton".
+        variance_update: "laplace" or "peak".
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature.
+        temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
+        memory: how fast old evidence fades; 0 never forgets.
+        predictive: "closed" or "quadrature", how a score becomes a probability.
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        intercept_variance: its prior variance; max(3, prior_variance) if None.
+        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
+            intervals come out too narrow.
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" (also for None) or "float64".
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = MarginalClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> model.score(X[400:], y[400:]) > 0.95
+    True
+    >>> low, high = model.predict_interval(X[400:], level=0.9)
+    >>> bool((low < high).all())
+    True
+    """
+
+    _learner_name = "marginal"
+
+    def __init__(
+        self,
+        *,
+        link: str = "logistic",
+        mean_update: str = "auto",
+        variance_update: str = "laplace",
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        temper: tuple[float, float] = (1.0, 1.0),
+        memory: float = 0.0,
+        predictive: str = "closed",
+        fit_intercept: bool = True,
+        intercept_variance: float | None = None,
+        passes: int = 1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.link = link
+        self.mean_update = mean_update
+        self.variance_update = variance_update
+        self.prior_mean = prior_mean
+        self.prior_variance = prior_variance
+        self.temper = temper
+        self.memory = memory
+        self.predictive = predictive
+        self.fit_intercept = fit_intercept
+        self.intercept_variance = intercept_variance
+        self.passes = passes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        return odds.of_gaussian_score(prediction, learner.parameters)
+
+
+class AdaGradClassifier(OnlineClassifier):
+    """Logistic regression by AdaGrad, stochastic gradient with a step per feature: the baseline people trust.
+
+    The learner is `bayou.learners.AdaGrad`; `OnlineClassifier` tells what all classifiers share. There is no
+    posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
+
+    Args:
+        learning_rate: the length of each feature's first step.
+        l2: strength of the pull towards 0, felt when a feature is active.
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" (also for None) or "float64".
+
+    >>> import numpy as np
+    >>> X, y = np.array([[1.0], [2.0], [-1.0], [-3.0]]), ["up", "up", "down", "down"]
+    >>> model = AdaGradClassifier(random_state=0).fit(X, y)
+    >>> model.predict([[2.0], [-2.0]]).tolist(), hasattr(model, "predict_interval")
+    (['up', 'down'], False)
+    """
+
+    _learner_name = "adagrad"
+
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 0.5,
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        passes: int = 5,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.passes = passes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        return prediction.mean

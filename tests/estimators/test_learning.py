@@ -1,0 +1,344 @@
+"""What `fit` and `partial_fit` learn: orders, pieces, weights, classes, kinds of matrices; what they refuse."""
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+
+from bayou import AdaGradClassifier, BadInput, Batch, MarginalClassifier
+from bayou.estimators import shell
+
+BOTH = pytest.mark.parametrize("make", [MarginalClassifier, AdaGradClassifier])
+
+
+def words(n_classes):
+    """(X, y, classes): sparse rows, labels that are words."""
+    rng = np.random.default_rng(n_classes)
+    X = csr_array(rng.normal(size=(400, 30)) * (rng.random((400, 30)) < 0.2))
+    scores = X @ rng.normal(size=(30, n_classes)) + rng.gumbel(size=(400, n_classes))
+    classes = np.array(["ant", "bee", "cow"][:n_classes])
+    return X, classes[scores.argmax(axis=1)], classes
+
+
+@pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])
+def data(request):
+    return words(request.param)
+
+
+def assert_same_bits(one, other):
+    np.testing.assert_array_equal(one.classes_, other.classes_)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.intercept_, other.intercept_)
+    if isinstance(one, MarginalClassifier):
+        np.testing.assert_array_equal(one.coef_var_, other.coef_var_)
+        np.testing.assert_array_equal(one.intercept_var_, other.intercept_var_)
+
+
+@BOTH
+def test_partial_fit_in_pieces_equals_partial_fit_at_once(make, data):
+    X, y, classes = data
+    whole = make().partial_fit(X, y, classes=classes)
+    pieces = make()
+    for start, stop in [(0, 1), (1, 8), (8, 250), (250, 400)]:
+        pieces.partial_fit(X[start:stop], y[start:stop], classes=classes)
+    assert_same_bits(pieces, whole)
+
+
+@BOTH
+@pytest.mark.parametrize("passes", [1, 3])
+def test_fit_equals_partial_fit_in_the_shuffled_order(make, data, passes, monkeypatch):
+    X, y, classes = data
+    order = check_random_state(5).permutation(len(y))
+    by_hand = make()
+    for _ in range(passes):
+        by_hand.partial_fit(X[order], y[order], classes=classes)
+    assert_same_bits(make(random_state=5, passes=passes).fit(X, y), by_hand)
+    # Neither do blocks matter, nor what was learned before.
+    monkeypatch.setattr(shell, "_BLOCK", 100)
+    assert_same_bits(
+        by_hand.set_params(random_state=5, passes=passes).fit(X, y),
+        make(random_state=5, passes=passes).fit(X.toarray(), y),
+    )
+
+
+@BOTH
+def test_partial_fit_goes_on_after_fit(make, data):
+    X, y, _ = data
+    model = make(random_state=0).fit(X[:300], y[:300])
+    before = model.coef_
+    model.partial_fit(X[300:], y[300:])
+    assert not np.array_equal(model.coef_, before)
+    passes = 1 if make is MarginalClassifier else 5
+    assert [learner.examples for learner in model.learners_] == [300 * passes + 100] * len(model.learners_)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_kind_of_matrix_gives_the_same_bits(make, data, dtype):
+    X, y, _ = data
+    X = X.astype(dtype)
+    narrow, wide = csr_matrix(X), csr_array(X)
+    narrow.indices, narrow.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    dense = make(random_state=0).fit(X.toarray(), y)
+    assert wide.indices.dtype == np.int64 != narrow.indices.dtype
+    for kind in (narrow, wide, coo_array(X), csc_matrix(X), np.asfortranarray(X.toarray())):
+        other = make(random_state=0).fit(kind, y)
+        assert_same_bits(other, dense)
+        np.testing.assert_array_equal(other.predict_proba(kind), dense.predict_proba(X.toarray()))
+        assert_same_bits(other.partial_fit(kind, y), make(random_state=0).fit(X, y).partial_fit(X, y))
+
+
+@BOTH
+def test_whole_numbers_and_lists_are_taken(make):
+    rows, y = [[1, 0], [0, 1], [1, 1], [0, 0]], [0, 1, 0, 1]
+    one = make(random_state=0).fit(rows, y)
+    assert_same_bits(one, make(random_state=0).fit(np.array(rows, dtype=float), np.array(y)))
+    np.testing.assert_array_equal(one.predict(csr_array(np.array(rows))), y)
+
+
+@BOTH
+def test_data_are_not_written_to(make, data):
+    X, y, _ = data
+    copies = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    for array in (X.data, X.indices, X.indptr):
+        array.flags.writeable = False
+    make().fit(X, y).partial_fit(X, y).predict_proba(X)
+    for array, copy in zip((X.data, X.indices, X.indptr), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@BOTH
+def test_two_classes_are_one_learner(make):
+    X, y, classes = words(2)
+    model = make().partial_fit(X, y, classes=classes)
+    learner = type(model.learner_)(n_features=30)
+    learner.learn(Batch.from_csr(X, y == "bee"))
+    np.testing.assert_array_equal(model.coef_, learner.mean[None])
+    assert model.intercept_ == [learner.intercept[0]]
+    assert model.coef_.shape == (1, 30)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], learner.predict(Batch.from_csr(X)).probability, rtol=1e-13)
+
+
+@BOTH
+def test_three_classes_are_each_against_the_rest(make):
+    X, y, classes = words(3)
+    model = make().partial_fit(X, y, classes=classes)
+    by_hand = []
+    for number, word in enumerate(classes):
+        learner = type(model.learners_[number])(n_features=30)
+        learner.learn(Batch.from_csr(X, y == word))
+        np.testing.assert_array_equal(model.coef_[number], learner.mean)
+        by_hand.append(learner.predict(Batch.from_csr(X)).probability)
+    by_hand = np.column_stack(by_hand)
+    np.testing.assert_allclose(model.predict_proba(X), by_hand / by_hand.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), classes[by_hand.argmax(axis=1)])
+    assert model.coef_.shape == (3, 30)
+    assert model.intercept_.shape == (3,)
+    with pytest.raises(AttributeError, match="see learners_"):
+        model.learner_  # noqa: B018
+
+
+@BOTH
+def test_class_weight_equals_sample_weight(make, data):
+    X, y, classes = data
+    weight_of = dict(zip(classes, [0.5, 3.0, 1.5], strict=False))
+    own = np.random.default_rng(0).random(len(y))
+    as_rows = own * np.array([weight_of[word] for word in y])
+    by_class = make(random_state=0, class_weight=weight_of)
+    by_row = make(random_state=0)
+    assert_same_bits(by_class.fit(X, y, sample_weight=own), by_row.fit(X, y, sample_weight=as_rows))
+    assert_same_bits(by_class.partial_fit(X, y, sample_weight=own), by_row.partial_fit(X, y, sample_weight=as_rows))
+
+
+@BOTH
+def test_balanced_class_weight_equals_its_definition(make, data):
+    X, y, classes = data
+    weights = compute_class_weight("balanced", classes=classes, y=y)[np.searchsorted(classes, y)]
+    balanced = make(random_state=0, class_weight="balanced").fit(X, y)
+    assert_same_bits(balanced, make(random_state=0).fit(X, y, sample_weight=weights))
+    assert not np.array_equal(balanced.coef_, make(random_state=0).fit(X, y).coef_)
+
+
+@BOTH
+def test_balanced_is_refused_by_partial_fit(make, data):
+    X, y, classes = data
+    with pytest.raises(ValueError, match="no use to partial_fit; give a dictionary"):
+        make(class_weight="balanced").partial_fit(X, y, classes=classes)
+
+
+@BOTH
+def test_a_row_of_weight_0_is_as_good_as_absent(make, data):
+    X, y, classes = data
+    weights = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
+    kept = np.flatnonzero(weights)
+    assert 0 < len(kept) < len(y)
+    with_zeros = make().partial_fit(X, y, classes=classes, sample_weight=weights)
+    without = make().partial_fit(X[kept], y[kept], classes=classes, sample_weight=weights[kept])
+    assert_same_bits(with_zeros, without)
+
+
+@BOTH
+def test_all_zero_weights_teach_partial_fit_nothing_and_fit_refuses_them(make, data):
+    X, y, classes = data
+    model = make().partial_fit(X, y, classes=classes)
+    before = model.coef_
+    model.partial_fit(X, y, sample_weight=np.zeros(len(y)))
+    np.testing.assert_array_equal(model.coef_, before)
+    with pytest.raises(ValueError, match="all sample weights are zero"):
+        model.fit(X, y, sample_weight=np.zeros(len(y)))
+
+
+@BOTH
+def test_one_weight_for_all_rows_is_taken(make, data):
+    X, y, classes = data
+    assert_same_bits(
+        make().partial_fit(X, y, classes=classes, sample_weight=2.0),
+        make().partial_fit(X, y, classes=classes, sample_weight=[2] * len(y)),
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("weights", "complaint"),
+    [
+        ([1.0, -1.0, 1.0], "row 1: the weight is -1"),
+        ([1.0, 1.0, np.nan], "row 2: the weight is nan"),
+        ([np.inf, 1.0, 1.0], "row 0: the weight is inf"),
+        ([1.0, 1.0], r"shape \(2,\), but there are 3 rows"),
+        ([[1.0], [1.0], [1.0]], r"shape \(3, 1\)"),
+    ],
+)
+def test_bad_weights_are_refused_and_nothing_is_learned(make, method, weights, complaint):
+    X, y = np.eye(3), [0, 1, 1]
+    model = make(random_state=0).fit(X, y)
+    before = model.coef_
+    with pytest.raises(BadInput, match=complaint):
+        getattr(model, method)(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@BOTH
+def test_negative_class_weight_is_refused(make):
+    with pytest.raises(BadInput, match="row 0: the weight is -2"):
+        make(class_weight={0: -2, 1: 1}).fit(np.eye(2), [0, 1])
+
+
+@BOTH
+def test_unknown_class_weight_is_refused(make):
+    with pytest.raises(BadInput, match="class_weight is 'even'"):
+        make(class_weight="even").fit(np.eye(2), [0, 1])
+
+
+@BOTH
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_values_are_refused_and_nothing_is_learned(make, data, bad):
+    X, y, classes = data
+    model = make().partial_fit(X, y, classes=classes)
+    before = model.coef_
+    for kind in (X.toarray(), X.copy()):
+        if isinstance(kind, np.ndarray):
+            kind[7, 3] = bad
+        else:
+            kind.data[7] = bad
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.partial_fit(kind, y)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.predict(kind)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@BOTH
+def test_fit_names_the_row_of_a_value_that_is_too_large(make):
+    X = np.ones((50, 2))
+    X[31, 1] = 1e30
+    for seed in range(3):
+        with pytest.raises(BadInput, match="row 31, feature 1"):
+            make(random_state=seed).fit(X, [0, 1] * 25)
+
+
+@BOTH
+def test_unknown_label_is_refused_and_nothing_is_learned(make, data):
+    X, y, classes = data
+    model = make().partial_fit(X, y, classes=classes)
+    before = model.coef_
+    for wrong in ("yak", 3, None, np.nan):
+        labels = y.astype(object)
+        labels[6] = wrong
+        with pytest.raises(ValueError, match=r"classes|NaN"):
+            model.partial_fit(X, labels)
+    with pytest.raises(BadInput, match="row 2: the label 'yak' is none of the classes"):
+        model.partial_fit(X[:3], np.array([y[0], y[1], "yak"]))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@BOTH
+def test_classes_are_named_once_and_stay(make, data):
+    X, y, classes = data
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        make().partial_fit(X, y)
+    model = make().partial_fit(X, y, classes=classes[::-1])
+    np.testing.assert_array_equal(model.classes_, classes)
+    model.partial_fit(X, y, classes=list(classes)).partial_fit(X, y)
+    with pytest.raises(ValueError, match="not what was learned so far"):
+        model.partial_fit(X, y, classes=[*classes, "yak"])
+
+
+@BOTH
+def test_a_class_that_never_came_is_improbable(make):
+    X = np.ones((60, 1))
+    model = make().partial_fit(X, ["a", "b"] * 30, classes=["a", "b", "z"])
+    assert model.predict_proba(X[:1])[0].argmin() == 2
+
+
+@BOTH
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_one_class_is_refused(make, method):
+    more = {} if method == "fit" else {"classes": ["a"]}
+    with pytest.raises(BadInput, match="only one class, 'a'"):
+        getattr(make(), method)(np.eye(3), ["a"] * 3, **more)
+
+
+@BOTH
+@pytest.mark.parametrize("passes", [0, 1.5, "two"])
+def test_passes_must_be_a_whole_number(make, passes):
+    with pytest.raises(BadInput, match="passes is"):
+        make(passes=passes).fit(np.eye(2), [0, 1])
+
+
+def test_learners_own_parameters_are_checked_by_the_learner():
+    with pytest.raises(BadInput, match="link is 'cauchit'"):
+        MarginalClassifier(link="cauchit").fit(np.eye(2), [0, 1])
+    with pytest.raises(BadInput, match="learning_rate"):
+        AdaGradClassifier(learning_rate=-1).fit(np.eye(2), [0, 1])
+
+
+@BOTH
+def test_without_an_intercept_it_is_0(make, data):
+    X, y, _ = data
+    model = make(fit_intercept=False, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.intercept_, np.zeros(len(model.learners_)))
+    np.testing.assert_array_equal(model.decision_function(np.zeros((2, 30))), 0.0)
+    assert make(random_state=0).fit(X, y).intercept_.all()
+
+
+def test_parameters_reach_the_learner():
+    asked = {
+        "link": "probit",
+        "mean_update": "newton",
+        "variance_update": "peak",
+        "prior_mean": 0.25,
+        "prior_variance": 2.0,
+        "memory": 0.125,
+        "predictive": "quadrature",
+        "intercept_variance": 7.0,
+        "dtype": "float64",
+    }
+    model = MarginalClassifier(temper=(0.5, 0.75), **asked).fit(np.eye(2), [0, 1])
+    got = model.learner_.parameters
+    assert {name: got[name] for name in asked} == asked
+    assert list(got["temper"]) == [0.5, 0.75]
+    got = AdaGradClassifier(learning_rate=0.125, l2=0.5).fit(np.eye(2), [0, 1]).learner_.parameters
+    assert (got["learning_rate"], got["l2"], got["dtype"]) == (0.125, 0.5, "float32")

@@ -1,0 +1,932 @@
+"""The laws every learner keeps, run over every record of the registry that claims them.
+
+A new learner is tested by being registered; to have its variants tested too, add them to VARIANTS.
+"""
+
+import copy
+import math
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from scipy.special import logit, ndtri
+
+import bayou
+from bayou import BadInput, BadModel, Batch, NoPosterior, registry
+from bayou.learner import LIMIT
+
+WIDTH = 24
+
+
+def prior_means(n: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=n)
+
+
+def prior_variances(n: int) -> np.ndarray:
+    return np.exp(np.random.default_rng(2).normal(size=n))
+
+
+# Constructor arguments beyond n_features and dtype, by learner; functions of n_features.
+VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
+    "marginal": {
+        "default": lambda n: {},
+        "probit": lambda n: {"link": "probit"},
+        "newton": lambda n: {"mean_update": "newton"},
+        "taylor": lambda n: {"mean_update": "taylor"},
+        "peak": lambda n: {"variance_update": "peak"},
+        "per-feature": lambda n: {"prior_mean": prior_means(n), "prior_variance": prior_variances(n)},
+        "fading": lambda n: {"temper": (0.3, 0.1), "memory": 0.01},
+        "quadrature": lambda n: {"predictive": "quadrature"},
+        "bare": lambda n: {"intercept": False},
+    },
+    "adagrad": {
+        "default": lambda n: {},
+        "l2": lambda n: {"l2": 0.01},
+        "bare": lambda n: {"intercept": False},
+    },
+}
+# Pairs of arguments that say the same thing, the second in its general form.
+SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[str, Any]]]]] = {
+    "marginal": {
+        "prior variances": lambda n: ({"prior_variance": 2.3}, {"prior_variance": np.full(n, 2.3)}),
+        "prior means": lambda n: ({"prior_mean": 0.7}, {"prior_mean": np.full(n, 0.7)}),
+        "no temper": lambda n: ({}, {"temper": (1.0, 1.0)}),
+        "no memory": lambda n: ({}, {"memory": 0.0}),
+        "intercept variance": lambda n: ({}, {"intercept_variance": 3.0}),
+    },
+    "adagrad": {"no l2": lambda n: ({}, {"l2": 0.0})},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One learner with one set of arguments and one type of state."""
+
+    record: registry.Record
+    variant: str
+    dtype: str
+
+    def new(self, n: int = WIDTH, **more: Any) -> Any:
+        arguments = VARIANTS.get(self.record.name, {"default": lambda n: {}})[self.variant](n)
+        return self.record.load()(n_features=n, dtype=self.dtype, **(arguments | more))
+
+    @property
+    def rounding(self) -> float:
+        return 1e-4 if self.dtype == "float32" else 1e-9
+
+    def __str__(self) -> str:
+        return f"{self.record.name}-{self.variant}-{self.dtype}"
+
+
+CASES = [
+    Case(record, variant, dtype)
+    for record in registry.records().values()
+    for variant in VARIANTS.get(record.name, ["default"])
+    for dtype in ("float32", "float64")
+]
+
+
+def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [case for case in CASES if claims(case)], ids=str)
+
+
+every = over()
+plain = over(lambda case: case.variant == "default")
+with_posterior = over(lambda case: case.record.posterior)
+without_posterior = over(lambda case: not case.record.posterior)
+mergeable = over(lambda case: case.record.merge != "refused")
+few = settings(max_examples=12)
+
+
+def stream(
+    seed: int, rows: int = 30, longest: int = 12, width: int = WIDTH, weighted: bool = True, first: int = 0
+) -> Batch:
+    """Random rows of features first .. width - 1: short and long, ones and other values, weights with zeros."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, min(longest, width - first) + 1, rows)
+    indices = [rng.permutation(width - first)[:length] + first for length in lengths]
+    sizes = np.where(rng.random(lengths.sum()) < 0.4, 1.0, 10 ** rng.uniform(-3, 1.5, lengths.sum()))
+    return Batch.from_arrays(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([np.zeros(0, np.int64), *indices]),
+        (sizes * rng.choice([-1.0, 1.0], lengths.sum())).astype(rng.choice(["f4", "f8"])),
+        labels=rng.choice([-1.0, 1.0], rows),
+        weights=rng.choice([0.0, 0.3, 1.0, 1.0, 1.0, 7.0], rows) if weighted else None,
+    )
+
+
+seeds = st.integers(0, 2**32 - 1)
+streams = st.builds(stream, seed=seeds, rows=st.integers(0, 40), longest=st.integers(0, WIDTH))
+
+
+def bits(learner: Any) -> Any:
+    """Everything a learner would write into its file, to be compared exactly."""
+    header, arrays = learner._saved()
+    return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
+
+
+def anew(batch: Batch, rows: slice) -> Batch:
+    """Rows of a batch as a batch that never knew the others."""
+    part = batch[rows]
+    return Batch.from_arrays(
+        part.indptr.copy(),
+        part.indices.copy(),
+        part.values.copy(),
+        None if part.labels is None else part.labels.copy(),
+        None if part.weights is None else part.weights.copy(),
+    )
+
+
+def same_numbers(a: Any, b: Any, rounding: float) -> None:
+    """Two learners believe the same, to rounding."""
+    size = max(1.0, np.abs(a.mean).max(), abs(a.intercept[0]))
+    np.testing.assert_allclose(a.mean, b.mean, rtol=0, atol=rounding * size)
+    np.testing.assert_allclose(a.intercept[0], b.intercept[0], rtol=0, atol=rounding * size)
+    if a.record.posterior:
+        np.testing.assert_allclose(a.variance, b.variance, rtol=rounding)
+        np.testing.assert_allclose(a.intercept[1], b.intercept[1], rtol=rounding)
+    else:  # what stands in for certainty must agree as well
+        for name, array in a._arrays().items():
+            np.testing.assert_allclose(array, b._arrays()[name], rtol=rounding, atol=rounding * size)
+
+
+# --- order and cuts ---------------------------------------------------------------------------------------------
+
+
+@every
+@few
+@given(batch=streams, cuts=st.lists(st.integers(0, 40)))
+def test_a_batch_is_its_rows_one_after_another(case, batch, cuts):
+    whole, by_row, by_piece = case.new(), case.new(), case.new()
+    expected = whole.learn(batch)
+    rows = [by_row.learn(anew(batch, slice(i, i + 1))) for i in range(len(batch))]
+    edges = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
+    pieces = [by_piece.learn(batch[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    assert np.concatenate([np.zeros(0), *rows]).tobytes() == expected.tobytes()
+    assert np.concatenate(pieces).tobytes() == expected.tobytes()
+    assert bits(by_row) == bits(by_piece) == bits(whole)
+
+
+@every
+@few
+@given(batch=streams)
+def test_learn_answers_what_predict_would_have(case, batch):
+    learner = case.new()
+    for i in range(len(batch)):
+        row = batch[i : i + 1]
+        predicted = learner.predict(row).probability
+        assert predicted.tobytes() == learner.learn(row).tobytes()
+
+
+@every
+@few
+@given(batch=streams)
+def test_predictions_do_not_depend_on_their_neighbours(case, batch):
+    learner = case.new()
+    learner.learn(stream(3))
+    together = learner.predict(batch)
+    for i in range(len(batch)):
+        alone = learner.predict(anew(batch, slice(i, i + 1)))
+        assert alone.probability[0] == together.probability[i]
+        assert alone.mean[0] == together.mean[i]
+
+
+@every
+@few
+@given(first=streams, second=streams)
+def test_resuming_from_a_file_is_exact(case, first, second, tmp_path_factory):
+    path = tmp_path_factory.mktemp("resume") / "half.bayou"
+    learner = case.new()
+    learner.learn(first)
+    learner.save(path)
+    twins = [bayou.load(path), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner), copy.copy(learner)]
+    before = bits(learner)
+    expected = learner.learn(second)
+    for twin in twins:
+        assert type(twin) is type(learner)
+        assert bits(twin) == before
+        assert twin.learn(second).tobytes() == expected.tobytes()
+        assert bits(twin) == bits(learner)
+
+
+@every
+@given(batch=streams)
+@few
+def test_predict_changes_nothing(case, batch):
+    learner = case.new()
+    learner.learn(stream(5))
+    before = bits(learner)
+    learner.predict(batch)
+    if case.record.posterior:
+        learner.sample(batch, 2)
+    assert bits(learner) == before
+
+
+@every
+def test_end_pass_of_a_one_pass_learner_does_nothing(case):
+    learner = case.new()
+    learner.learn(stream(5))
+    before = bits(learner)
+    if case.record.passes == "single":
+        assert learner.end_pass() is False
+        assert bits(learner) == before
+
+
+# --- what is in a row -------------------------------------------------------------------------------------------
+
+
+@every
+@few
+@given(batch=streams)
+def test_absent_features_keep_their_bits(case, batch):
+    learner = case.new()
+    learner.learn(stream(6))
+    before = {name: array.copy() for name, array in learner._arrays().items()}
+    learner.learn(batch)
+    absent = np.setdiff1d(np.arange(WIDTH), batch.indices)
+    for name, array in learner._arrays().items():
+        if len(array) == WIDTH:
+            assert array[absent].tobytes() == before[name][absent].tobytes()
+
+
+@every
+@few
+@given(batch=streams, seed=seeds)
+def test_duplicates_are_summed_and_zeros_dropped_first(case, batch, seed):
+    rng = np.random.default_rng(seed)
+    indptr, indices, values = [0], [], []
+    for row in range(len(batch)):
+        for k in range(batch.indptr[row], batch.indptr[row + 1]):
+            # a value in two halves, exactly; and zeros where a feature stands or does not
+            halves = [batch.values[k] / 2] * 2 if rng.random() < 0.5 else [batch.values[k]]
+            indices += [batch.indices[k]] * len(halves)
+            values += halves
+            if rng.random() < 0.3:
+                indices.append(rng.integers(WIDTH))
+                values.append(0.0)
+        indptr.append(len(indices))
+    # A zero may come before the value of its feature, and so change the order: compare with the obvious sum.
+    rows = []
+    for a, b in zip(indptr, indptr[1:], strict=False):
+        row: dict[int, float] = {}
+        for i, x in zip(indices[a:b], values[a:b], strict=True):
+            row[int(i)] = row.get(int(i), 0.0) + float(x)
+        rows.append({i: x for i, x in row.items() if x != 0.0})
+    canonical = Batch.from_rows(rows, batch.labels, batch.weights)
+    messy = Batch.from_arrays(indptr, np.array(indices, np.int64), np.array(values), batch.labels, batch.weights)
+    tidy, untidy = case.new(), case.new()
+    assert untidy.learn(messy).tobytes() == tidy.learn(canonical).tobytes()
+    assert bits(untidy) == bits(tidy)
+
+
+@every
+def test_weight_zero_predicts_and_changes_nothing(case):
+    learner = case.new()
+    learner.learn(stream(8))
+    batch = stream(9)
+    before, expected = bits(learner), learner.predict(batch).probability
+    answered = learner.learn(batch.with_labels(batch.labels, weights=np.zeros(len(batch))))
+    assert answered.tobytes() == expected.tobytes()
+    assert bits(learner) == before
+
+
+@every
+@few
+@given(batch=streams)
+def test_examples_of_weight_zero_are_as_good_as_absent(case, batch):
+    learner, other = case.new(), case.new()
+    learner.learn(batch)
+    for i in np.flatnonzero(batch.weights):
+        other.learn(batch[i : i + 1])
+    header, arrays = bits(learner)
+    assert (header["examples"], arrays) == (other.examples, bits(other)[1])
+    assert learner.examples == np.count_nonzero(batch.weights)
+
+
+@every
+def test_weight_one_is_no_weight(case):
+    batch = stream(10, weighted=False)
+    learner, other = case.new(), case.new()
+    learner.learn(batch)
+    other.learn(batch.with_labels(batch.labels, weights=np.ones(len(batch))))
+    assert bits(learner) == bits(other)
+
+
+@every
+def test_labels_zero_and_one_equal_minus_one_and_one(case):
+    batch = stream(11)
+    signed, counted = case.new(), case.new()
+    p = signed.learn(batch)
+    q = counted.learn(batch.with_labels((batch.labels + 1) / 2))
+    assert p.tobytes() == q.tobytes()
+    assert bits(signed)[1] == bits(counted)[1]
+
+
+@every
+@few
+@given(batch=streams)
+def test_the_type_of_exact_values_does_not_matter(case, batch):
+    narrow, wide = (
+        Batch.from_arrays(
+            batch.indptr, batch.indices, batch.values.astype("f4").astype(t), batch.labels, batch.weights
+        )
+        for t in ("f4", "f8")
+    )
+    a, b = case.new(), case.new()
+    assert a.learn(narrow).tobytes() == b.learn(wide).tobytes()
+    assert bits(a) == bits(b)
+
+
+@plain
+def test_read_only_and_strided_arrays_are_read_and_never_written(case):
+    batch = stream(12)
+    arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
+    expected = case.new()
+    expected.learn(batch)
+
+    locked = [array.copy() for array in arrays]
+    for array in locked:
+        array.flags.writeable = False
+    strided = [np.repeat(array, 2)[::2] for array in arrays]
+    assert not any(array.flags.c_contiguous for array in strided)
+    copies = [array.copy() for array in strided]
+    for given_arrays in (locked, strided):
+        learner = case.new()
+        learner.learn(Batch.from_arrays(*given_arrays))
+        learner.predict(Batch.from_arrays(*given_arrays[:3]))
+        assert bits(learner) == bits(expected)
+    for array, before in zip(strided, copies, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+@plain
+def test_learning_writes_nothing_into_the_batch(case):
+    batch = stream(13)
+    arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
+    before = [array.copy() for array in arrays]
+    case.new().learn(batch)
+    for array, copied in zip(arrays, before, strict=True):
+        assert array.tobytes() == copied.tobytes()
+
+
+@every
+def test_an_empty_batch_changes_nothing(case):
+    learner = case.new()
+    learner.learn(stream(14))
+    before = bits(learner)
+    empty = Batch.from_rows([], labels=[])
+    assert learner.learn(empty).shape == learner.predict(empty).probability.shape == (0,)
+    assert bits(learner) == before
+
+
+@every
+def test_empty_rows_teach_the_intercept_alone(case):
+    learner = case.new()
+    learner.learn(stream(15))
+    means, before = learner.mean, bits(learner)[1]
+    p = learner.learn(Batch.from_rows([{}] * 20, labels=[1] * 20))
+    assert learner.mean.tobytes() == means.tobytes()
+    if learner.parameters["intercept"]:
+        assert (np.diff(p) > 0).all()
+    else:
+        assert (p == 0.5).all()
+        assert bits(learner)[1] == before
+        assert learner.intercept == (0.0, 0.0)
+
+
+@every
+@pytest.mark.parametrize("length", [1, 6, 7, 8, 9, 10_000])
+def test_rows_of_any_length(case, length):
+    """Seven features and the intercept fill a vector; a row may also be far longer than any before it."""
+    rng = np.random.default_rng(length)
+    row = dict(zip(rng.permutation(length).tolist(), rng.normal(size=length), strict=True))
+    learner = case.new(n=length)
+    rows = Batch.from_rows([{}, row, {0: 1.0}, row], labels=[1, 1, -1, -1])
+    p = learner.learn(rows)
+    assert (np.isfinite(p) & (p >= 0) & (p <= 1)).all()
+    assert (learner.mean != case.new(n=length).mean).all()
+    assert all(np.isfinite(array).all() for array in learner._arrays().values())
+
+
+# --- bad input --------------------------------------------------------------------------------------------------
+
+
+ROWS = [{0: 1.0}, {1: 2.0, 2: 1.0}, {}, {3: 1.0}]
+LABELS = [1.0, -1.0, 1.0, -1.0]
+
+
+def batch_with(row: dict[int, float] | None = None, label: float = -1.0, weight: float = 1.0) -> Batch:
+    """Four good rows, then one that is not."""
+    row = {5: 1.0} if row is None else row
+    return Batch.from_rows([*ROWS, row], [*LABELS, label], [1.0, 1.0, 0.0, 2.0, weight])
+
+
+BAD = {
+    "nan value": (lambda: batch_with({5: math.nan}), "row 4, feature 5.*nan"),
+    "infinite value": (lambda: batch_with({5: math.inf}), "row 4, feature 5.*inf"),
+    "feature out of range": (lambda: batch_with({5: 1.0, WIDTH: 1.0}), f"row 4: feature {WIDTH} .*out of range"),
+    "label 2": (lambda: batch_with(label=2.0), "row 4: the label is 2"),
+    "label 0.5": (lambda: batch_with(label=0.5), "row 4: the label is 0.5"),
+    "nan label": (lambda: batch_with(label=math.nan), "row 4: the label is nan"),
+    "mixed labels": (lambda: batch_with(label=0.0), "both -1 and 0"),
+    "negative weight": (lambda: batch_with(weight=-1.0), "row 4: the weight is -1"),
+    "nan weight": (lambda: batch_with(weight=math.nan), "row 4: the weight is nan"),
+    "infinite weight": (lambda: batch_with(weight=math.inf), "row 4: the weight is inf"),
+    "negative weight given later": (
+        lambda: batch_with().with_labels([*LABELS, 1.0], weights=[1.0, 1.0, 1.0, 1.0, -2.0]),
+        "row 4: the weight is -2",
+    ),
+    "too large value": (lambda: batch_with({5: 1e200}), "row 4, feature 5.*too large"),
+    "no labels": (lambda: Batch.from_rows([*ROWS, {}]), "no labels"),
+    "no batch": (lambda: np.eye(3), "bayou.Batch"),
+}
+
+
+@plain
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("learned", [False, True], ids=["fresh", "learned"])
+def test_bad_input_is_refused_whole_with_a_sentence(case, bad, learned):
+    make, sentence = BAD[bad]
+    learner = case.new()
+    if learned:
+        learner.learn(stream(16))
+    before = bits(learner)
+    with pytest.raises(BadInput, match=sentence):
+        learner.learn(make())
+    assert bits(learner) == before
+
+
+@every
+def test_negative_labels_are_written_one_way_through_the_whole_stream(case, tmp_path):
+    learner = case.new()
+    learner.learn(Batch.from_rows(ROWS, labels=[1, 1, 1, 1]))  # says nothing about negatives
+    learner.learn(Batch.from_rows(ROWS, labels=[1, 0, 1, 0]))
+    learner.save(tmp_path / "zeros.bayou")
+    for resumed in (learner, bayou.load(tmp_path / "zeros.bayou"), copy.deepcopy(learner)):
+        before = bits(resumed)
+        with pytest.raises(BadInput, match="both -1 and 0"):
+            resumed.learn(Batch.from_rows(ROWS, labels=[1, 1, 1, -1]))
+        assert bits(resumed) == before
+        resumed.learn(Batch.from_rows(ROWS, labels=[1, 1, 1, 0]))
+
+
+@every
+def test_predict_checks_features_and_values_too(case):
+    learner = case.new()
+    with pytest.raises(BadInput, match=f"row 1: feature {WIDTH} is out of range"):
+        learner.predict(Batch.from_rows([{0: 1.0}, {WIDTH: 1.0}]))
+    with pytest.raises(BadInput, match="row 1, feature 2.*too large"):
+        learner.predict(Batch.from_rows([{0: 1.0}, {2: -1e200}]))
+    with pytest.raises(BadInput, match="bayou.Batch"):
+        learner.predict([[1.0, 2.0]])
+
+
+@plain
+@pytest.mark.parametrize("n_features", [0, -1, 2.5, "many", None, True, 2**32])
+def test_a_bad_number_of_features_is_refused(case, n_features):
+    with pytest.raises(BadInput, match="n_features"):
+        case.record.load()(n_features=n_features)
+
+
+@plain
+@pytest.mark.parametrize("dtype", ["int32", "float16", "complex128", "banana"])
+def test_a_bad_dtype_is_refused(case, dtype):
+    with pytest.raises(BadInput, match=f"dtype is .*{dtype}"):
+        case.record.load()(n_features=3, dtype=dtype)
+
+
+# --- nothing non-finite -----------------------------------------------------------------------------------------
+
+
+def nasty(learner: Any, seed: int, rows: int) -> Batch:
+    """Rows of values from 1e-30 up to the largest allowed, with weights up to 1e6."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(rng.geometric(0.3, rows), WIDTH)
+    weights = np.where(rng.random(rows) < 0.5, 1.0, 10 ** rng.uniform(-6, 6, rows))
+    limit = LIMIT[learner.parameters["dtype"]] / (max(1.0, learner._widest) * weights.max() * lengths.max())
+    exponents = rng.uniform(-30, math.log10(limit) / 2, lengths.sum())
+    sizes = 10 ** np.where(rng.random(lengths.sum()) < 0.5, exponents, rng.uniform(-3, 3, lengths.sum()))
+    sizes = np.where(rng.random(lengths.sum()) < 0.2, math.sqrt(limit) * 0.999, sizes)
+    return Batch.from_arrays(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths]),
+        sizes * rng.choice([-1.0, 1.0], lengths.sum()),
+        labels=rng.choice([-1.0, 1.0], rows),
+        weights=weights,
+    )
+
+
+NASTY_PRIORS = {
+    "marginal": st.fixed_dictionaries(
+        {},
+        optional={
+            "prior_variance": st.floats(-6, 6).map(lambda e: 10**e),
+            "prior_mean": st.floats(-1e6, 1e6),
+            "intercept_variance": st.floats(-6, 6).map(lambda e: 10**e),
+            "temper": st.sampled_from([(0.0, 0.0), (1.0, 1.0), (5.0, 0.1)]),
+            "memory": st.sampled_from([0.0, 0.1, 1e3]),
+        },
+    ),
+    "adagrad": st.fixed_dictionaries({}, optional={"learning_rate": st.floats(1e-6, 1e6), "l2": st.floats(0, 1e6)}),
+}
+
+
+@every
+@settings(few, phases=[Phase.generate])  # a smaller stream would not say more
+@given(data=st.data(), seed=seeds)
+def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
+    prior = data.draw(NASTY_PRIORS.get(case.record.name, st.just({})))
+    if case.variant == "per-feature":
+        prior = {name: value for name, value in prior.items() if not name.startswith("prior")}
+    learner = case.new(**prior)
+    fresh = learner.snapshot()
+    for k in range(4):
+        batch = nasty(learner, seed + k, 250)
+        p = learner.learn(batch)
+        assert (np.isfinite(p) & (p >= 0) & (p <= 1)).all()
+        assert all(np.isfinite(array).all() for array in learner._arrays().values())
+        assert np.isfinite(learner.mean).all()
+        predicted = learner.predict(batch)
+        assert np.isfinite(predicted.probability).all()
+        assert np.isfinite(predicted.mean).all()
+        if case.record.posterior:
+            assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
+            assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
+            assert (learner.variance <= fresh.variance).all()
+            assert 0 <= learner.intercept[1] <= fresh.intercept[1]
+
+
+@every
+@pytest.mark.parametrize("weight", [1e6, 1e40, 1e300])
+@pytest.mark.parametrize("row", [{}, {0: 1e-3}], ids=["empty row", "small value"])
+def test_a_huge_weight_is_survived_or_refused(case, weight, row):
+    learner = case.new()
+    learner.learn(stream(17))
+    before = bits(learner)
+    try:
+        p = learner.learn(Batch.from_rows([row] * 4, labels=[1, -1, 1, 1], weights=[weight] * 4))
+    except BadInput as error:
+        assert "weight" in str(error)  # and says which number to change
+        assert bits(learner) == before
+    else:
+        assert np.isfinite(p).all()
+        assert all(np.isfinite(array).all() for array in learner._arrays().values())
+
+
+# --- looking inside ---------------------------------------------------------------------------------------------
+
+
+@every
+def test_what_a_learner_shows_are_copies(case):
+    learner = case.new()
+    learner.learn(stream(18))
+    before = bits(learner)
+    learner.mean[:] = 7
+    learner.parameters["dtype"] = "float16"
+    for value in learner.parameters.values():
+        if isinstance(value, np.ndarray | list):
+            try:
+                value[0] = 7
+            except ValueError:
+                assert not value.flags.writeable
+    if case.record.posterior:
+        learner.variance[:] = 7
+        learner.predict(stream(18)).variance[:] = 7
+    learner.predict(stream(18)).mean[:] = 7
+    assert isinstance(learner.intercept, tuple)
+    assert bits(learner) == before
+
+
+@every
+def test_mean_variance_and_intercept_say_what_predict_uses(case):
+    learner = case.new()
+    learner.learn(stream(19))
+    one_each = Batch.from_csr(np.eye(WIDTH))
+    predicted = learner.predict(one_each)
+    np.testing.assert_allclose(predicted.mean, learner.mean + learner.intercept[0], rtol=1e-5, atol=1e-5)
+    assert learner.mean.dtype == case.dtype
+    if case.record.posterior and not learner.parameters.get("memory"):
+        np.testing.assert_allclose(predicted.variance, learner.variance + learner.intercept[1], rtol=1e-5)
+
+
+@every
+def test_parameters_make_the_same_learner_again(case):
+    learner = case.new()
+    learner.learn(stream(20))
+    twin = type(learner)(**learner.parameters)
+    twin.learn(stream(20))
+    assert bits(twin) == bits(learner)
+    assert type(learner).__name__ in repr(learner)
+
+
+@every
+def test_the_callers_arrays_may_change_afterwards(case):
+    arguments = VARIANTS.get(case.record.name, {"default": lambda n: {}})[case.variant](WIDTH)
+    learner = case.record.load()(n_features=WIDTH, dtype=case.dtype, **arguments)
+    before = bits(learner)
+    for value in arguments.values():
+        if isinstance(value, np.ndarray):
+            value[:] = 7
+    assert bits(learner) == before
+
+
+@without_posterior
+def test_without_a_posterior_uncertainty_is_refused_with_a_sentence(case):
+    learner = case.new()
+    learner.learn(stream(21))
+    prediction = learner.predict(stream(21))
+    for ask in (
+        lambda: learner.variance,
+        lambda: prediction.variance,
+        lambda: learner.sample(stream(21), 3),
+        lambda: learner.snapshot().variance,
+    ):
+        with pytest.raises(NoPosterior, match=f"{case.record.name} has no posterior"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "dtype"),
+    [(name, pair, dtype) for name, pairs in SAYS_THE_SAME.items() for pair in pairs for dtype in ("float32", "float64")],
+)
+def test_a_special_case_equals_its_general_form(name, pair, dtype):
+    special, general = (
+        registry.find(name).load()(n_features=WIDTH, dtype=dtype, **arguments)
+        for arguments in SAYS_THE_SAME[name][pair](WIDTH)
+    )
+    for seed in range(5):
+        assert special.learn(stream(seed)).tobytes() == general.learn(stream(seed)).tobytes()
+    assert bits(special)[1]["state"] == bits(general)[1]["state"]
+    assert special.intercept == general.intercept
+    assert special.mean.tobytes() == general.mean.tobytes()
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------
+
+
+def scores(learner: Any, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
+    inverse = ndtri if learner.parameters.get("link") == "probit" else logit
+    return inverse(learner.sample(batch, n_draws, seed))
+
+
+@with_posterior
+@few
+@given(batch=streams, seed=st.integers(0, 2**63), cut=st.integers(0, 40))
+def test_a_draw_depends_on_seed_draw_and_feature_alone(case, batch, seed, cut):
+    learner = case.new()
+    learner.learn(stream(22))
+    whole = learner.sample(batch, 3, seed)
+    assert whole.shape == (3, len(batch))
+    parts = [learner.sample(batch[:cut], 3, seed), learner.sample(batch[cut:], 3, seed)]
+    assert np.concatenate(parts, axis=1).tobytes() == whole.tobytes()
+    assert learner.sample(batch, 2, seed).tobytes() == whole[:2].tobytes()
+    order = np.random.default_rng(0).permutation(len(batch))
+    shuffled = [learner.sample(anew(batch, slice(i, i + 1)), 3, seed)[:, 0] for i in order]
+    for i, draws in zip(order, shuffled, strict=True):
+        assert draws.tobytes() == np.ascontiguousarray(whole[:, i]).tobytes()
+
+
+@with_posterior
+def test_draws_have_the_posteriors_mean_and_spread(case):
+    learner = case.new()
+    learner.learn(stream(23))
+    n = 4000
+    one_each = Batch.from_rows([{i: 0.1} for i in range(WIDTH)])
+    drawn = scores(learner, one_each, n, seed=1)
+    mean = learner.intercept[0] + 0.1 * learner.mean
+    variance = learner.intercept[1] + 0.01 * learner.variance
+    # 4.5 standard errors: of 24 features none should stray so far, and the seed is fixed
+    assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * np.sqrt(variance / n)).all()
+    assert (np.abs(drawn.var(axis=0) / variance - 1) < 4.5 * math.sqrt(2 / n)).all()
+    assert not np.array_equal(drawn, scores(learner, one_each, n, seed=2))
+
+
+@with_posterior
+def test_a_draw_is_one_weight_vector_for_all_rows(case):
+    learner = case.new()
+    learner.learn(stream(24))
+    none, first, second, both = scores(
+        learner, Batch.from_rows([{}, {0: 0.3}, {1: -0.2}, {0: 0.3, 1: -0.2}]), 50
+    ).T
+    np.testing.assert_allclose(first + second - none, both, atol=1e-8)
+    if not learner.parameters["intercept"]:
+        assert (none == 0).all()
+    else:
+        assert none.std() > 0
+
+
+@with_posterior
+@pytest.mark.parametrize(("n_draws", "seed"), [(0, 0), (-1, 0), (1.5, 0), (1, -1), (1, 0.5), (1, 2**64)])
+def test_a_bad_number_of_draws_or_seed_is_refused(case, n_draws, seed):
+    with pytest.raises(BadInput):
+        case.new().sample(Batch.from_rows([{}]), n_draws, seed)
+
+
+# --- snapshots and threads --------------------------------------------------------------------------------------
+
+
+@every
+def test_a_snapshot_stays_as_it_was_and_does_not_learn(case):
+    learner = case.new()
+    learner.learn(stream(25))
+    frozen = learner.snapshot()
+    before, predicted = bits(frozen), frozen.predict(stream(26)).probability
+    assert before == bits(learner)
+    learner.learn(stream(27))
+    assert bits(learner) != before
+    for same in (frozen, frozen.snapshot(), pickle.loads(pickle.dumps(frozen)), copy.deepcopy(frozen)):
+        assert bits(same) == before
+        assert same.predict(stream(26)).probability.tobytes() == predicted.tobytes()
+        with pytest.raises(BadInput, match="snapshot"):
+            same.learn(stream(27))
+        assert bits(same) == before
+
+
+@plain
+def test_threads_predict_while_one_learns(case):
+    width, rounds = 500, 40
+    batches = [stream(k, rows=200, longest=20, width=width) for k in range(4)]
+    alone = case.new(n=width)
+    for k in range(rounds):
+        alone.learn(batches[k % 4])
+
+    learner = case.new(n=width)
+    learner.learn(batches[0])
+    frozen = learner.snapshot()
+    expected = frozen.predict(batches[1]).probability.tobytes()
+    done, problems = threading.Event(), []
+
+    def watch(answers: Callable[[], bool]) -> None:
+        try:
+            while not done.is_set():
+                if not answers():
+                    problems.append("a wrong answer")
+        except Exception as error:
+            problems.append(repr(error))
+
+    def snapshot_is_constant() -> bool:
+        return frozen.predict(batches[1]).probability.tobytes() == expected
+
+    def fresh_snapshot_is_consistent() -> bool:
+        taken = learner.snapshot()
+        return (
+            taken.predict(batches[2]).probability.tobytes() == taken.predict(batches[2]).probability.tobytes()
+            and taken.examples == learner_examples_of(taken)
+        )
+
+    def learner_examples_of(taken: Any) -> int:
+        # a snapshot is taken between batches, never inside one
+        counts = [np.count_nonzero(batch.weights) for batch in batches]
+        totals = np.cumsum([counts[k % 4] for k in range(rounds)])
+        return taken.examples if taken.examples in totals else -1
+
+    def learner_answers() -> bool:
+        p = learner.predict(batches[3]).probability
+        return bool((np.isfinite(p) & (p >= 0) & (p <= 1)).all())
+
+    threads = [
+        threading.Thread(target=watch, args=(answers,))
+        for answers in (snapshot_is_constant, fresh_snapshot_is_consistent, learner_answers)
+    ]
+    for thread in threads:
+        thread.start()
+    for k in range(1, rounds):
+        learner.learn(batches[k % 4])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert bits(learner) == bits(alone)
+
+
+# --- merging ----------------------------------------------------------------------------------------------------
+
+
+def grown(case: Case, *seeds_: int, start: Any = None) -> Any:
+    learner = case.new() if start is None else copy.deepcopy(start)
+    for seed in seeds_:
+        learner.learn(stream(seed, rows=15))
+    return learner
+
+
+@mergeable
+@few
+@given(a=seeds, b=seeds, c=seeds)
+def test_merge_is_commutative_and_associative(case, a, b, c):
+    a, b, c = grown(case, a), grown(case, b), grown(case, c)
+    before = [bits(learner) for learner in (a, b, c)]
+    same_numbers(a.merge(b), b.merge(a), case.rounding)
+    same_numbers(a.merge(b).merge(c), a.merge(b.merge(c)), case.rounding)
+    assert a.merge(b).examples == a.examples + b.examples
+    assert [bits(learner) for learner in (a, b, c)] == before
+
+
+@mergeable
+@few
+@given(seed=seeds)
+def test_merging_with_an_untouched_learner_changes_nothing(case, seed):
+    learner = grown(case, seed)
+    for merged in (learner.merge(case.new()), case.new().merge(learner)):
+        same_numbers(merged, learner, case.rounding)
+        assert merged.examples == learner.examples
+        # it also remembers how the stream writes its negatives
+        with pytest.raises(BadInput, match="both -1 and 0"):
+            merged.learn(Batch.from_rows([{}], labels=[0]))
+
+
+@mergeable
+@few
+@given(start=seeds, a=seeds, b=seeds)
+def test_a_common_base_is_counted_once(case, start, a, b):
+    base = grown(case, start)
+    left, right = grown(case, a, start=base), grown(case, b, start=base)
+    same_numbers(base.merge(right, base=base), right, case.rounding)
+    same_numbers(left.merge(base, base=base), left, case.rounding)
+    both = left.merge(right, base=base)
+    assert both.examples == left.examples + right.examples - base.examples
+    same_numbers(both, right.merge(left, base=base), case.rounding)
+    same_numbers(both, left.merge(right.merge(base, base=base), base=base), case.rounding)
+    # an untouched base is the prior itself
+    same_numbers(left.merge(right, base=case.new()), left.merge(right), case.rounding)
+
+
+@mergeable
+@few
+@given(seed=seeds)
+def test_learners_of_disjoint_features_merge_to_the_one_that_saw_all(case, seed):
+    lower = stream(seed, width=WIDTH // 2)
+    upper = stream(seed + 1, first=WIDTH // 2)
+    left, right, one = (case.new(intercept=False) for _ in range(3))
+    for learner, batch in ((left, lower), (right, upper), (one, lower), (one, upper)):
+        learner.learn(batch)
+    same_numbers(left.merge(right), one, case.rounding)
+    assert left.merge(right).examples == one.examples
+
+
+@mergeable
+def test_a_merged_learner_goes_on_learning(case):
+    a, b = grown(case, 1), grown(case, 2)
+    merged = a.snapshot().merge(b.snapshot())
+    before = [bits(a), bits(b)]
+    p = merged.learn(stream(3))
+    assert np.isfinite(p).all()
+    assert [bits(a), bits(b)] == before
+
+
+@mergeable
+def test_more_evidence_never_widens(case):
+    a, b = grown(case, 1), grown(case, 2)
+    if case.record.posterior:
+        narrower = np.minimum(a.variance, b.variance)
+        assert (a.merge(b).variance <= narrower * (1 + case.rounding)).all()
+
+
+@mergeable
+def test_models_that_differ_are_refused_with_the_difference(case):
+    a = grown(case, 1)
+    wider = case.record.load()(n_features=WIDTH + 1, dtype=case.dtype)
+    with pytest.raises(BadModel, match=f"differ in n_features: {WIDTH} and {WIDTH + 1}"):
+        case.record.load()(n_features=WIDTH, dtype=case.dtype).merge(wider)
+    other_dtype = "float64" if case.dtype == "float32" else "float32"
+    with pytest.raises(BadModel, match=f"differ in dtype: {case.dtype} and {other_dtype}"):
+        a.merge(Case(case.record, case.variant, other_dtype).new())
+    with pytest.raises(BadModel, match="differ in intercept"):
+        a.merge(case.new(intercept=not a.parameters["intercept"]))
+    with pytest.raises(BadModel, match="differ in dtype"):
+        a.merge(grown(case, 2), base=Case(case.record, case.variant, other_dtype).new())
+    for other in registry.records().values():
+        if other.name != case.record.name:
+            with pytest.raises(BadModel, match=f"a {case.record.name} model and a {other.name} model"):
+                a.merge(other.load()(n_features=WIDTH, dtype=case.dtype))
+    with pytest.raises(BadModel, match="takes a learner"):
+        a.merge("model.bayou")
+    zeros = case.new()
+    zeros.learn(Batch.from_rows([{}], labels=[0]))
+    with pytest.raises(BadModel, match="negative labels"):
+        a.merge(zeros)
+
+
+@mergeable
+def test_a_base_that_knows_more_than_its_heirs_is_refused(case):
+    a, b = grown(case, 1), grown(case, 2)
+    base = grown(case, 1, 2, 3, 4, 5, 6, 7, 8)
+    before = bits(a)
+    with pytest.raises(BadModel, match="base"):
+        a.merge(b, base=base)
+    assert bits(a) == before
+
+
+@mergeable
+def test_a_base_of_another_history_is_refused(case):
+    """Its examples are few, but it knows of a feature that neither heir has met."""
+    a, b, base = case.new(), case.new(), case.new()
+    for learner, feature in ((a, 0), (b, 1), (base, 2)):
+        learner.learn(Batch.from_rows([{feature: 1.0}] * 3, labels=[1, -1, 1]))
+    with pytest.raises(BadModel, match="base"):
+        a.merge(b, base=base)
