@@ -113,15 +113,24 @@ NOISE_WEIGHTS = sigmoid(NOISE) * sigmoid(-NOISE)
 NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
 
 
-def expected_sigmoid(mean: float, sd: float) -> float:
-    """The mean of S(score) over score ~ N(mean, sd^2).
+def expected_sigmoid(mean: float, variance: float) -> float:
+    """The mean of S(score) over score ~ N(mean, variance): exact to 1e-7, also relative to a tiny answer.
 
-    By 20 nodes while the score is narrow. Seen from a wide one S is a step, which falls between the nodes; but
+    Positive means are mirrored, S(s) = 1 - S(-s). Far left little is left to integrate; but S(s) = exp(s) S(-s),
+    and a Gaussian times exp(s) is a Gaussian again, so that E_m[S] = exp(m + v/2) E_{-m-v}[S].
+
+    A narrow score is integrated by 20 nodes. Seen from a wide one S is a step, which falls between the nodes; but
     S(score) is the chance that logistic noise stays below the score, so there the noise is integrated instead.
     """
+    if mean > 0.0:
+        return 1.0 - expected_sigmoid(-mean, variance)
+    factor = 1.0
+    if mean < -variance:
+        factor, mean = np.exp(mean + 0.5 * variance), -mean - variance
+    sd = np.sqrt(variance)
     if sd <= 1.5:
-        return float(np.sum(NODE_WEIGHTS * sigmoid(mean + sd * NODES)))
-    return float(np.sum(NOISE_WEIGHTS * probit((mean - NOISE) / sd)))
+        return float(factor * np.sum(NODE_WEIGHTS * sigmoid(mean + sd * NODES)))
+    return float(factor * np.sum(NOISE_WEIGHTS * probit((mean - NOISE) / sd)))
 
 
 def widen(variance, memory: float = 0.0, cap=np.inf) -> np.ndarray:
@@ -154,7 +163,7 @@ def marginal_predict(
     if predictive == "closed" or (predictive == "quadrature" and link == "probit"):
         probability = rule.cdf(m / np.sqrt(1.0 + rule.shrink * temper_predict * s2))
     elif predictive == "quadrature":
-        probability = expected_sigmoid(m, np.sqrt(temper_predict * s2))
+        probability = expected_sigmoid(m, temper_predict * s2)
     else:
         raise ValueError(f"predictive is 'closed' or 'quadrature', not {predictive!r}")
     return float(probability), float(m), float(s2)
@@ -205,9 +214,7 @@ def laplace_variance(variance: float, tau: float, z_new: float, link: str = "log
     return variance / (1.0 + tau * LINKS[link].curvature(z_new))
 
 
-def peak_variance(
-    variance: float, delta: float, z_predict: float, z_new: float, link: str = "logistic"
-) -> float:
+def peak_variance(variance: float, delta: float, z_predict: float, z_new: float, link: str = "logistic") -> float:
     """Equation (18): match the height of the posterior (13) at the new mean, a step `delta` from the old one.
 
         sd <- sd p_t/p_+ exp(delta^2 / (2 variance)),    p_t = F(z_predict), p_+ = F(z_new)
@@ -379,9 +386,7 @@ class MarginalReference:
 
     def _predict_row(self, i, x) -> tuple[float, float, float]:
         kp, cap = self.temper[1], self._prior[i]
-        return marginal_predict(
-            self._mean[i], self._variance[i], x, self.link, kp, self.predictive, self.memory, cap
-        )
+        return marginal_predict(self._mean[i], self._variance[i], x, self.link, kp, self.predictive, self.memory, cap)
 
     def _learn_row(self, i, x, y: float, weight: float) -> None:
         ku, kp = self.temper

@@ -1,5 +1,6 @@
 """Batch: everything that could hurt a learner is stopped or put right at this door."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,7 +13,9 @@ from bayou import BadInput, Batch
 from bayou.batch import MAX_FEATURES
 
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]) | st.floats(-1e6, 1e6, width=32)
-messy_rows = st.lists(st.lists(st.tuples(st.integers(0, 12) | st.integers(0, 2**32 - 1), values), max_size=20), max_size=8)
+messy_rows = st.lists(
+    st.lists(st.tuples(st.integers(0, 12) | st.integers(0, 2**32 - 1), values), max_size=20), max_size=8
+)
 
 
 def canonical(row: list[tuple[int, float]], dtype) -> list[tuple[int, float]]:
@@ -26,7 +29,7 @@ def canonical(row: list[tuple[int, float]], dtype) -> list[tuple[int, float]]:
 def rows_of(batch: Batch) -> list[list[tuple[int, float]]]:
     return [
         list(zip(batch.indices[a:b].tolist(), batch.values[a:b], strict=True))
-        for a, b in zip(batch.indptr, batch.indptr[1:], strict=False)
+        for a, b in itertools.pairwise(batch.indptr)
     ]
 
 
@@ -75,7 +78,9 @@ def test_a_feature_may_come_again_in_the_next_row():
     assert rows_of(batch) == [[(1, 1.0), (5, 2.0)], [(5, 3.0), (1, 4.0)]]
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array])
+@pytest.mark.parametrize(
+    "kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array]
+)
 def test_from_csr_takes_any_sparse_format(kind):
     dense = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
     batch = Batch.from_csr(kind(dense), [1, -1, 1])

@@ -273,9 +273,7 @@ def test_progressive_scores_predictions_made_before_learning():
         weights.extend(batch.weights)
     seen = []
     result = progressive(Rates(30), weighted_stream(), on_progress=lambda meter: seen.append(meter.examples))
-    assert result.log_loss == pytest.approx(
-        metrics.log_loss(labels, expected, sample_weight=weights), rel=1e-12
-    )
+    assert result.log_loss == pytest.approx(metrics.log_loss(labels, expected, sample_weight=weights), rel=1e-12)
     assert result.examples == np.count_nonzero(weights) == seen[-1]
     assert len(seen) == 9
     lengths = np.concatenate([np.diff(batch.indptr) for batch in weighted_stream()])
@@ -337,9 +335,7 @@ def test_regret_is_loss_above_that_of_the_true_weights(link):
     p = np.random.default_rng(1).uniform(0.2, 0.8, n)
     positive = batch.labels > 0
     excess = weights * (log_cdf(batch.labels * score) - np.log(np.where(positive, p, 1 - p)))
-    result = progressive(
-        Fixed(p), [batch.with_labels(batch.labels, weights)], truth=(stream.weights, 0.3), link=link
-    )
+    result = progressive(Fixed(p), [batch.with_labels(batch.labels, weights)], truth=(stream.weights, 0.3), link=link)
     assert result.regret == pytest.approx(excess.sum(), rel=1e-10)
     assert result.normalized_regret == result.regret / np.log(result.examples)
     assert result.curve["regret"][-1] == result.regret
@@ -412,8 +408,7 @@ def test_nothing_fixed_does_better_than_the_best_in_hindsight(link):
     stream = simulate.random(n_features=20, active=0.3, link=link, seed=3)
     best = best_fixed_weights(lambda: stream.batches(5000, batch_size=1000), 20, link=link, l2=0.0)
     against_truth, against_best = (
-        progressive(Rates(20), stream.batches(5000), truth=truth, link=link)
-        for truth in (stream.weights, best)
+        progressive(Rates(20), stream.batches(5000), truth=truth, link=link) for truth in (stream.weights, best)
     )
     assert against_best.regret > against_truth.regret
     assert against_best.regret - against_truth.regret < 20

@@ -4,8 +4,10 @@ A new learner is tested by being registered; to have its variants tested too, ad
 """
 
 import copy
+import itertools
 import math
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +66,7 @@ SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[st
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """One learner with one set of arguments and one type of state."""
 
@@ -80,7 +82,7 @@ class Case:
     def rounding(self) -> float:
         return 1e-4 if self.dtype == "float32" else 1e-9
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.record.name}-{self.variant}-{self.dtype}"
 
 
@@ -167,7 +169,7 @@ def test_a_batch_is_its_rows_one_after_another(case, batch, cuts):
     expected = whole.learn(batch)
     rows = [by_row.learn(anew(batch, slice(i, i + 1))) for i in range(len(batch))]
     edges = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
-    pieces = [by_piece.learn(batch[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [by_piece.learn(batch[a:b]) for a, b in itertools.pairwise(edges)]
     assert np.concatenate([np.zeros(0), *rows]).tobytes() == expected.tobytes()
     assert np.concatenate(pieces).tobytes() == expected.tobytes()
     assert bits(by_row) == bits(by_piece) == bits(whole)
@@ -273,7 +275,7 @@ def test_duplicates_are_summed_and_zeros_dropped_first(case, batch, seed):
         indptr.append(len(indices))
     # A zero may come before the value of its feature, and so change the order: compare with the obvious sum.
     rows = []
-    for a, b in zip(indptr, indptr[1:], strict=False):
+    for a, b in itertools.pairwise(indptr):
         row: dict[int, float] = {}
         for i, x in zip(indices[a:b], values[a:b], strict=True):
             row[int(i)] = row.get(int(i), 0.0) + float(x)
@@ -333,9 +335,7 @@ def test_labels_zero_and_one_equal_minus_one_and_one(case):
 @given(batch=streams)
 def test_the_type_of_exact_values_does_not_matter(case, batch):
     narrow, wide = (
-        Batch.from_arrays(
-            batch.indptr, batch.indices, batch.values.astype("f4").astype(t), batch.labels, batch.weights
-        )
+        Batch.from_arrays(batch.indptr, batch.indices, batch.values.astype("f4").astype(t), batch.labels, batch.weights)
         for t in ("f4", "f8")
     )
     a, b = case.new(), case.new()
@@ -481,9 +481,9 @@ def test_predict_checks_features_and_values_too(case):
     learner = case.new()
     with pytest.raises(BadInput, match=f"row 1: feature {WIDTH} is out of range"):
         learner.predict(Batch.from_rows([{0: 1.0}, {WIDTH: 1.0}]))
-    with pytest.raises(BadInput, match="row 1, feature 2.*too large"):
+    with pytest.raises(BadInput, match=r"row 1, feature 2.*too large"):
         learner.predict(Batch.from_rows([{0: 1.0}, {2: -1e200}]))
-    with pytest.raises(BadInput, match="bayou.Batch"):
+    with pytest.raises(BadInput, match=r"bayou.Batch"):
         learner.predict([[1.0, 2.0]])
 
 
@@ -497,29 +497,37 @@ def test_a_bad_number_of_features_is_refused(case, n_features):
 @plain
 @pytest.mark.parametrize("dtype", ["int32", "float16", "complex128", "banana"])
 def test_a_bad_dtype_is_refused(case, dtype):
-    with pytest.raises(BadInput, match=f"dtype is .*{dtype}"):
+    with pytest.raises(BadInput, match=rf"dtype is .*{dtype}"):
         case.record.load()(n_features=3, dtype=dtype)
 
 
 # --- nothing non-finite -----------------------------------------------------------------------------------------
 
 
+def largest_allowed(learner: Any, batch: Batch) -> float:
+    """What the learner says values may reach, when some are too large."""
+    with pytest.raises(BadInput, match="too large") as refusal:
+        learner.learn(batch)
+    said = re.search(r"may reach ([0-9.]+e[+-][0-9]+)", str(refusal.value))
+    assert said, refusal.value
+    return float(said[1]) * 0.95  # it is said to two digits
+
+
 def nasty(learner: Any, seed: int, rows: int) -> Batch:
     """Rows of values from 1e-30 up to the largest allowed, with weights up to 1e6."""
     rng = np.random.default_rng(seed)
     lengths = np.minimum(rng.geometric(0.3, rows), WIDTH)
+    n = lengths.sum()
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths])
+    labels = rng.choice([-1.0, 1.0], rows)
     weights = np.where(rng.random(rows) < 0.5, 1.0, 10 ** rng.uniform(-6, 6, rows))
-    limit = LIMIT[learner.parameters["dtype"]] / (max(1.0, learner._widest) * weights.max() * lengths.max())
-    exponents = rng.uniform(-30, math.log10(limit) / 2, lengths.sum())
-    sizes = 10 ** np.where(rng.random(lengths.sum()) < 0.5, exponents, rng.uniform(-3, 3, lengths.sum()))
-    sizes = np.where(rng.random(lengths.sum()) < 0.2, math.sqrt(limit) * 0.999, sizes)
-    return Batch.from_arrays(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths]),
-        sizes * rng.choice([-1.0, 1.0], lengths.sum()),
-        labels=rng.choice([-1.0, 1.0], rows),
-        weights=weights,
+    top = largest_allowed(
+        learner, Batch.from_arrays(indptr, indices, np.full(n, LIMIT[learner.parameters["dtype"]]), labels, weights)
     )
+    sizes = 10 ** np.where(rng.random(n) < 0.5, rng.uniform(-30, math.log10(top), n), rng.uniform(-3, 3, n))
+    sizes = np.minimum(np.where(rng.random(n) < 0.2, top, sizes), top)
+    return Batch.from_arrays(indptr, indices, sizes * rng.choice([-1.0, 1.0], n), labels, weights)
 
 
 NASTY_PRIORS = {
@@ -569,10 +577,13 @@ def test_a_huge_weight_is_survived_or_refused(case, weight, row):
     learner = case.new()
     learner.learn(stream(17))
     before = bits(learner)
+    refusal = ""
     try:
         p = learner.learn(Batch.from_rows([row] * 4, labels=[1, -1, 1, 1], weights=[weight] * 4))
     except BadInput as error:
-        assert "weight" in str(error)  # and says which number to change
+        refusal = str(error)
+    if refusal:
+        assert "weight" in refusal  # it says which number to change
         assert bits(learner) == before
     else:
         assert np.isfinite(p).all()
@@ -647,13 +658,18 @@ def test_without_a_posterior_uncertainty_is_refused_with_a_sentence(case):
         lambda: learner.sample(stream(21), 3),
         lambda: learner.snapshot().variance,
     ):
-        with pytest.raises(NoPosterior, match=f"{case.record.name} has no posterior"):
+        with pytest.raises(NoPosterior, match=rf"{case.record.name} has no posterior"):
             ask()
 
 
 @pytest.mark.parametrize(
     ("name", "pair", "dtype"),
-    [(name, pair, dtype) for name, pairs in SAYS_THE_SAME.items() for pair in pairs for dtype in ("float32", "float64")],
+    [
+        (name, pair, dtype)
+        for name, pairs in SAYS_THE_SAME.items()
+        for pair in pairs
+        for dtype in ("float32", "float64")
+    ],
 )
 def test_a_special_case_equals_its_general_form(name, pair, dtype):
     special, general = (
@@ -711,9 +727,7 @@ def test_draws_have_the_posteriors_mean_and_spread(case):
 def test_a_draw_is_one_weight_vector_for_all_rows(case):
     learner = case.new()
     learner.learn(stream(24))
-    none, first, second, both = scores(
-        learner, Batch.from_rows([{}, {0: 0.3}, {1: -0.2}, {0: 0.3, 1: -0.2}]), 50
-    ).T
+    none, first, second, both = scores(learner, Batch.from_rows([{}, {0: 0.3}, {1: -0.2}, {0: 0.3, 1: -0.2}]), 50).T
     np.testing.assert_allclose(first + second - none, both, atol=1e-8)
     if not learner.parameters["intercept"]:
         assert (none == 0).all()
@@ -775,10 +789,9 @@ def test_threads_predict_while_one_learns(case):
 
     def fresh_snapshot_is_consistent() -> bool:
         taken = learner.snapshot()
-        return (
-            taken.predict(batches[2]).probability.tobytes() == taken.predict(batches[2]).probability.tobytes()
-            and taken.examples == learner_examples_of(taken)
-        )
+        return taken.predict(batches[2]).probability.tobytes() == taken.predict(
+            batches[2]
+        ).probability.tobytes() and taken.examples == learner_examples_of(taken)
 
     def learner_examples_of(taken: Any) -> int:
         # a snapshot is taken between batches, never inside one
@@ -891,10 +904,10 @@ def test_more_evidence_never_widens(case):
 def test_models_that_differ_are_refused_with_the_difference(case):
     a = grown(case, 1)
     wider = case.record.load()(n_features=WIDTH + 1, dtype=case.dtype)
-    with pytest.raises(BadModel, match=f"differ in n_features: {WIDTH} and {WIDTH + 1}"):
+    with pytest.raises(BadModel, match=rf"differ in n_features: {WIDTH} and {WIDTH + 1}"):
         case.record.load()(n_features=WIDTH, dtype=case.dtype).merge(wider)
     other_dtype = "float64" if case.dtype == "float32" else "float32"
-    with pytest.raises(BadModel, match=f"differ in dtype: {case.dtype} and {other_dtype}"):
+    with pytest.raises(BadModel, match=rf"differ in dtype: {case.dtype} and {other_dtype}"):
         a.merge(Case(case.record, case.variant, other_dtype).new())
     with pytest.raises(BadModel, match="differ in intercept"):
         a.merge(case.new(intercept=not a.parameters["intercept"]))
@@ -902,7 +915,7 @@ def test_models_that_differ_are_refused_with_the_difference(case):
         a.merge(grown(case, 2), base=Case(case.record, case.variant, other_dtype).new())
     for other in registry.records().values():
         if other.name != case.record.name:
-            with pytest.raises(BadModel, match=f"a {case.record.name} model and a {other.name} model"):
+            with pytest.raises(BadModel, match=rf"a {case.record.name} model and a {other.name} model"):
                 a.merge(other.load()(n_features=WIDTH, dtype=case.dtype))
     with pytest.raises(BadModel, match="takes a learner"):
         a.merge("model.bayou")
@@ -922,7 +935,7 @@ def test_a_base_that_knows_more_than_its_heirs_is_refused(case):
     assert bits(a) == before
 
 
-@mergeable
+@over(lambda case: case.record.merge != "refused" and not case.new().parameters.get("memory"))
 def test_a_base_of_another_history_is_refused(case):
     """Its examples are few, but it knows of a feature that neither heir has met."""
     a, b, base = case.new(), case.new(), case.new()

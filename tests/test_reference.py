@@ -205,7 +205,7 @@ def test_twenty_nodes_would_miss_the_step_that_a_very_wide_score_sees():
     m, sd = 3.0, 15.0
     by_nodes = reference.NODE_WEIGHTS @ special.expit(m + sd * reference.NODES)
     assert abs(by_nodes - normal_mean(special.expit, m, sd)) > 0.02
-    assert reference.expected_sigmoid(m, sd) == pytest.approx(normal_mean(special.expit, m, sd), abs=1e-9)
+    assert reference.expected_sigmoid(m, sd**2) == pytest.approx(normal_mean(special.expit, m, sd), abs=1e-9)
 
 
 @pytest.mark.parametrize("kp", [0.0, 0.1, 1.0])
@@ -266,9 +266,7 @@ def test_newton_mean_is_where_a_minimiser_finds_the_lowest_loss(link, weight, se
 @pytest.mark.parametrize("ku", [0.0, 0.3])
 def test_temper_says_how_much_variance_of_the_others_an_update_believes(link, ku):
     mean, variance, x, y = random_example(2)
-    new_mean, new_variance = reference.marginal_step(
-        mean, variance, x, y, 1.0, link, "newton", temper_update=ku
-    )
+    new_mean, new_variance = reference.marginal_step(mean, variance, x, y, 1.0, link, "newton", temper_update=ku)
     for i in range(len(x)):
         posterior = Posterior(i, mean, variance, x, y, link, ku=ku)
         assert new_mean[i] == pytest.approx(posterior.mode(), abs=1e-9)
@@ -284,9 +282,7 @@ def test_taylor_mean_is_exactly_the_first_newton_step_from_the_old_mean(link, ro
     for i in range(len(x)):
         posterior = Posterior(i, mean, variance, x, y, link, weight)
         z, slope = posterior.score(mean[i]), SLOPE[link](posterior.score(mean[i]))
-        curvature = (
-            slope * (1 - slope) if link == "logistic" else slope * (z + slope)
-        )  # probit: fine for z > -30
+        curvature = slope * (1 - slope) if link == "logistic" else slope * (z + slope)  # probit: fine for z > -30
         hessian = 1 / variance[i] + weight * (x[i] / posterior.s) ** 2 * curvature  # (33)
         expected = mean[i] - posterior.gradient(mean[i]) / hessian  # (34)
         assert new_mean[i] == pytest.approx(expected, rel=1e-7, abs=1e-7 * np.sqrt(variance[i]))
@@ -337,9 +333,7 @@ def test_newton_as_printed_jumps_between_two_points_for_ever_and_ours_does_not()
 def test_logistic_newton_needs_at_most_14_iterations(tau):
     for z0 in np.concatenate([-np.logspace(6.5, -2, 60), np.linspace(0, 30, 31)]):
         # t - tau S(-(z0 + t)) is negative at 0 and positive at tau.
-        root = optimize.brentq(
-            lambda t, z0=z0: t - tau * special.expit(-(z0 + t)), 0, tau, xtol=1e-300, rtol=1e-14
-        )
+        root = optimize.brentq(lambda t, z0=z0: t - tau * special.expit(-(z0 + t)), 0, tau, xtol=1e-300, rtol=1e-14)
         assert reference.newton_shift(z0, tau, max_iterations=14) == pytest.approx(root, rel=1e-9)
 
 
@@ -377,9 +371,7 @@ def test_laplace_variance_is_one_over_the_curvature_at_the_new_mean(link, mean_u
 @pytest.mark.parametrize("ku", [0.3, 1.0])
 @steady
 @given(row=examples, y=labels)
-def test_peak_variance_has_the_height_of_the_posterior_and_never_exceeds_the_old_one(
-    link, mean_update, ku, row, y
-):
+def test_peak_variance_has_the_height_of_the_posterior_and_never_exceeds_the_old_one(link, mean_update, ku, row, y):
     mean, variance, x = row
     new_mean, new_variance = reference.marginal_step(
         mean, variance, x, y, 1.0, link, mean_update, "peak", temper_update=ku
@@ -446,13 +438,9 @@ def test_peak_narrows_for_a_label_that_is_no_great_surprise():
 @links
 @steady
 @given(row=examples, y=labels, weight=weights)
-def test_the_score_moves_towards_the_label_and_no_variance_grows(
-    link, mean_update, variance_update, row, y, weight
-):
+def test_the_score_moves_towards_the_label_and_no_variance_grows(link, mean_update, variance_update, row, y, weight):
     mean, variance, x = row
-    new_mean, new_variance = reference.marginal_step(
-        mean, variance, x, y, weight, link, mean_update, variance_update
-    )
+    new_mean, new_variance = reference.marginal_step(mean, variance, x, y, weight, link, mean_update, variance_update)
     assert np.all(y * x * (new_mean - mean) >= 0)
     if y * x @ mean < 3:  # else a sure label may pull less than the last bit of a mean
         assert np.all(y * x * (new_mean - mean) > 0)
@@ -505,12 +493,8 @@ def test_mirror_images_learn_mirror_images(link, variance_update, row, y):
     mean, variance, x = row
     rules = (1.0, link, "auto", variance_update)
     new_mean, new_variance = reference.marginal_step(mean, variance, x, y, *rules)
-    np.testing.assert_array_equal(
-        reference.marginal_step(-mean, variance, x, -y, *rules), (-new_mean, new_variance)
-    )
-    np.testing.assert_array_equal(
-        reference.marginal_step(-mean, variance, -x, y, *rules), (-new_mean, new_variance)
-    )
+    np.testing.assert_array_equal(reference.marginal_step(-mean, variance, x, -y, *rules), (-new_mean, new_variance))
+    np.testing.assert_array_equal(reference.marginal_step(-mean, variance, -x, y, *rules), (-new_mean, new_variance))
 
 
 @variance_updates
@@ -760,9 +744,7 @@ def test_the_intercept_is_a_feature_that_is_always_one_with_a_prior_of_its_own(l
     prior = np.random.default_rng(6).uniform(0.1, 5, 12)
     options = {"link": link, "variance_update": variance_update, "memory": memory}
     inside = reference.MarginalReference(12, prior_variance=prior, intercept_variance=7.0, **options)
-    outside = reference.MarginalReference(
-        13, prior_variance=np.append(prior, 7.0), intercept=False, **options
-    )
+    outside = reference.MarginalReference(13, prior_variance=np.append(prior, 7.0), intercept=False, **options)
     constant = sparse.hstack([X, np.ones((len(y), 1))], format="csr")
     np.testing.assert_array_equal(inside.learn(X, y), outside.learn(constant, y))
     np.testing.assert_array_equal(inside.variance, outside.variance[:-1])

@@ -67,7 +67,8 @@ def relative_error(found: np.ndarray, function, xs: np.ndarray) -> float:
     return float(np.max(np.abs(found.astype(np.longdouble) - exact) / exact))
 
 
-ACCURACY = {np.float32: 2e-7, np.float64: 1e-15}
+# Two units of the last place in float32: one is the series', one is rounding.
+ACCURACY = {np.float32: 2.5e-7, np.float64: 1e-15}
 
 
 @both

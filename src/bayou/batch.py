@@ -92,8 +92,8 @@ class Batch:
         """From one mapping {feature: value} per example."""
         rows = [dict(row) for row in rows]
         indptr = np.cumsum([0] + [len(row) for row in rows])
-        indices = np.array([i for row in rows for i in row], dtype=np.int64)
-        values = np.array([v for row in rows for v in row.values()], dtype=np.float64)
+        indices = np.array([i for row in rows for i in row])
+        values = _as_float([v for row in rows for v in row.values()], "values")
         return cls.from_arrays(indptr, indices, values, labels, weights, **more)
 
     @classmethod
@@ -110,12 +110,17 @@ class Batch:
     ) -> Batch:
         """From CSR arrays. They are used as they are where they fit (no copy), and never written to."""
         self = cls()
-        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        indptr = np.ascontiguousarray(indptr)
+        if indptr.size and indptr.dtype.kind not in "iu":
+            raise BadInput(f"indptr must be whole numbers; it has type {indptr.dtype}.")
+        self.indptr = indptr.astype(np.int64, copy=False)
         self.indices, self.folded = _as_features(indices)
         self.values = _as_float(values, "values")
         n = len(self.indptr) - 1
         if (
             n < 0
+            or self.indptr.ndim != 1
+            or self.indices.ndim != 1
             or self.indptr[0] != 0
             or (np.diff(self.indptr) < 0).any()
             or self.indptr[-1] != len(self.indices)
@@ -127,14 +132,13 @@ class Batch:
                 f"{len(self.indices)} indices and {self.values.size} values."
             )
         self.labels = _per_row(labels, n, "label")
-        self.weights = _per_row(weights, n, "weight")
-        if self.weights is not None and not (np.isfinite(self.weights) & (self.weights >= 0)).all():
-            row = int(np.argmin(np.isfinite(self.weights) & (self.weights >= 0)))
-            raise BadInput(f"row {row}: the weight is {self.weights[row]:g}; a weight must be a finite number >= 0.")
+        self.weights = _as_weights(weights, n)
         if tags is not None and len(tags) != n:
             raise BadInput(f"{len(tags)} tags for {n} rows; give one per row.")
         self.tags = tags
         self.positions = None if positions is None else np.asarray(positions, dtype=np.int64)
+        if self.positions is not None and self.positions.shape != (n,):
+            raise BadInput(f"positions have shape {self.positions.shape} for {n} rows; give one per row.")
         self._inspect()
         return self
 
@@ -192,7 +196,7 @@ class Batch:
         other = self[:]
         other.labels = _per_row(labels, len(self), "label")
         if weights is not None:
-            other.weights = _per_row(weights, len(self), "weight")
+            other.weights = _as_weights(weights, len(self))
         return other
 
     def to_csr(self, n_features: int | None = None) -> Any:
@@ -230,11 +234,9 @@ def _as_features(indices: Any) -> tuple[np.ndarray, int]:
         raise BadInput(f"feature {low} is negative; features are numbered from 0.")
     if indices.dtype == np.int32:
         return indices.view(np.uint32), 0  # no copy
-    wide = indices > np.iinfo(np.uint32).max
-    folded = int(np.count_nonzero(wide))
-    if folded:
-        indices = np.where(wide, (indices ^ (indices >> 32)) & 0xFFFFFFFF, indices)
-    return indices.astype(np.uint32), folded
+    indices = indices.astype(np.uint64)
+    high = indices >> np.uint64(32)
+    return (indices ^ high).astype(np.uint32), int(np.count_nonzero(high))
 
 
 def _per_row(column: Any, n: int, what: str) -> np.ndarray | None:
@@ -244,6 +246,14 @@ def _per_row(column: Any, n: int, what: str) -> np.ndarray | None:
     if column.shape != (n,):
         raise BadInput(f"{what}s have shape {column.shape}, but there are {n} rows; give one {what} per row.")
     return column
+
+
+def _as_weights(weights: Any, n: int) -> np.ndarray | None:
+    weights = _per_row(weights, n, "weight")
+    if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(fine.argmin())
+        raise BadInput(f"row {row}: the weight is {weights[row]:g}; a weight must be a finite number >= 0.")
+    return weights
 
 
 def _look_at_values(values: np.ndarray) -> tuple[bool, float]:

@@ -27,8 +27,8 @@ from bayou.batch import MAX_FEATURES, Batch
 from bayou.draws import draw_scores
 from bayou.errors import BadInput, BadModel, NoPosterior
 
-# What weight * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
-LIMIT = {"float32": 1e36, "float64": 1e300}
+# What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
+LIMIT = {"float32": 1e30, "float64": 1e150}
 
 
 _Code = TypeVar("_Code", int, float)
@@ -66,7 +66,10 @@ class Learner:
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
-        self._dtype = np.dtype(dtype).name if dtype is not None else registry.find(self.name).dtype
+        try:
+            self._dtype = np.dtype(registry.find(self.name).dtype if dtype is None else dtype).name
+        except TypeError:
+            self._dtype = str(dtype)
         if self._dtype not in LIMIT:
             raise BadInput(f"dtype is {self._dtype}; it must be float32 or float64.")
         self._has_intercept = bool(intercept)
@@ -79,7 +82,7 @@ class Learner:
         self._link = links.LINKS[parameters.get("link", "logistic")]
         self._examples = 0
         self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
-        self._widest = 1.0  # the largest variance a weight can have
+        self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._lock = threading.RLock()
 
@@ -110,8 +113,8 @@ class Learner:
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
+            self._check(batch, learn=True)
             weights = np.ones(len(batch)) if batch.weights is None else batch.weights
-            self._check(batch, float(weights.max(initial=1.0)))
             signs, negative = self._signs(batch)
             scores = self._run(batch, signs, weights)
             self._negative = negative
@@ -138,7 +141,7 @@ class Learner:
         with self._lock:
             self._check(batch)
             mean, variance = self._weights_at(batch.indices)
-            intercept, intercept_variance = self._intercept()
+            intercept, intercept_variance = self.intercept
         assert variance is not None
         scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
         draw_scores(
@@ -149,7 +152,7 @@ class Learner:
             np.sqrt(variance, dtype=np.float64),
             intercept,
             float(np.sqrt(intercept_variance)),
-            np.uint64(seed),
+            np.uint64(whole_number("seed", seed, 0, 2**64 - 1)),
             scores,
         )
         _to_probability(self._link, scores)
@@ -172,7 +175,7 @@ class Learner:
     @property
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments, defaults filled in."""
-        return dict(self._parameters)
+        return copy.deepcopy(self._parameters)
 
     @property
     def examples(self) -> int:
@@ -277,7 +280,11 @@ class Learner:
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             own[...] = arrays[name]
-        learner._examples = header["examples"]
+            if not np.isfinite(own).all():
+                raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
+        if header["negative_label"] not in (None, -1, 0):
+            raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
+        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
         learner._negative = header["negative_label"]
         return learner
 
@@ -297,7 +304,7 @@ class Learner:
 
     # --- the door -----------------------------------------------------------------------------------------------
 
-    def _check(self, batch: Batch, heaviest: float = 1.0) -> None:
+    def _check(self, batch: Batch, learn: bool = False) -> None:
         if not isinstance(batch, Batch):
             raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
         if batch.max_index >= self._n_features and (wrong := batch.indices >= self._n_features).any():
@@ -306,8 +313,10 @@ class Learner:
                 f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
                 f"n_features={self._n_features}, numbered from 0."
             )
-        scale = max(1.0, self._widest) * max(1.0, heaviest) * max(1, batch.longest)
-        largest = math.sqrt(LIMIT[self._dtype] / scale)
+        heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
+        largest = math.sqrt(LIMIT[self._dtype] / (self._widest * (1 + batch.longest))) / heaviest
+        if largest < 1.0:
+            raise BadInput(f"a weight of {heaviest:g} is too large for {self._dtype} state with this prior.")
         if batch.largest > largest and (sizes := np.abs(batch.values)).max(initial=0.0) > largest:
             k = int(sizes.argmax())
             raise BadInput(
@@ -339,7 +348,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
         return registry.find(header["learner"]).load()._restored(header, arrays)
     except BadModel as error:
         raise BadModel(f"{path}: {error}") from None
-    except (BadInput, KeyError, TypeError) as error:
+    except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
         raise BadModel(f"{path}: this bayou cannot make a learner of the file ({error}).") from None
 
 
@@ -377,12 +386,14 @@ def one_of(name: str, value: Any, choices: Mapping[str, _Code]) -> _Code:
     return choices[value]
 
 
-def merge_pairs(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0) -> None:
+def merge_pairs(
+    mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0, fading: bool = False
+) -> None:
     """Merge states whose rows are (location, strength), into `mine`.
 
     Strengths add, beyond what `base` had; locations are averaged, weighted by prior + strength. For a Gaussian,
     location and strength are what mean and precision have gained over the prior, `prior` is the prior's precision, and
-    this is the sum of natural parameters.
+    this is the sum of natural parameters. With `fading` memory both may know less than base did.
     """
     prior = np.atleast_1d(np.asarray(prior, np.float64))
     block = 1 << 20  # rows at a time, to bound the float64 copies
@@ -394,11 +405,12 @@ def merge_pairs(mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, pr
         for rows, sign in states:
             strength += sign * rows[:, 1].astype(np.float64)
             moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
-        if (strength + held < 0).any():
+        if not fading and (strength < 0).any():
             raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+        strength = np.maximum(strength, 0.0)
         whole = np.broadcast_to(strength + held, strength.shape)
         mine[part, 0] = np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0)
-        mine[part, 1] = np.maximum(strength, 0.0)  # with memory both may know less than base did
+        mine[part, 1] = strength
 
 
 @njit(cache=True, nogil=True)

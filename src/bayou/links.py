@@ -170,16 +170,34 @@ def slope_and_curvature(link, z):
 def expected_probability(link, mean, variance):
     """The mean of F(score) over score ~ N(mean, variance). Exact for probit (24), to 1e-7 for logistic.
 
-    A narrow score is integrated by 20 Gauss-Hermite nodes. Seen from a wide one S is a step that falls between
-    those nodes; but S(score) is the chance that logistic noise stays below the score, so there the noise is
-    integrated instead: the mean of Phi((mean - noise) / sd), smooth because sd is wide.
+    Far left, where little is left to integrate, S(s) = exp(s) S(-s) and a Gaussian times exp(s) is a Gaussian again:
+    E_m[S] = exp(m + v/2) E_{-m-v}[S].
 
     >>> round(float(expected_probability(LOGISTIC, 1.0, 4.0)), 5)
-    0.64774
+    0.64773
     """
+    mean, variance = np.float64(mean), np.float64(variance)
     if link == PROBIT:
         return normal_cdf(mean / math.sqrt(1.0 + variance))
-    sd = math.sqrt(np.float64(variance))
+    doubt = _expected_doubt(abs(mean), variance)
+    return 1.0 - doubt if mean > 0.0 else doubt
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _expected_doubt(mean, variance):
+    """E[S(-score)] for mean >= 0, also where it is tiny."""
+    if mean > variance:
+        return math.exp(0.5 * variance - mean) * _expected_sigmoid(mean - variance, variance)
+    return _expected_sigmoid(-mean, variance)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _expected_sigmoid(mean, variance):
+    """A narrow score is integrated by 20 Gauss-Hermite nodes. Seen from a wide one S is a step that falls between those
+    nodes; but S(score) is the chance that logistic noise stays below the score, so there the noise is integrated
+    instead: the mean of Phi((mean - noise) / sd), smooth because sd is wide.
+    """
+    sd = math.sqrt(variance)
     total = 0.0
     if sd <= WIDE:
         for k in range(NODES.size):

@@ -73,6 +73,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
             if metadata.get("format") != FORMAT:
                 raise BadModel(f"{path} is not a bayou model: it is a safetensors file of another kind.")
             version = int(metadata["version"])
+            if version < 1:
+                raise BadModel(f"{path} is not a bayou model: there is no format {version}.")
             if version > VERSION:
                 raise BadModel(
                     f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
@@ -81,16 +83,24 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
             header = json.loads(metadata["header"])
             sparse = json.loads(metadata["sparse"])
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, KeyError, ValueError) as error:
-        if isinstance(error, BadModel):
-            raise
+        return header, _unpacked(stored, sparse)
+    except BadModel:
+        raise
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError) as error:
         raise BadModel(f"{path} is not a bayou model, or not a whole one: {error}.") from None
+
+
+def _unpacked(stored: dict[str, np.ndarray], sparse: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    """The arrays as they were before the empty rows of some were left out."""
     arrays = {name: array for name, array in stored.items() if name.rpartition(".")[0] not in sparse}
     for name, shape in sparse.items():
-        kept = stored[f"{name}.kept"]
-        arrays[name] = np.zeros(shape, kept.dtype)
-        arrays[name][stored[f"{name}.rows"]] = kept
-    return header, arrays
+        kept, rows = stored[f"{name}.kept"], stored[f"{name}.rows"]
+        try:
+            arrays[name] = np.zeros(shape, kept.dtype)
+            arrays[name][rows] = kept
+        except (LookupError, ValueError, MemoryError) as error:
+            raise ValueError(f"array {name!r}: {error}") from None
+    return arrays
 
 
 def _rows_worth_keeping(array: np.ndarray) -> np.ndarray | None:

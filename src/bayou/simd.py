@@ -311,6 +311,47 @@ def _times_power_of_two(typingctx, vec, exponent):
     return vec(vec, exponent), codegen
 
 
+@intrinsic
+def rounding_noise(typingctx, value, ids, start, count):
+    """Noise to add before rounding, so that rounding is right on average: uniform within half a last place of value.
+
+    In lane k it is the golden-ratio sequence frac(count * 0.618...) shifted by a hash of ids[start + k]. Along such a
+    sequence a step of a tenth of the last place is rounded up once in ten times almost on the dot, so that what is
+    lost stays bounded, while independent random numbers would let it wander. For float64, whose last place is
+    nobody's loss, the noise is 0.
+    """
+
+    def codegen(context, builder, sig, args):
+        kind = args[0].type
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(kind, [0.0] * LANES)
+        whole = ir.VectorType(ir.IntType(32), LANES)
+        golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
+
+        def constant(number):
+            return ir.Constant(whole, [number] * LANES)
+
+        pointer = _address(context, builder, sig.args[1], args[1], args[2])
+        bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
+        bits.align = 4
+        bits = builder.mul(builder.xor(bits, builder.lshr(bits, constant(15))), constant(0x7FEB352D))
+        here = builder.mul(builder.trunc(args[3], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
+        first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
+        noise = builder.sitofp(builder.add(bits, _shuffle(builder, first, first, [0] * LANES)), kind)
+        # The exponent bits alone are the power of two below |value|; its last place is 2^-23 of that.
+        power = builder.bitcast(builder.and_(builder.bitcast(args[0], whole), constant(0x7F800000)), kind)
+        return builder.fmul(noise, builder.fmul(power, ir.Constant(kind, [2.0**-55] * LANES)))
+
+    return value(value, ids, types.intp, types.uint64), codegen
+
+
+@njit(forceinline=True)
+def add_on_average(value, step, ids, start, count):
+    """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
+    after = value + step
+    return after + ((step - (after - value)) + rounding_noise(after, ids, start, count))
+
+
 def _series(function, degree, low, high):
     """Coefficients of the polynomial that meets `function` at the Chebyshev points of [low, high]."""
     fit = np.polynomial.Chebyshev.interpolate(function, degree, domain=[low, high])

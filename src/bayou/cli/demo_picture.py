@@ -35,9 +35,7 @@ FIRST = 100
 
 def draw(study: Study, path: Path) -> None:
     with rc_context(STYLE):
-        figure = Figure(
-            figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05)
-        )
+        figure = Figure(figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05))
         left, right = figure.subplots(1, 2)
         _regret(left, study.marginal, BLUE)
         _regret(left, study.adagrad, ORANGE)
@@ -78,9 +76,7 @@ def _knowledge(axes: Any, known: Knowledge) -> None:
     groups = {"surest": known.surest(), "least sure": known.least_sure()}
     top, ticks, names = 0.0, [], []
     for title, features in groups.items():
-        axes.text(
-            0.0, top, title, transform=axes.get_yaxis_transform(), weight="bold", va="center", ha="left"
-        )
+        axes.text(0.0, top, title, transform=axes.get_yaxis_transform(), weight="bold", va="center", ha="left")
         rows = top + 1 + np.arange(len(features))
         _intervals(axes, known, features, rows, labelled=top == 0.0)
         ticks += list(rows)

@@ -74,9 +74,7 @@ def _say_how_honest(known: Knowledge, console: Console) -> None:
 
 
 def _table(title: str | None, *columns: str) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for k, name in enumerate(columns):
         table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
     return table
@@ -119,9 +117,7 @@ def _coverage(known: Knowledge) -> Table:
     for low, high in OFTEN:
         chosen = (known.seen >= low) & (known.seen <= (high or np.inf))
         if chosen.any():
-            span = (
-                f"{low:,} or more" if high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
-            )
+            span = f"{low:,} or more" if high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
             typical = np.median(known.sd[chosen])
             table.add_row(span, f"{chosen.sum():,}", f"{typical:.2f}", f"{known.inside[chosen].mean():.0%}")
     return table

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
+from numba import njit
 from scipy.special import expit, log_expit, log_ndtr, logit, logsumexp, ndtr
 
 from bayou import links
@@ -34,17 +34,18 @@ def of_gaussian_score(prediction: Prediction, parameters: dict[str, Any]) -> np.
     """
     link, mean = parameters["link"], prediction.mean
     variance = parameters["temper"][1] * prediction.variance
-    if parameters["predictive"] == "quadrature":
-        return _log_expectation(link, mean, variance) - _log_expectation(link, -mean, variance)
+    if parameters["predictive"] == "quadrature" and link == "logistic":
+        return np.sign(mean) * -of_probability(_expected_sigmoid(-np.abs(mean), variance))
     z = mean / np.sqrt(1.0 + links.spread(links.code(link)) * variance)
     return z if link == "logistic" else log_ndtr(z) - log_ndtr(-z)
 
 
-def _log_expectation(link: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """log E[F(score)] by the rule of `links.expected_probability`, which see; summed as logarithms."""
-    sd = np.sqrt(variance)
-    nodes = zip(np.log(links.NODE_WEIGHTS), links.NODES, strict=True)
-    return reduce(np.logaddexp, (log_weight + LOG_CDF[link](mean + sd * node) for log_weight, node in nodes))
+@njit(cache=True, nogil=True)
+def _expected_sigmoid(mean, variance):
+    expected = np.empty(mean.size)
+    for row in range(mean.size):
+        expected[row] = links.expected_probability(links.LOGISTIC, mean[row], variance[row])
+    return expected
 
 
 def log_probabilities(log_odds: np.ndarray) -> np.ndarray:

@@ -196,7 +196,7 @@ def _stream(
             if k == 0:
                 bias -= pick(step, 0)
                 gradient = np.float64(pick(g, 0))
-                bias_squares += gradient * gradient
+                bias_squares = min(bias_squares + gradient * gradient, LIMIT_64)
             scatter_pairs(state, rows, k, w - step, square)
     state[spare] = 0
     intercept[0] = bias

@@ -20,6 +20,10 @@ deviations. An example of weight c has its log-likelihood multiplied by c: tau b
 c x^2. "peak" holds for c = 1; other weights take the laplace rule, with which the exact height agrees to one per
 cent, while (p_t/p_+)^c lets variances collapse.
 
+After some 10^6 examples a weight's steps are smaller than the last place of a float32. Rounded to nearest, the small
+steps of the frequent label would all be lost and the mean would drift away by hundreds of standard deviations, so
+float32 state is rounded up or down by a sequence that is right on average, keyed by (example number, feature).
+
 `temper` = (ku, kp) multiplies C s2 when updating and when predicting; `memory` = gamma widens each weight at each
 use, 1/v <- max(1/v / (1 + gamma), 1/v0), so that old evidence fades.
 
@@ -43,6 +47,7 @@ from bayou.simd import (
     LANES,
     POWERS_32,
     POWERS_64,
+    add_on_average,
     any_above,
     copy_lanes,
     exp2,
@@ -68,7 +73,8 @@ LOG2E = 1.0 / LN2
 NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
 PREDICTIVES = {"closed": False, "quadrature": True}
-# A precision gains no more than this, so that it stays finite whatever comes.
+# A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
+# comes: wide priors that believe too little of each other's uncertainty can push each other ever further.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # Non-zeros between a row and the one whose weights are asked for: about eight rows of forty.
 AHEAD = 320
@@ -152,17 +158,18 @@ class Marginal(Learner):
         self._intercept_state = np.zeros(2)
         self._prior = self._prior_table(prior_mean, prior_variance)
         self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
-        self._widest = max(float(np.max(prior_variance)), intercept_variance)
+        self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance)
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
         """(mean, precision) of every weight's prior, or one row for all."""
         one = np.ndim(mean) == np.ndim(variance) == 0
+        limit = LIMIT[self._dtype]
+        if np.max(np.abs(mean)) > math.sqrt(limit) or np.max(variance) > limit or np.min(variance) < 1 / limit:
+            raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
         table = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
         rows = slice(None) if one else slice(self._n_features)
         table[rows, 0] = mean
         table[rows, 1] = 1.0 / np.asarray(variance, np.float64)
-        if not (np.isfinite(table).all() and (table[:, 1] > 0).all()):
-            raise BadInput(f"the prior does not fit in {self._dtype}; use dtype='float64' or a less extreme prior.")
         return table
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -187,6 +194,7 @@ class Marginal(Learner):
             1.0 / (1.0 + p["memory"]),
             ku,
             self._newton_above,
+            np.uint64(self._examples),
             mean,
             variance,
         )
@@ -210,12 +218,16 @@ class Marginal(Learner):
         """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
         prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
         for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
-            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name], held)
+            before = None if base is None else base._arrays()[name]
+            merge_pairs(mine, other._arrays()[name], before, held, fading=self._parameters["memory"] > 0)
 
 
 def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
     """A prior parameter: a number, or an array with one number per feature."""
-    array = np.asarray(value, dtype=np.float64)
+    try:
+        array = np.array(value, dtype=np.float64)  # a copy: the caller may go on with theirs
+    except (TypeError, ValueError):
+        raise BadInput(f"{name} is {value!r}; give a number, or one for each feature.") from None
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
         raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")
     if not np.isfinite(array).all() or (positive and not (array > 0).all()):
@@ -284,6 +296,7 @@ def _stream(
     keep,
     temper,
     newton_above,
+    example,
     score_mean,
     score_variance,
 ):
@@ -311,6 +324,7 @@ def _stream(
     lose = dtype(1) - keep
     spread = dtype(links.C8 * temper)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    far = math.sqrt(most)
     # Where x^2 v <= 1, r is at most sqrt(1 + spread) times its value for the whole row: with that margin on the row, a
     # calm step's exponents stay within POWERS and need no clamp of their own.
     low, high = POWERS_32 if state.itemsize == 4 else POWERS_64
@@ -364,6 +378,7 @@ def _stream(
                 for k in range(0, size, LANES):
                     prefetch_pairs(state, indices, ahead + k)
             continue
+        example += np.uint64(1)
         sign = dtype(signs[row])
         label_score = sign * row_mean * dtype(LOG2E)
         bound = math.sqrt(1 + spread * row_variance)
@@ -380,10 +395,17 @@ def _stream(
                 step, more = _calm_step(x, xv, row_variance, calm_score, c, spread)
             step = sign * step
             if k == 0:
-                shift += pick(step, 0)
+                shift = max(min(shift + pick(step, 0), far), -far)
                 # the intercept's gain after memory, which was applied in the first loop
                 gain = max(gain * keep - intercept_precision * lose, 0.0) + pick(more, 0)
-            scatter_pairs(state, rows, k, load(means, k) + step, min(load(gains, k) + more, most))
+            mean, gained = load(means, k), load(gains, k)
+            scatter_pairs(
+                state,
+                rows,
+                k,
+                max(min(add_on_average(mean, step, rows, k, example), far), -far),
+                min(max(add_on_average(gained, more, rows, k, example), gained), most),
+            )
     state[spare] = 0
     intercept[0] = shift
     intercept[1] = gain
@@ -405,6 +427,7 @@ def _stream_general(
     keep,
     temper,
     newton_above,
+    example,
     score_mean,
     score_variance,
     link,
@@ -413,6 +436,7 @@ def _stream_general(
     """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
     spread = links.spread(link)
     most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
+    far = math.sqrt(most)
     xs = np.zeros(longest + 1)
     means = np.zeros(longest + 1)
     gains = np.zeros(longest + 1)
@@ -443,6 +467,7 @@ def _stream_general(
         y = signs[row]
         if c == 0.0:
             continue
+        example += np.uint64(1)
         for k in range(size):
             x = xs[k]
             if x == 0.0:
@@ -463,12 +488,26 @@ def _stream_general(
             else:
                 more = c * x * x / s_squared * links.curvature(link, z0 + t)
             if k == 0:
-                intercept[0] = means[k] + step
+                intercept[0] = max(min(means[k] + step, far), -far)
                 intercept[1] = gains[k] + more
             else:
                 feature = indices[start + k - 1]
-                state[feature, 0] = means[k] + step
-                state[feature, 1] = min(gains[k] + more, most)
+                noise = _noise(feature, example) if state.itemsize == 4 else 0.0
+                state[feature, 0] = max(min(_nudged(means[k] + step, noise), far), -far)
+                state[feature, 1] = min(max(_nudged(gains[k] + more, noise), gains[k]), most)
+
+
+@njit(cache=True, nogil=True)
+def _noise(feature, example):
+    """The golden-ratio sequence of `simd.rounding_noise` as a scalar, in [-1/2, 1/2)."""
+    bits = (feature ^ (feature >> np.uint32(15))) * np.uint64(0x7FEB352D) + example * np.uint64(0x9E3779B1)
+    return np.float64(np.int32(bits & np.uint64(0xFFFFFFFF))) * 2.0**-32
+
+
+@njit(cache=True, nogil=True)
+def _nudged(value, noise):
+    """value moved by noise times the last place of a float32 like it."""
+    return value + noise * math.ldexp(1.0, math.frexp(value)[1] - 24)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

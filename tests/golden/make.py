@@ -1,0 +1,59 @@
+"""Makes the golden model files of format version 1: python tests/golden/make.py
+
+Each model was trained on a small random stream and saved; beside it, NAME-v1.npz holds what loading it must
+give: the state bit for bit, and predictions (to 1e-6: other machines may round the last bits otherwise).
+
+Golden files are never made again. They stand for the files people have: when the format changes, add new ones.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from bayou import Batch
+from bayou.learners import AdaGrad, Marginal
+
+HERE = Path(__file__).parent
+N_FEATURES = 4096  # wide enough to be stored sparsely
+
+
+def stream(seed: int, rows: int = 60) -> Batch:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 9, rows)
+    return Batch.from_arrays(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        # a few features come often; 4095 is the last
+        np.minimum(rng.zipf(1.3, lengths.sum()), N_FEATURES) - 1,
+        rng.normal(size=lengths.sum()),
+        labels=rng.choice([0.0, 1.0], rows),
+        weights=rng.choice([0.0, 0.5, 1.0, 3.0], rows),
+    )
+
+
+def main() -> None:
+    learners = [
+        Marginal(N_FEATURES, prior_mean=0.25, prior_variance=2.0, temper=(0.7, 0.3), memory=0.001, dtype="float32"),
+        AdaGrad(N_FEATURES, learning_rate=0.3, l2=0.01, dtype="float64"),
+    ]
+    questions = stream(seed=2, rows=20)
+    for learner in learners:
+        learner.learn(stream(seed=1))
+        learner.save(HERE / f"{learner.name}-v1.bayou")
+        predicted = learner.predict(questions)
+        rows = np.flatnonzero(learner._arrays()["state"].any(axis=1))
+        np.savez_compressed(
+            HERE / f"{learner.name}-v1.npz",
+            rows=rows,
+            state=learner._arrays()["state"][rows],
+            intercept=learner._arrays()["intercept"],
+            examples=learner.examples,
+            indptr=questions.indptr,
+            indices=questions.indices,
+            values=questions.values,
+            probability=predicted.probability,
+            mean=predicted.mean,
+        )
+
+
+if __name__ == "__main__":
+    main()
