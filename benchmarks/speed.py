@@ -28,15 +28,20 @@ FIELDS = 39
 BITS = 22
 
 
-def click_rows(n_rows: int, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows of 39 hashed fields, each with Zipf-distributed values, over 2^22 columns; labels from true weights."""
+def click_rows(n_rows: int, hashed: bool = False, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows of 39 fields over 2^22 columns; each field's values follow Zipf's law (1/rank^1.1); labels from true weights.
+
+    Columns are numbered by how frequent they are, as a dictionary would number them, or scattered by a hash.
+    """
     rng = np.random.default_rng(seed)
-    values = rng.zipf(1.1, size=(n_rows, FIELDS)).astype(np.uint64)
-    # Fibonacci hashing of (field, value)
-    mixed = (values * np.uint64(40) + np.arange(FIELDS, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    features = np.sort((mixed >> np.uint64(64 - BITS)).astype(np.int32), axis=1)
+    chances = np.cumsum(1.0 / np.arange(1, 2**BITS // FIELDS + 1) ** 1.1)
+    values = np.searchsorted(chances, rng.random((n_rows, FIELDS)) * chances[-1]).astype(np.uint64)
+    columns = values * np.uint64(FIELDS) + np.arange(FIELDS, dtype=np.uint64)
+    if hashed:
+        columns = (columns * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - BITS)
+    columns = np.sort((columns % np.uint64(2**BITS)).astype(np.int32), axis=1)
     indptr = np.arange(0, n_rows * FIELDS + 1, FIELDS, dtype=np.int32)
-    X = sp.csr_matrix((np.ones(n_rows * FIELDS), features.ravel(), indptr), shape=(n_rows, 2**BITS))
+    X = sp.csr_matrix((np.ones(n_rows * FIELDS), columns.ravel(), indptr), shape=(n_rows, 2**BITS))
     X.sum_duplicates()  # two fields meet in one column now and then
     score = X @ rng.normal(0, 0.5, 2**BITS) - 1.0
     return X, np.where(rng.random(n_rows) < 1 / (1 + np.exp(-score)), 1, -1)

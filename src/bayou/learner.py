@@ -405,7 +405,8 @@ def merge_pairs(
         for rows, sign in states:
             strength += sign * rows[:, 1].astype(np.float64)
             moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
-        if not fading and (strength < 0).any():
+        # In float32 a strength may have been rounded down by a last place or two.
+        if not fading and base is not None and (strength < -1e-6 * base[part, 1]).any():
             raise BadModel("base knows more than the models grown from it; give a common ancestor.")
         strength = np.maximum(strength, 0.0)
         whole = np.broadcast_to(strength + held, strength.shape)

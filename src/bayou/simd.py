@@ -165,11 +165,11 @@ def gather_pairs(typingctx, table, indices, start):
             value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
             value.align = context.get_abi_sizeof(pair.element)
             parts.append(value)
-        while len(parts) > 2:
-            width = 2 * parts[0].type.count
-            parts = [_shuffle(builder, a, b, range(width)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        first = _shuffle(builder, *parts, range(0, 2 * LANES, 2))
-        second = _shuffle(builder, *parts, range(1, 2 * LANES, 2))
+        # Halves of a register hold pairs 0 1 | 4 5 and 2 3 | 6 7, from which one shuffle within halves makes each answer.
+        quads = [_shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        outer, inner = (_shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
+        first = _shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))
+        second = _shuffle(builder, outer, inner, (1, 3, 9, 11, 5, 7, 13, 15))
         return context.make_tuple(builder, sig.return_type, (first, second))
 
     return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
@@ -191,8 +191,12 @@ def scatter_pairs(typingctx, table, indices, start, first, second):
 
     def codegen(context, builder, sig, args):
         pair = ir.VectorType(args[3].type.element, 2)
+        low = _shuffle(builder, args[3], args[4], (0, 8, 1, 9, 4, 12, 5, 13))
+        high = _shuffle(builder, args[3], args[4], (2, 10, 3, 11, 6, 14, 7, 15))
         for lane in range(LANES):
-            value = _shuffle(builder, args[3], args[4], (lane, LANES + lane))
+            half = low if lane % 4 < 2 else high
+            at = 4 * (lane // 4) + 2 * (lane % 2)
+            value = _shuffle(builder, half, half, (at, at + 1))
             pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), pair.as_pointer())
             builder.store(value, pointer).align = context.get_abi_sizeof(pair.element)
         return context.get_dummy_value()
@@ -334,7 +338,7 @@ def rounding_noise(typingctx, value, ids, start, count):
         pointer = _address(context, builder, sig.args[1], args[1], args[2])
         bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
         bits.align = 4
-        bits = builder.mul(builder.xor(bits, builder.lshr(bits, constant(15))), constant(0x7FEB352D))
+        bits = builder.mul(bits, constant(0x7FEB352D))
         here = builder.mul(builder.trunc(args[3], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
         first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
         noise = builder.sitofp(builder.add(bits, _shuffle(builder, first, first, [0] * LANES)), kind)
@@ -348,8 +352,7 @@ def rounding_noise(typingctx, value, ids, start, count):
 @njit(forceinline=True)
 def add_on_average(value, step, ids, start, count):
     """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
-    after = value + step
-    return after + ((step - (after - value)) + rounding_noise(after, ids, start, count))
+    return value + (step + rounding_noise(value, ids, start, count))
 
 
 def _series(function, degree, low, high):

@@ -389,23 +389,21 @@ def _stream(
                 prefetch_pairs(state, indices, ahead + k)
             x, xv = load(xs, k), load(xvs, k)
             # tau <= c x^2 v: most rows need not look closer
+            mean, gained = load(means, k), load(gains, k)
             if any_above(heavy * (x * xv), calm):
                 step, more = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
+                step = max(min(mean + sign * step, far), -far) - mean
+                more = min(more, most - gained)
             else:
                 step, more = _calm_step(x, xv, row_variance, calm_score, c, spread)
-            step = sign * step
+                step = sign * step
             if k == 0:
                 shift = max(min(shift + pick(step, 0), far), -far)
                 # the intercept's gain after memory, which was applied in the first loop
                 gain = max(gain * keep - intercept_precision * lose, 0.0) + pick(more, 0)
-            mean, gained = load(means, k), load(gains, k)
-            scatter_pairs(
-                state,
-                rows,
-                k,
-                max(min(add_on_average(mean, step, rows, k, example), far), -far),
-                min(max(add_on_average(gained, more, rows, k, example), gained), most),
-            )
+            mean = add_on_average(mean, step, rows, k, example)
+            gained = add_on_average(gained, more, rows, k, example)
+            scatter_pairs(state, rows, k, mean, gained)
     state[spare] = 0
     intercept[0] = shift
     intercept[1] = gain
@@ -500,7 +498,7 @@ def _stream_general(
 @njit(cache=True, nogil=True)
 def _noise(feature, example):
     """The golden-ratio sequence of `simd.rounding_noise` as a scalar, in [-1/2, 1/2)."""
-    bits = (feature ^ (feature >> np.uint32(15))) * np.uint64(0x7FEB352D) + example * np.uint64(0x9E3779B1)
+    bits = feature * np.uint64(0x7FEB352D) + example * np.uint64(0x9E3779B1)
     return np.float64(np.int32(bits & np.uint64(0xFFFFFFFF))) * 2.0**-32
 
 
