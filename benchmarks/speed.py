@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,14 +23,18 @@ from numba import njit
 
 from bayou import Batch, evaluate, simulate
 from bayou.learners import AdaGrad, Marginal
+from bayou.learners.marginal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
 FIELDS = 39
 BITS = 22
+PEER = "scikit-learn SGDClassifier.partial_fit"
+US = "bayou Marginal, learn"
+RIVER = "river LogisticRegression.learn_one"
 
 
 def click_rows(n_rows: int, hashed: bool = False, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows of 39 fields over 2^22 columns; each field's values follow Zipf's law (1/rank^1.1); labels from true weights.
+    """Rows of 39 fields over 2^22 columns; each field follows Zipf's law (1/rank^1.1); labels from true weights.
 
     Columns are numbered by how frequent they are, as a dictionary would number them, or scattered by a hash.
     """
@@ -47,58 +52,64 @@ def click_rows(n_rows: int, hashed: bool = False, seed: int = 0) -> tuple[sp.csr
     return X, np.where(rng.random(n_rows) < 1 / (1 + np.exp(-score)), 1, -1)
 
 
-def median_seconds(work: Callable[[], None], repeats: int, prepare: Callable[[], None] | None = None) -> float:
-    """The median time of `work`, after one run to warm up."""
-    times = []
-    for run in range(repeats + 1):
-        if prepare:
+Work = Callable[[], Any]
+
+
+def median_seconds(works: dict[str, tuple[Work, Work]], repeats: int = 5) -> dict[str, float]:
+    """The median time of each work, run in turns so that all meet the same weather; (prepare, work) by name."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats + 1):
+        for name, (prepare, work) in works.items():
             prepare()
-        start = time.perf_counter()
-        work()
-        if run:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times)
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}  # the first run warms up
 
 
-def learning(rows: int, repeats: int = 5) -> dict[str, float]:
+def nothing() -> None:
+    """Nothing to prepare."""
+
+
+def learning(rows: int, hashed: bool) -> dict[str, float]:
     """Nanoseconds per active feature, in memory: bayou, scikit-learn, river."""
     from sklearn.linear_model import SGDClassifier
 
-    X, y = click_rows(rows)
+    X, y = click_rows(rows, hashed)
     batch = Batch.from_csr(X, y)
-    fresh: dict[str, object] = {}
+    now: dict[str, Any] = {}
 
-    def new(name: str, make: Callable[[], object]) -> Callable[[], None]:
-        return lambda: fresh.__setitem__(name, make())
+    # Every learner has met the first thousand rows, so that its table of weights is in memory.
+    def new(make: Callable[..., Any], **parameters: Any) -> Work:
+        def prepare() -> None:
+            now["learner"] = make(2**BITS, **parameters)
+            now["learner"].learn(batch[:1000])
 
-    def sgd() -> SGDClassifier:
-        return SGDClassifier(loss="log_loss").partial_fit(X[:1], y[:1], classes=[-1, 1])
+        return prepare
 
-    seconds = {
-        "scikit-learn SGDClassifier.partial_fit": median_seconds(
-            lambda: fresh["sgd"].partial_fit(X, y), repeats, new("sgd", sgd)
-        ),
-        "bayou Marginal, from the CSR matrix": median_seconds(
-            lambda: fresh["m"].learn(Batch.from_csr(X, y)), repeats, new("m", lambda: Marginal(2**BITS))
-        ),
-        "bayou Marginal, learn(batch)": median_seconds(
-            lambda: fresh["m"].learn(batch), repeats, new("m", lambda: Marginal(2**BITS))
-        ),
-        "bayou Marginal, predict(batch)": median_seconds(lambda: fresh["m"].predict(batch), repeats),
-        "bayou Marginal, learn(batch), float64": median_seconds(
-            lambda: fresh["m"].learn(batch), repeats, new("m", lambda: Marginal(2**BITS, dtype="float64"))
-        ),
-        "bayou Marginal, learn(batch), probit": median_seconds(
-            lambda: fresh["m"].learn(batch), 1, new("m", lambda: Marginal(2**BITS, link="probit"))
-        ),
-        "bayou AdaGrad, learn(batch)": median_seconds(
-            lambda: fresh["a"].learn(batch), repeats, new("a", lambda: AdaGrad(2**BITS))
-        ),
-        "bayou Batch.from_csr alone": median_seconds(lambda: Batch.from_csr(X, y), repeats),
-    }
+    def new_sgd() -> None:
+        now["sgd"] = SGDClassifier(loss="log_loss").partial_fit(X[:1000], y[:1000], classes=[-1, 1])
+
+    def learn() -> None:
+        now["learner"].learn(batch)
+
+    seconds = median_seconds(
+        {
+            PEER: (new_sgd, lambda: now["sgd"].partial_fit(X, y)),
+            US: (new(Marginal), learn),
+            "bayou Marginal, Batch.from_csr + learn": (
+                new(Marginal),
+                lambda: now["learner"].learn(Batch.from_csr(X, y)),
+            ),
+            "bayou Marginal, predict": (nothing, lambda: now["learner"].predict(batch)),
+            "bayou Marginal, learn, float64": (new(Marginal, dtype="float64"), learn),
+            "bayou AdaGrad, learn": (new(AdaGrad), learn),
+        }
+    )
+    seconds |= median_seconds({"bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn)}, repeats=1)
     nanoseconds = {name: s / batch.nonzeros * 1e9 for name, s in seconds.items()}
     few = batch[: min(rows, 20_000)]
-    nanoseconds["river LogisticRegression.learn_one"] = river_seconds(few) / few.nonzeros * 1e9
+    nanoseconds[RIVER] = river_seconds(few) / few.nonzeros * 1e9
     return nanoseconds
 
 
@@ -137,14 +148,18 @@ def _visit(indptr, indices, state, ahead, write):
     return total(acc)
 
 
-def shares(rows: int, learn_ns: float, repeats: int = 5) -> dict[str, float]:
+def shares(rows: int, learn_ns: float) -> dict[str, float]:
     """Where Marginal's time goes: gathering weights, scattering them, and the rest (arithmetic)."""
-    X, y = click_rows(rows)
-    batch = Batch.from_csr(X, y)
+    batch = Batch.from_csr(*click_rows(rows))
     state = np.ones((2**BITS + 1, 2), np.float32)
-    read = median_seconds(lambda: _visit(batch.indptr, batch.indices, state, 320, False), repeats)
-    both = median_seconds(lambda: _visit(batch.indptr, batch.indices, state, 320, True), repeats)
-    gather, scatter = (s / batch.nonzeros * 1e9 for s in (read, max(both - read, 0.0)))
+    seconds = median_seconds(
+        {
+            "read": (nothing, lambda: _visit(batch.indptr, batch.indices, state, AHEAD, False)),
+            "both": (nothing, lambda: _visit(batch.indptr, batch.indices, state, AHEAD, True)),
+        }
+    )
+    gather = seconds["read"] / batch.nonzeros * 1e9
+    scatter = max(seconds["both"] / batch.nonzeros * 1e9 - gather, 0.0)
     return {"gather": gather, "scatter": scatter, "arithmetic": learn_ns - gather - scatter}
 
 
@@ -163,11 +178,14 @@ LEARN_ONE = (
 )
 
 
-def start_up_seconds(arguments: list[str], repeats: int = 5) -> float:
-    def run() -> None:
-        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+def start_up_seconds() -> dict[str, float]:
+    def run(*arguments: str) -> tuple[Work, Work]:
+        command = [sys.executable, *arguments]
+        return nothing, lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    return median_seconds(run, repeats)
+    return median_seconds(
+        {"import bayou, learn one batch": run("-c", LEARN_ONE), "bayou --help": run("-m", "bayou", "--help")}
+    )
 
 
 def main() -> None:
@@ -175,31 +193,31 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--json", help="also write the numbers to this file")
     args = parser.parse_args()
+    found: dict[str, Any] = {}
 
-    ns = learning(args.rows)
-    sgd = ns["scikit-learn SGDClassifier.partial_fit"]
-    river = ns["river LogisticRegression.learn_one"]
-    print(f"{args.rows:,} rows, about {FIELDS} non-zeros each, Zipf over 2^{BITS} columns; median of 5")
-    print(f"{'':45}{'ns/feature':>12}{'/ scikit-learn':>16}{'river /':>10}")
-    for name, value in ns.items():
-        print(f"{name:45}{value:12.2f}{value / sgd:16.3f}{river / value:10.0f}")
-    parts = shares(args.rows, ns["bayou Marginal, learn(batch)"])
-    print("\nWhere learn(batch) spends it, ns per active feature:")
-    for name, value in parts.items():
-        print(f"  {name:12}{value:6.2f}  {value / ns['bayou Marginal, learn(batch)']:6.0%}")
-    seconds, r = table1_seconds()
-    print(f"\nTable 1 set, 1M examples generated, predicted, learned: {seconds:.2f} s (r = {r:.1f})")
-    starts = {
-        "import bayou, learn one batch": start_up_seconds(["-c", LEARN_ONE]),
-        "bayou --help": start_up_seconds(["-m", "bayou", "--help"]),
-    }
-    for name, value in starts.items():
+    for hashed in (False, True):
+        ns = learning(args.rows, hashed)
+        title = "columns scattered by a hash" if hashed else "columns numbered by frequency"
+        print(f"{args.rows:,} rows, {FIELDS} non-zeros each, Zipf over 2^{BITS} {title}; median of 5")
+        print(f"{'':45}{'ns/feature':>12}{'/ scikit-learn':>16}{'river /':>10}")
+        for name, value in ns.items():
+            print(f"{name:45}{value:12.2f}{value / ns[PEER]:16.3f}{ns[RIVER] / value:10.0f}")
+        print()
+        found[title] = ns
+        if not hashed:
+            found["shares"] = shares(args.rows, ns[US])
+            print("Where learn spends it, ns per active feature:")
+            for name, value in found["shares"].items():
+                print(f"  {name:12}{value:6.2f}  {value / ns[US]:6.0%}")
+            print()
+    found["table1_seconds"], r = table1_seconds()
+    print(f"Table 1 set, 1M examples generated, predicted, learned: {found['table1_seconds']:.2f} s (r = {r:.1f})")
+    found["start_up"] = start_up_seconds()
+    for name, value in found["start_up"].items():
         print(f"{name}: {value:.2f} s with warm caches")
     if args.json:
         with open(args.json, "w") as file:
-            json.dump(
-                {"ns_per_feature": ns, "shares": parts, "table1_seconds": seconds, "start_up": starts}, file, indent=1
-            )
+            json.dump(found, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ finite values, weights >= 0 and features that fit in 32 bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from bayou.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
 MAX_FEATURES = 2**32 - 1
+# With this many non-zeros it pays to look at values and features side by side, in two threads.
+_LARGE = 1 << 20
 
 
 class Batch:
@@ -37,6 +40,7 @@ class Batch:
         folded: how many indices were too wide for 32 bits and had their high half folded in.
         longest: the most features in a row.
         largest: the largest absolute value.
+        ones: whether every value is 1, as for indicators; then learners need not read the values.
         max_index: the largest feature, -1 if there is none.
 
     >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}, {}], labels=[1, -1])
@@ -52,6 +56,7 @@ class Batch:
         "largest",
         "longest",
         "max_index",
+        "ones",
         "positions",
         "tags",
         "values",
@@ -68,6 +73,7 @@ class Batch:
     folded: int
     longest: int
     largest: float
+    ones: bool
     max_index: int
 
     @classmethod
@@ -144,18 +150,24 @@ class Batch:
 
     def _inspect(self) -> None:
         """Check every value and make the rows canonical."""
-        zeros, largest = _look_at_values(self.values)
+        if self.nonzeros < _LARGE:
+            zeros, largest, self.ones = _look_at_values(self.values)
+            ascending, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
+        else:
+            with ThreadPoolExecutor(1) as other:
+                features = other.submit(_look_at_features, self.indptr, self.indices)
+                zeros, largest, self.ones = _look_at_values(self.values)
+                ascending, self.longest, self.max_index = features.result()
         if not np.isfinite(largest):
             k = int(np.argmin(np.isfinite(self.values)))
             raise BadInput(
                 f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; "
                 "every value must be a finite number."
             )
-        ascending, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
         repeated = not ascending and _any_repeated(self.indptr, self.indices, self.longest)
         if zeros or repeated:
             self.indptr, self.indices, self.values = _sum_repeated(self.indptr, self.indices, self.values, self.longest)
-            _, largest = _look_at_values(self.values)
+            _, largest, self.ones = _look_at_values(self.values)
             if not np.isfinite(largest):
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
             _, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
@@ -188,7 +200,8 @@ class Batch:
         part.positions = None if self.positions is None else self.positions[start:stop]
         # Bounds of the whole are bounds of the part: nothing needs to be looked at again.
         part.folded = 0
-        part.longest, part.largest, part.max_index = self.longest, self.largest, self.max_index
+        part.longest, part.max_index = self.longest, self.max_index
+        part.largest, part.ones = self.largest, self.ones
         return part
 
     def with_labels(self, labels: Any, weights: Any = None) -> Batch:
@@ -256,29 +269,32 @@ def _as_weights(weights: Any, n: int) -> np.ndarray | None:
     return weights
 
 
-def _look_at_values(values: np.ndarray) -> tuple[bool, float]:
-    """(any zero, largest absolute value); the latter is not finite if any value is not.
+def _look_at_values(values: np.ndarray) -> tuple[bool, float, bool]:
+    """(any zero, largest absolute value, all one); the largest is not finite if any value is not.
 
     Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
     others, and whole numbers can be compared many at a time.
     """
     if not values.size:
-        return False, 0.0
+        return False, 0.0, True
     word = np.uint32 if values.itemsize == 4 else np.uint64
     bits = values.view(word)
-    smallest, largest = _range_of_bits(bits, word(np.iinfo(word).max >> 1))
-    return smallest == 0, float(np.array([largest], word).view(values.dtype)[0])
+    smallest, largest, signs = _range_of_bits(bits, word(np.iinfo(word).max >> 1))
+    low, high = np.array([smallest, largest], word).view(values.dtype)
+    return bool(low == 0), float(high), bool(low == high == 1 and signs == largest)
 
 
 @njit(cache=True, nogil=True)
 def _range_of_bits(bits, mask):
     smallest = mask
     largest = bits[0] & mask
+    either = bits[0]
     for k in range(bits.size):
         size = bits[k] & mask
         smallest = min(smallest, size)
         largest = max(largest, size)
-    return smallest, largest
+        either |= bits[k]
+    return smallest, largest, either
 
 
 @njit(cache=True, nogil=True)

@@ -416,20 +416,23 @@ def merge_pairs(
 
 @njit(cache=True, nogil=True)
 def _read_labels(labels, signs):
-    """Fill signs; (any 0, any -1, the first row with another label or -1)."""
-    zeros = False
-    minus = False
+    """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
+    zeros = 0
+    minus = 0
+    ones = 0
     for row in range(labels.size):
         label = labels[row]
-        if label == 1.0:
-            signs[row] = 1.0
-        else:
-            signs[row] = -1.0
-            zeros |= label == 0.0
-            minus |= label == -1.0
-            if label != 0.0 and label != -1.0:
-                return zeros, minus, row
-    return zeros, minus, -1
+        one = label == 1.0
+        signs[row] = 2.0 * one - 1.0
+        ones += one
+        zeros += label == 0.0
+        minus += label == -1.0
+    bad = -1
+    if ones + zeros + minus < labels.size:
+        for row in range(labels.size - 1, -1, -1):
+            if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
+                bad = row
+    return zeros > 0, minus > 0, bad
 
 
 @njit(cache=True, nogil=True)

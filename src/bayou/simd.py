@@ -165,7 +165,7 @@ def gather_pairs(typingctx, table, indices, start):
             value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
             value.align = context.get_abi_sizeof(pair.element)
             parts.append(value)
-        # Halves of a register hold pairs 0 1 | 4 5 and 2 3 | 6 7, from which one shuffle within halves makes each answer.
+        # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each answer.
         quads = [_shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         outer, inner = (_shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
         first = _shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))

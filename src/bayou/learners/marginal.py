@@ -76,8 +76,8 @@ PREDICTIVES = {"closed": False, "quadrature": True}
 # A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
 # comes: wide priors that believe too little of each other's uncertainty can push each other ever further.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# Non-zeros between a row and the one whose weights are asked for: about eight rows of forty.
-AHEAD = 320
+# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
+AHEAD = 160
 # Newton needs 14 iterations for tau up to 1e6; more can only mean rounding noise.
 MAX_ITERATIONS = 30
 
@@ -184,6 +184,7 @@ class Marginal(Learner):
             batch.indices,
             batch.values,
             batch.longest,
+            batch.ones,
             signs,
             weights,
             self._state,
@@ -237,9 +238,9 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
 
 @njit(forceinline=True)
 def _calm_step(x, xv, s2, label_score, c, spread):
-    """(step of the mean / y, gain of precision) by (17) and (19), where x^2 v and c x^2 v are at most 1.
+    """The mean's update by (17), where x^2 v and c x^2 v are at most 1: (step of the mean / y, exp(z0), t, c x^2/s^2).
 
-    With r = 1/s, u = tau/c, e = exp(z0): t = c u (1+e) / ((1+e)^2 + c u e); then e becomes exp(z0 + t).
+    With r = 1/s, u = tau/c, e = exp(z0): t = c u (1+e) / ((1+e)^2 + c u e).
     """
     own = x * xv
     r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
@@ -248,14 +249,12 @@ def _calm_step(x, xv, s2, label_score, c, spread):
     e = exp2_within(r * label_score)
     d = e + 1.0
     h = c * d / (d * d + c * u * e)
-    e = e * exp_unit(u * h)
-    d = e + 1.0
-    return xv * r * h, (c * x) * (x * r2) * (e / (d * d))
+    return xv * r * h, e, u * h, (c * x) * (x * r2)
 
 
 @njit(forceinline=True)
 def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
-    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere."""
+    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere; exp(z0 + t), and 0 for t."""
     own = x * xv
     r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
     r = sqrt(r2)
@@ -275,9 +274,7 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
             if not any_above(magnitude(step) - t * 1e-15, 0.0):
                 break
         h = where_above(tau, newton_above, t / u, h)
-    e = exp2(power + u * h * LOG2E)
-    d = e + 1.0
-    return xv * r * h, (c * x) * (x * r2) * (e / (d * d))
+    return xv * r * h, exp2(power + u * h * LOG2E), fill(x, 0.0), (c * x) * (x * r2)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -286,6 +283,7 @@ def _stream(
     indices,
     values,
     longest,
+    ones,
     signs,
     weights,
     state,
@@ -312,9 +310,14 @@ def _stream(
     xvs = np.zeros(room, state.dtype)
     means = np.zeros(room, state.dtype)
     gains = np.zeros(room, state.dtype)
+    steps = np.zeros(room, state.dtype)
+    odds = np.zeros(room, state.dtype)
+    turns = np.zeros(room, state.dtype)
+    pulls = np.zeros(room, state.dtype)
     rows = np.full(room, spare, np.uint32)
     spares = rows[:LANES].copy()
     blank = xs[:LANES].copy()
+    units = blank + dtype(1)
     xs[0] = has_intercept
     shift = intercept[0]
     gain = intercept[1]
@@ -339,7 +342,10 @@ def _stream(
         size = (length + LANES) // LANES * LANES
         if start + length + LANES <= end:
             for k in range(0, length, LANES):
-                copy_lanes(xs, 1 + k, values, start + k)
+                if ones:  # a third of what there is to read
+                    copy_lanes(xs, 1 + k, units, 0)
+                else:
+                    copy_lanes(xs, 1 + k, values, start + k)
                 copy_lanes(rows, 1 + k, indices, start + k)
         else:
             for k in range(length):
@@ -348,8 +354,13 @@ def _stream(
         copy_lanes(xs, 1 + length, blank, 0)
         copy_lanes(rows, 1 + length, spares, 0)
 
+        c = dtype(weights[row])
+        ahead = start + AHEAD
+        fetch = ahead + size <= end
         m = s2 = fill(prior_mean, 0.0)
         for k in range(0, size, LANES):
+            if fetch and c == 0:
+                prefetch_pairs(state, indices, ahead + k)
             x = load(xs, k)
             mean, gained = gather_pairs(state, rows, k)
             if prior.shape[0] > 1:
@@ -370,39 +381,43 @@ def _stream(
         score_mean[row] = row_mean
         score_variance[row] = row_variance
 
-        ahead = start + AHEAD
-        fetch = ahead + size <= end
-        c = dtype(weights[row])
         if c == 0:
-            if fetch:
-                for k in range(0, size, LANES):
-                    prefetch_pairs(state, indices, ahead + k)
             continue
         example += np.uint64(1)
         sign = dtype(signs[row])
         label_score = sign * row_mean * dtype(LOG2E)
-        bound = math.sqrt(1 + spread * row_variance)
-        calm_score = dtype(min(max(label_score, low * bound), high * bound))
+        bound = math.sqrt(dtype(1) + spread * row_variance)
+        calm_score = min(max(label_score, low * bound), high * bound)
         heavy = max(c, dtype(1))
         for k in range(0, size, LANES):
             if fetch:
                 prefetch_pairs(state, indices, ahead + k)
             x, xv = load(xs, k), load(xvs, k)
             # tau <= c x^2 v: most rows need not look closer
-            mean, gained = load(means, k), load(gains, k)
             if any_above(heavy * (x * xv), calm):
-                step, more = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
+                step, e, t, pull = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
+                mean = load(means, k)
                 step = max(min(mean + sign * step, far), -far) - mean
-                more = min(more, most - gained)
+                pull = min(pull, most - load(gains, k))
             else:
-                step, more = _calm_step(x, xv, row_variance, calm_score, c, spread)
+                step, e, t, pull = _calm_step(x, xv, row_variance, calm_score, c, spread)
                 step = sign * step
+            store(steps, k, step)
+            store(odds, k, e)
+            store(turns, k, t)
+            store(pulls, k, pull)
+        # A loop of its own: two short chains of operations overlap with their neighbours better than a long one.
+        for k in range(0, size, LANES):
+            step = load(steps, k)
+            e = load(odds, k) * exp_unit(load(turns, k))
+            d = e + 1.0
+            more = load(pulls, k) * (e / (d * d))  # (19)
             if k == 0:
                 shift = max(min(shift + pick(step, 0), far), -far)
                 # the intercept's gain after memory, which was applied in the first loop
                 gain = max(gain * keep - intercept_precision * lose, 0.0) + pick(more, 0)
-            mean = add_on_average(mean, step, rows, k, example)
-            gained = add_on_average(gained, more, rows, k, example)
+            mean = add_on_average(load(means, k), step, rows, k, example)
+            gained = add_on_average(load(gains, k), more, rows, k, example)
             scatter_pairs(state, rows, k, mean, gained)
     state[spare] = 0
     intercept[0] = shift
@@ -415,6 +430,7 @@ def _stream_general(
     indices,
     values,
     longest,
+    ones,
     signs,
     weights,
     state,
@@ -536,13 +552,17 @@ def _probabilities(link, quadrature, temper, mean, variance, probability):
         for row in range(mean.size):
             probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + spread * variance[row]))
     else:
+        # Rows beyond the last full vector are worked on in a padded copy, by the same operations.
+        whole = mean.size // LANES * LANES
         padded = np.zeros((3, LANES))
-        for row in range(0, mean.size, LANES):
-            count = min(LANES, mean.size - row)
-            for k in range(count):
-                padded[0, k] = mean[row + k]
-                padded[1, k] = variance[row + k]
-            z = load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)
-            store(padded[2], 0, 1.0 / (exp2(z * -LOG2E) + 1.0))
-            for k in range(count):
-                probability[row + k] = padded[2, k]
+        padded[0, : mean.size - whole] = mean[whole:]
+        padded[1, : mean.size - whole] = variance[whole:]
+        for row in range(0, whole, LANES):
+            store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
+        store(padded[2], 0, _sigmoid(load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)))
+        probability[whole:] = padded[2, : mean.size - whole]
+
+
+@njit(forceinline=True)
+def _sigmoid(z):
+    return 1.0 / (exp2(z * -LOG2E) + 1.0)
