@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from scipy import integrate, optimize, sparse
 from scipy.special import expit, log_ndtr, ndtr
 
@@ -444,6 +445,30 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64(rate):
     learners = [Marginal(1, dtype=dtype, intercept=False) for dtype in ("float32", "float64")]
     long_run(learners, {0: 1.0}, rate, MANY)
     near(*learners, rate)
+
+
+@njit
+def rounded_to_nearest(positive, state):
+    """The rule for one feature of value 1 and nothing else, its state rounded to float32 after each example."""
+    for row in range(positive.size):
+        mean, gain = np.float64(state[0]), np.float64(state[1])
+        y = 1.0 if positive[row] else -1.0
+        tau = 1.0 / (1.0 + gain)
+        q = 1.0 / (1.0 + math.exp(y * mean))
+        t = tau * q / (1.0 + tau * q * (1.0 - q))
+        q = 1.0 / (1.0 + math.exp(y * mean + t))
+        state[0] = np.float32(mean + y * t)
+        state[1] = np.float32(gain + q * (1.0 - q))
+
+
+def test_rounding_to_nearest_would_lose_the_frequent_labels_small_steps():
+    """What the kernels' rounding on average is for."""
+    rate = 0.1
+    state, rng = np.zeros(2, np.float32), np.random.default_rng(0)
+    for _ in range(MANY // PIECE):
+        rounded_to_nearest(rng.random(PIECE) < rate, state)
+    sd = 1.0 / math.sqrt(1.0 + state[1])
+    assert abs(state[0] - math.log(rate / (1 - rate))) > 100 * sd
 
 
 def test_so_does_the_general_kernel():
