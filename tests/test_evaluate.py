@@ -11,7 +11,7 @@ from scipy import special
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from bayou import Batch, evaluate, simulate
+from bayou import Batch, hindsight, simulate
 from bayou.errors import BadInput
 from bayou.evaluate import Meter, best_fixed_weights, progressive
 from bayou.links import LINKS
@@ -395,11 +395,11 @@ def test_the_gradient_is_that_of_the_loss():
     (batch,) = weighted_stream(200, d=8, batch_size=200)
     point = np.random.default_rng(0).normal(size=9)
     for link in (0, 1):
-        _, gradient = evaluate._loss_and_gradient([batch], point, link, True)
+        _, gradient = hindsight._loss_and_gradient([batch], point, link, True)
         for k in range(9):
             step = 1e-6 * np.eye(9)[k]
-            high, _ = evaluate._loss_and_gradient([batch], point + step, link, True)
-            low, _ = evaluate._loss_and_gradient([batch], point - step, link, True)
+            high, _ = hindsight._loss_and_gradient([batch], point + step, link, True)
+            low, _ = hindsight._loss_and_gradient([batch], point - step, link, True)
             assert gradient[k] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
@@ -415,7 +415,7 @@ def test_nothing_fixed_does_better_than_the_best_in_hindsight(link):
     generator = np.random.default_rng(0)
     for _ in range(5):
         elsewhere = np.append(best.weights + 0.01 * generator.normal(size=20), 0.0)
-        loss, _ = evaluate._loss_and_gradient(stream.batches(5000), elsewhere, LINKS[link], False)
+        loss, _ = hindsight._loss_and_gradient(stream.batches(5000), elsewhere, LINKS[link], False)
         assert loss > best.loss
 
 

@@ -180,6 +180,10 @@ class Batch:
     def nonzeros(self) -> int:
         return len(self.indices)
 
+    def each_weight(self) -> np.ndarray:
+        """The weight of every row, also where none were given."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
     def row_of(self, k: int) -> int:
         """The row in which the k-th non-zero stands."""
         return int(np.searchsorted(self.indptr, k, side="right")) - 1

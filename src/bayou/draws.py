@@ -7,26 +7,35 @@ import math
 import numpy as np
 from numba import njit
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53
 
 
 @njit(cache=True, nogil=True)
-def _mix(state):
-    """splitmix64's finaliser: every bit of the answer depends on every bit of the question."""
+def mix(state):
+    """splitmix64's output at a state (Steele, Lea, Flood 2014): each of its bits depends on all of the state's.
+
+    The next state of a sequence is state + GOLDEN.
+    """
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
+def unit(bits):
+    """Uniform in [0, 1)."""
+    return np.float64(bits >> np.uint64(11)) * _UNIT
+
+
+@njit(cache=True, nogil=True)
 def normal(seed, draw, feature):
     """A standard normal number keyed by its three arguments (Box-Muller)."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    key = _mix(np.uint64(seed) + step)
-    key = _mix(key ^ (np.uint64(draw) + step))
-    key = _mix(key ^ (np.uint64(feature) + step))
-    radius = (np.float64(key >> np.uint64(11)) + 0.5) * _UNIT
-    angle = np.float64(_mix(key + step) >> np.uint64(11)) * _UNIT
+    key = mix(np.uint64(seed) + GOLDEN)
+    key = mix(key ^ (np.uint64(draw) + GOLDEN))
+    key = mix(key ^ (np.uint64(feature) + GOLDEN))
+    radius = 1.0 - unit(key)  # never 0
+    angle = unit(mix(key + GOLDEN))
     return math.sqrt(-2.0 * math.log(radius)) * math.cos(2.0 * math.pi * angle)
 
 

@@ -114,7 +114,7 @@ class Learner:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
             self._check(batch, learn=True)
-            weights = np.ones(len(batch)) if batch.weights is None else batch.weights
+            weights = batch.each_weight()
             signs, negative = self._signs(batch)
             scores = self._run(batch, signs, weights)
             self._negative = negative

@@ -31,6 +31,7 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import MAX_FEATURES, Batch
+from bayou.draws import GOLDEN, mix, unit
 from bayou.errors import BadInput
 
 # Small enough that a batch of a few dozen features a row stays in the second-level cache.
@@ -248,28 +249,11 @@ def _share(name: str, value: Any) -> float:
 # Random numbers: splitmix64
 # ----------------------------------------------------------------------------------------------------
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_UNIT = 2.0**-53
-
-
-@njit(cache=True, nogil=True)
-def _mix(state):
-    """The output of splitmix64 (Steele, Lea, Flood 2014) at a state; the next state is state + _GOLDEN."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
 
 @njit(cache=True, nogil=True)
 def _example_state(key, number):
     """Where the sequence of an example starts: hashed, else each would be its neighbour's, moved by one."""
-    return _mix(key + np.uint64(number) * _GOLDEN)
-
-
-@njit(cache=True, nogil=True)
-def _unit(bits):
-    """Uniform in [0, 1)."""
-    return np.float64(bits >> np.uint64(11)) * _UNIT
+    return mix(key + np.uint64(number) * GOLDEN)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -338,14 +322,14 @@ def _flip_coins(
         score = 0.0
         feature = 0
         while True:
-            state += _GOLDEN
-            bits = _mix(state)
+            state += GOLDEN
+            bits = mix(state)
             cell = bits & mask
             other = np.int64(others[cell])
             skip = np.int64(cell) if bits >> shift < thresholds[cell] else other
             if skip == n_outcomes:
-                state += _GOLDEN
-                more = math.log(1.0 - _unit(_mix(state))) / log_stay
+                state += GOLDEN
+                more = math.log(1.0 - unit(mix(state))) / log_stay
                 skip += np.int64(min(more, np.float64(weights.size)))
             feature += skip
             if feature >= weights.size:
@@ -356,14 +340,14 @@ def _flip_coins(
             if binary:
                 score += weights[feature]
             else:
-                state += _GOLDEN
+                state += GOLDEN
                 # 2^24 even steps, none of them 0: a feature that is there has a value.
-                values[k] = (np.float32(_mix(state) >> np.uint64(40)) + np.float32(0.5)) * np.float32(2**-24)
+                values[k] = (np.float32(mix(state) >> np.uint64(40)) + np.float32(0.5)) * np.float32(2**-24)
                 score += np.float64(values[k]) * weights[feature]
             k += 1
             feature += 1
         indptr[row + 1] = k
-        labels[row] = 1.0 if _unit(_mix(state + _GOLDEN)) < links.cdf(link, score) else -1.0
+        labels[row] = 1.0 if unit(mix(state + GOLDEN)) < links.cdf(link, score) else -1.0
     return k
 
 
@@ -468,13 +452,13 @@ def _pick(key, start, sizes, picked, chances, cumulated, guide, weights, link, i
             n = 0
             tries = 0
             while n < picked:
-                state += _GOLDEN
-                unit = _unit(_mix(state))
+                state += GOLDEN
+                chance = unit(mix(state))
                 if tries == _TRIES:
-                    drawn = _scan(unit, size, n, chosen, chances)
+                    drawn = _scan(chance, size, n, chosen, chances)
                 else:
                     # The first number whose cumulated chance is above the target.
-                    target = unit * cumulated[size - 1]
+                    target = chance * cumulated[size - 1]
                     slot = min(np.int64(target * to_slice), slices - 1)
                     last = min(np.int64(guide[slot + 1]), size - 1)
                     drawn = min(np.int64(guide[slot]), last)
@@ -504,7 +488,7 @@ def _pick(key, start, sizes, picked, chances, cumulated, guide, weights, link, i
                 score += weights[feature]
                 k += 1
             offset += size
-        labels[row] = 1.0 if _unit(_mix(state + _GOLDEN)) < links.cdf(link, score) else -1.0
+        labels[row] = 1.0 if unit(mix(state + GOLDEN)) < links.cdf(link, score) else -1.0
 
 
 @njit(cache=True, nogil=True)

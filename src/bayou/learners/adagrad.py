@@ -137,7 +137,11 @@ def _stream(
     score,
     probability,
 ):
-    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+    """Predict every row, learn from those whose weight is not 0.
+
+    Rows are laid out as in `marginal`, by the same lines: a function that took the arrays would cost more than the rest
+    of the row, as Numba counts references at every call.
+    """
     dtype = state.dtype.type
     spare = np.uint32(state.shape[0] - 1)
     room = (longest + 2 * LANES) // LANES * LANES
