@@ -1,6 +1,9 @@
-"""What all tests share: steady hypothesis settings, and where the real data are."""
+"""What all tests share: steady hypothesis settings, kernels of these very sources, and where the real data are."""
 
+import hashlib
+import importlib.util
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,23 @@ settings.register_profile(
 settings.load_profile("steady")
 
 ROOT = Path(__file__).parent.parent
+
+
+def kernel_folder() -> str:
+    """A folder for compiled kernels that belongs to these sources alone.
+
+    Numba compiles a kernel anew when its own file has changed, but not when a file it calls into has.
+    """
+    package = importlib.util.find_spec("bayou")
+    assert package is not None
+    assert package.submodule_search_locations
+    sources = sorted(Path(package.submodule_search_locations[0]).rglob("*.py"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    return str(Path(tempfile.gettempdir()) / f"bayou-kernels-{digest}")
+
+
+# Before anything imports Numba; processes that tests start inherit it.
+os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
 
 
 @pytest.fixture(scope="session")

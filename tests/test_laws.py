@@ -943,3 +943,54 @@ def test_a_base_of_another_history_is_refused(case):
         learner.learn(Batch.from_rows([{feature: 1.0}] * 3, labels=[1, -1, 1]))
     with pytest.raises(BadModel, match="base"):
         a.merge(b, base=base)
+
+
+# --- found by a reviewer ------------------------------------------------------------------------------------------
+
+
+@every
+def test_weight_zero_changes_nothing_in_a_fresh_learner_either(case):
+    learner = case.new()
+    before = bits(learner)
+    learner.learn(Batch.from_rows([{0: 1.0}], labels=[0], weights=[0.0]))
+    assert bits(learner) == before
+    learner.learn(Batch.from_rows([{0: 1.0}], labels=[-1]))  # so the other way to write a negative is still open
+
+
+@every
+def test_a_weight_too_small_for_the_state_is_a_weight_of_zero_in_any_cut(case):
+    batch = stream(23)
+    batch = batch.with_labels(batch.labels, np.where(np.arange(len(batch)) % 2, 1.0, 1e-60))
+    whole, cut = case.new(), case.new()
+    whole.learn(batch)
+    for row in range(len(batch)):
+        cut.learn(batch[row : row + 1])
+    assert bits(whole) == bits(cut)
+
+
+@every
+def test_a_copy_of_a_snapshot_is_a_snapshot(case):
+    twin = copy.copy(case.new().snapshot())
+    with pytest.raises(BadInput, match="snapshot"):
+        twin.learn(stream(24))
+
+
+@every
+def test_a_pickle_of_a_large_table_holds_what_was_touched(case):
+    if "per-feature" in case.variant:
+        pytest.skip("its prior is as large as the table")
+    arguments = VARIANTS.get(case.record.name, {"default": lambda n: {}})[case.variant](1 << 20)
+    learner = case.record.load()(n_features=1 << 20, dtype=case.dtype, **arguments)
+    learner.learn(Batch.from_rows([{7: 1.0, 1 << 19: 2.0}], labels=[1]))
+    assert len(pickle.dumps(learner)) < 10_000
+    assert bits(pickle.loads(pickle.dumps(learner))) == bits(learner)
+
+
+def test_a_batch_is_cut_by_slices_and_not_walked_through():
+    batch = stream(25)
+    with pytest.raises(BadInput, match=r"batch\[3 : 3 \+ 1\]"):
+        batch[3]
+    with pytest.raises(TypeError):
+        iter(batch)
+    with pytest.raises(ValueError, match="read-only"):
+        batch.values[0] = 7

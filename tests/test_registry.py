@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from typing import get_type_hints
 
 import numpy as np
@@ -140,3 +141,16 @@ def test_third_parties_cannot_take_our_names(installed):
 def test_finding_our_own_needs_no_look_at_what_is_installed(installed):
     installed(broken="no_such_module:RECORD")
     assert registry.find("adagrad").name == "adagrad"
+
+
+def test_the_table_in_the_docs_is_the_registrys():
+    page = (Path(__file__).parent.parent / "docs" / "learners.md").read_text()
+    assert registry.as_table() in page
+
+
+def test_a_broken_plugin_is_named_and_left_out(installed):
+    installed(broken="no_such_module:RECORD", text="tests.test_registry:__doc__")
+    with pytest.warns(UserWarning, match="'broken'.*cannot be loaded"):
+        found = registry.records()
+    assert "marginal" in found
+    assert not {"broken", "text"} & set(found)

@@ -35,13 +35,14 @@ class Batch:
         values: float32 or float64, finite and non-zero.
         labels: float64 or None. A batch without labels can only be predicted.
         weights: float64 >= 0 or None (all 1). A weight multiplies the example's log-likelihood.
-        tags: one string per row or None, carried through to predictions.
+        tags: one string per row or None, for whoever writes the predictions down.
         positions: int64, where each row came from (a line number, say), or None.
         folded: how many indices were too wide for 32 bits and had their high half folded in.
-        longest: the most features in a row.
-        largest: the largest absolute value.
-        ones: whether every value is 1, as for indicators; then learners need not read the values.
-        max_index: the largest feature, -1 if there is none.
+        longest, largest, max_index: no row has more features, no value is larger (regardless of sign), and no feature
+            is numbered higher; -1 if there is none. A slice keeps those of the whole.
+        ones: whether every value is known to be 1, as for indicators; then learners need not read the values.
+
+    The arrays cannot be written to.
 
     >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}, {}], labels=[1, -1])
     >>> len(batch), batch.nonzeros, batch.max_index
@@ -96,7 +97,10 @@ class Batch:
         cls, rows: Iterable[Mapping[int, float]], labels: Any = None, weights: Any = None, **more: Any
     ) -> Batch:
         """From one mapping {feature: value} per example."""
-        rows = [dict(row) for row in rows]
+        try:
+            rows = [dict(row) for row in rows]
+        except (TypeError, ValueError):
+            raise BadInput("each row must be a mapping of feature to value, such as {3: 1.0, 17: 0.5}.") from None
         indptr = np.cumsum([0] + [len(row) for row in rows])
         indices = np.array([i for row in rows for i in row])
         values = _as_float([v for row in rows for v in row.values()], "values")
@@ -114,7 +118,10 @@ class Batch:
         tags: Any = None,
         positions: Any = None,
     ) -> Batch:
-        """From CSR arrays. They are used as they are where they fit (no copy), and never written to."""
+        """From CSR arrays. They are used as they are where they fit, without a copy, and never written to.
+
+        So do not change them while the batch lives: what was checked here is not checked again.
+        """
         self = cls()
         indptr = np.ascontiguousarray(indptr)
         if indptr.size and indptr.dtype.kind not in "iu":
@@ -139,13 +146,20 @@ class Batch:
             )
         self.labels = _per_row(labels, n, "label")
         self.weights = _as_weights(weights, n)
+        if tags is not None and not hasattr(tags, "__len__"):
+            raise BadInput(f"tags is {tags!r}; give one per row.")
         if tags is not None and len(tags) != n:
             raise BadInput(f"{len(tags)} tags for {n} rows; give one per row.")
-        self.tags = tags
-        self.positions = None if positions is None else np.asarray(positions, dtype=np.int64)
-        if self.positions is not None and self.positions.shape != (n,):
-            raise BadInput(f"positions have shape {self.positions.shape} for {n} rows; give one per row.")
+        self.tags = None if tags is None else list(tags)
+        self.positions = None if positions is None else np.asarray(positions)
+        if self.positions is not None and (self.positions.shape != (n,) or self.positions.dtype.kind not in "iu"):
+            raise BadInput(f"positions must be {n} whole numbers, one per row.")
         self._inspect()
+        # Views that cannot be written to: nobody spoils what was checked, and kernels meet one kind of array.
+        for name in ("indptr", "indices", "values"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            setattr(self, name, view)
         return self
 
     def _inspect(self) -> None:
@@ -188,8 +202,13 @@ class Batch:
         """The row in which the k-th non-zero stands."""
         return int(np.searchsorted(self.indptr, k, side="right")) - 1
 
+    # Without this Python would try to iterate by numbers.
+    __iter__ = None
+
     def __getitem__(self, rows: slice) -> Batch:
         """Some consecutive rows, without copying features."""
+        if not isinstance(rows, slice):
+            raise BadInput(f"a batch is cut by slices: for row {rows} use batch[{rows} : {rows} + 1].")
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
@@ -197,6 +216,7 @@ class Batch:
         first, last = self.indptr[start], self.indptr[stop]
         part = Batch()
         part.indptr = self.indptr[start : stop + 1] - first
+        part.indptr.flags.writeable = False
         part.indices, part.values = self.indices[first:last], self.values[first:last]
         part.labels = None if self.labels is None else self.labels[start:stop]
         part.weights = None if self.weights is None else self.weights[start:stop]
@@ -230,6 +250,8 @@ class Batch:
 def _as_float(values: Any, what: str) -> np.ndarray:
     try:
         values = np.asarray(values)
+        if values.dtype.kind not in "biufO":
+            raise TypeError(f"these have type {values.dtype}")
         if values.dtype not in (np.float32, np.float64):
             narrow = (values.dtype.kind in "bui" and values.dtype.itemsize <= 2) or values.dtype == np.float16
             values = values.astype(np.float32 if narrow else np.float64)

@@ -43,7 +43,7 @@ class Learner(Protocol):
 
 def progressive(
     learner: Learner,
-    batches: Iterable[Batch],
+    batches: Iterable[Batch] | Batch,
     *,
     truth: Any = None,
     link: str = "logistic",
@@ -70,6 +70,8 @@ def progressive(
     comparator = None if truth is None else _as_truth(truth)
     predict_then_learn = _Delayed(learner, int(delay)) if delay else learner
     meter = Meter(regret=comparator is not None, curve_points=curve_points)
+    if isinstance(batches, Batch):
+        batches = [batches]
     for batch in batches:
         if batch.labels is None:
             raise BadInput("a batch has no labels; there is nothing to score its predictions against.")

@@ -77,8 +77,8 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
 
 def check_width(batch: Batch, n_features: int, what: str) -> None:
     """Refuse a batch with features that fixed weights do not have."""
-    if batch.max_index >= n_features:
-        raise BadInput(f"feature {batch.max_index} was met, but {what} only for features below {n_features}.")
+    if batch.max_index >= n_features and (found := int(batch.indices.max(initial=0))) >= n_features:
+        raise BadInput(f"feature {found} was met, but {what} only for features below {n_features}.")
 
 
 def _loss_and_gradient(

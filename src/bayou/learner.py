@@ -5,7 +5,8 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
     name                        its record in the registry
     _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
     _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores
-    _weights_at(features)       mean and variance of some weights
+    _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
+    _intercept()                the intercept's mean and variance
     _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
 """
 
@@ -17,21 +18,19 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numba import njit
 
 from bayou import links, model, registry
 from bayou.batch import MAX_FEATURES, Batch
+from bayou.checks import whole_number, yes_or_no
 from bayou.draws import draw_scores
 from bayou.errors import BadInput, BadModel, NoPosterior
 
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e30, "float64": 1e150}
-
-
-_Code = TypeVar("_Code", int, float)
 
 
 class Scores(NamedTuple):
@@ -72,14 +71,14 @@ class Learner:
             self._dtype = str(dtype)
         if self._dtype not in LIMIT:
             raise BadInput(f"dtype is {self._dtype}; it must be float32 or float64.")
-        self._has_intercept = bool(intercept)
+        self._has_intercept = yes_or_no("intercept", intercept)
         self._parameters = {
             "n_features": self._n_features,
             "dtype": self._dtype,
             "intercept": self._has_intercept,
             **parameters,
         }
-        self._link = links.LINKS[parameters.get("link", "logistic")]
+        self._link = links.code(parameters.get("link", "logistic"))
         self._examples = 0
         self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
@@ -94,7 +93,10 @@ class Learner:
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         raise NotImplementedError
 
-    def _weights_at(self, features: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def _mean_at(self, features: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _variance_at(self, features: Any) -> np.ndarray:
         raise NotImplementedError
 
     def _intercept(self) -> tuple[float, float]:
@@ -114,8 +116,8 @@ class Learner:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
             self._check(batch, learn=True)
-            weights = batch.each_weight()
-            signs, negative = self._signs(batch)
+            weights = batch.each_weight().astype(self._dtype, copy=False)  # what rounds to 0 is 0 for everyone
+            signs, negative = self._signs(batch, weights)
             scores = self._run(batch, signs, weights)
             self._negative = negative
             self._examples += int(np.count_nonzero(weights))
@@ -127,7 +129,7 @@ class Learner:
             self._check(batch)
             # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
             # same machine code, so that `learn` and `predict` answer with the same bits.
-            scores = self._run(batch, np.ones(len(batch)), np.zeros(len(batch)))
+            scores = self._run(batch, np.ones(len(batch)), np.zeros(len(batch), self._dtype))
         return Prediction(scores.probability, scores.mean, scores.variance, self.name)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
@@ -140,9 +142,8 @@ class Learner:
             raise _no_posterior(self.name)
         with self._lock:
             self._check(batch)
-            mean, variance = self._weights_at(batch.indices)
+            mean, variance = self._mean_at(batch.indices), self._variance_at(batch.indices)
             intercept, intercept_variance = self.intercept
-        assert variance is not None
         scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
         draw_scores(
             batch.indptr,
@@ -186,7 +187,7 @@ class Learner:
     def mean(self) -> np.ndarray:
         """A copy of all weights' means."""
         with self._lock:
-            return self._weights_at(slice(None))[0].copy()
+            return np.array(self._mean_at(slice(None)))
 
     @property
     def variance(self) -> np.ndarray:
@@ -194,13 +195,11 @@ class Learner:
         if not self.record.posterior:
             raise _no_posterior(self.name)
         with self._lock:
-            variance = self._weights_at(slice(None))[1]
-        assert variance is not None
-        return variance.copy()
+            return np.array(self._variance_at(slice(None)))
 
     @property
     def intercept(self) -> tuple[float, float]:
-        """(mean, variance) of the intercept; (0, 0) for a learner without one."""
+        """(mean, variance) of the intercept: (0, 0) for a learner without one, the variance NaN without a posterior."""
         with self._lock:
             return self._intercept() if self._has_intercept else (0.0, 0.0)
 
@@ -237,15 +236,15 @@ class Learner:
             raise BadModel(f"{self.name} models cannot be merged.")
         for model_ in (other,) if base is None else (other, base):
             self._check_alike(model_)
-        with self._lock:
-            merged = copy.copy(self)
-            merged._frozen = False
-        before = 0 if base is None else base._examples
-        if before > min(self._examples, other._examples):
-            raise BadModel("base has learned from more examples than a model grown from it; give a common ancestor.")
+        merged = copy.copy(self)
+        merged._frozen = False
+        base = None if base is None else copy.copy(base)
         with other._lock:
-            merged._examples = self._examples + other._examples - before
-            merged._negative = other._negative if self._negative is None else self._negative
+            before = 0 if base is None else base._examples
+            if before > min(merged._examples, other._examples):
+                raise BadModel("base has seen more examples than a model grown from it; give a common ancestor.")
+            merged._examples += other._examples - before
+            merged._negative = other._negative if merged._negative is None else merged._negative
             merged._add(other, base)
         return merged
 
@@ -279,9 +278,12 @@ class Learner:
         for name, own in learner._arrays().items():
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
-            own[...] = arrays[name]
-            if not np.isfinite(own).all():
+            # Rows that are still as the prior says are left alone, so that their memory is never touched.
+            rows = model.touched_rows(arrays[name])
+            kept = arrays[name] if rows is None else arrays[name][rows]
+            if not np.isfinite(kept).all():
                 raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
+            own[... if rows is None else rows] = kept
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
         learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
@@ -290,17 +292,17 @@ class Learner:
 
     def __copy__(self) -> Self:
         with self._lock:
-            return self._restored(*self._saved())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = copy.copy(self)
+            twin = self._restored(*self._saved())
         twin._frozen = self._frozen
         return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             header, arrays = self._saved()
-            return _unpickled, (type(self), header, {k: v.copy() for k, v in arrays.items()}, self._frozen)
+            return _unpickled, (type(self), header, {k: model.packed(v) for k, v in arrays.items()}, self._frozen)
 
     # --- the door -----------------------------------------------------------------------------------------------
 
@@ -325,12 +327,12 @@ class Learner:
                 + (", or use dtype='float64'." if self._dtype == "float32" else ".")
             )
 
-    def _signs(self, batch: Batch) -> tuple[np.ndarray, int | None]:
-        """Labels as +1 and -1, and how this stream writes the negative ones."""
+    def _signs(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         signs = np.empty(len(batch))
-        zeros, minus, bad = _read_labels(batch.labels, signs)
+        zeros, minus, bad = _read_labels(batch.labels, weights, signs)
         if bad >= 0:
             raise BadInput(
                 f"row {bad}: the label is {batch.labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
@@ -353,7 +355,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
 
 
 def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
-    learner = cls._restored(header, arrays)
+    learner = cls._restored(header, {name: model.unpacked(*packed) for name, packed in arrays.items()})
     learner._frozen = frozen
     return learner
 
@@ -362,28 +364,6 @@ def _no_posterior(name: str) -> NoPosterior:
     return NoPosterior(
         f"{name} has no posterior, so no variance, intervals or samples; use a Bayesian learner such as marginal."
     )
-
-
-def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """A parameter that must be a whole number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise BadInput(f"{name} is {value!r}; it must be a whole number from {low} to {high}.")
-    return int(value)
-
-
-def positive_number(name: str, value: Any, zero: bool = False) -> float:
-    """A parameter that must be a finite number > 0 (or >= 0)."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
-        raise BadInput(f"{name} is {value!r}; it must be a number {'>=' if zero else '>'} 0.")
-    return number
-
-
-def one_of(name: str, value: Any, choices: Mapping[str, _Code]) -> _Code:
-    """A parameter that must be one of some words; what the kernel calls it."""
-    if value not in choices:
-        raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
-    return choices[value]
 
 
 def merge_pairs(
@@ -415,20 +395,20 @@ def merge_pairs(
 
 
 @njit(cache=True, nogil=True)
-def _read_labels(labels, signs):
+def _read_labels(labels, weights, signs):
     """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
+    known = 0
     zeros = 0
     minus = 0
-    ones = 0
     for row in range(labels.size):
         label = labels[row]
-        one = label == 1.0
-        signs[row] = 2.0 * one - 1.0
-        ones += one
-        zeros += label == 0.0
-        minus += label == -1.0
+        counts = weights[row] > 0
+        signs[row] = 2.0 * (label == 1.0) - 1.0
+        known += (label == 1.0) | (label == 0.0) | (label == -1.0)
+        zeros += (label == 0.0) & counts
+        minus += (label == -1.0) & counts
     bad = -1
-    if ones + zeros + minus < labels.size:
+    if known < labels.size:
         for row in range(labels.size - 1, -1, -1):
             if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
                 bad = row

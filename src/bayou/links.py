@@ -56,7 +56,7 @@ NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
 
 def code(name: str) -> int:
     """The integer that kernels know a link by."""
-    if name not in LINKS:
+    if not isinstance(name, str) or name not in LINKS:
         raise BadInput(f"link is {name!r}; it must be one of {', '.join(map(repr, LINKS))}.")
     return LINKS[name]
 
@@ -179,16 +179,16 @@ def expected_probability(link, mean, variance):
     mean, variance = np.float64(mean), np.float64(variance)
     if link == PROBIT:
         return normal_cdf(mean / math.sqrt(1.0 + variance))
-    doubt = _expected_doubt(abs(mean), variance)
+    doubt = math.exp(log_expected_doubt(abs(mean), variance))
     return 1.0 - doubt if mean > 0.0 else doubt
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _expected_doubt(mean, variance):
-    """E[S(-score)] for mean >= 0, also where it is tiny."""
+def log_expected_doubt(mean, variance):
+    """log E[S(-score)] for mean >= 0, also where the expectation itself would vanish."""
     if mean > variance:
-        return math.exp(0.5 * variance - mean) * _expected_sigmoid(mean - variance, variance)
-    return _expected_sigmoid(-mean, variance)
+        return 0.5 * variance - mean + math.log(_expected_sigmoid(mean - variance, variance))
+    return math.log(_expected_sigmoid(-mean, variance))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

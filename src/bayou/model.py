@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,13 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
     for name, array in arrays.items():
-        rows = _rows_worth_keeping(array)
+        shape, rows, kept = packed(array)
         if rows is None:
-            stored[name] = np.ascontiguousarray(array)
+            stored[name] = kept
         else:
-            shapes[name] = list(array.shape)
+            shapes[name] = list(shape)
             stored[f"{name}.rows"] = rows
-            stored[f"{name}.kept"] = np.ascontiguousarray(array[rows])
+            stored[f"{name}.kept"] = kept
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -45,12 +45,13 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
         "sparse": json.dumps(shapes, sort_keys=True),
     }
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
+    # A name of our own in the same folder; made new, with the rights any new file would get.
+    temporary = path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
-        save_file(stored, temporary, metadata=metadata)
-        # mkstemp makes files for their owner alone; a model gets the rights any new file would.
-        os.chmod(temporary, 0o666 & ~_umask())
+        rights = temporary.stat().st_mode
+        save_file(stored, temporary, metadata=metadata)  # for its owner alone
+        os.chmod(temporary, rights)
         _flush(temporary)
         os.replace(temporary, path)
         _flush(path.parent)
@@ -83,27 +84,26 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
             header = json.loads(metadata["header"])
             sparse = json.loads(metadata["sparse"])
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        return header, _unpacked(stored, sparse)
+        return header, _whole(stored, sparse)
     except BadModel:
         raise
     except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError) as error:
         raise BadModel(f"{path} is not a bayou model, or not a whole one: {error}.") from None
 
 
-def _unpacked(stored: dict[str, np.ndarray], sparse: dict[str, list[int]]) -> dict[str, np.ndarray]:
+def _whole(stored: dict[str, np.ndarray], sparse: dict[str, list[int]]) -> dict[str, np.ndarray]:
     """The arrays as they were before the empty rows of some were left out."""
     arrays = {name: array for name, array in stored.items() if name.rpartition(".")[0] not in sparse}
     for name, shape in sparse.items():
         kept, rows = stored[f"{name}.kept"], stored[f"{name}.rows"]
         try:
-            arrays[name] = np.zeros(shape, kept.dtype)
-            arrays[name][rows] = kept
+            arrays[name] = unpacked(shape, rows, kept)
         except (LookupError, ValueError, MemoryError) as error:
             raise ValueError(f"array {name!r}: {error}") from None
     return arrays
 
 
-def _rows_worth_keeping(array: np.ndarray) -> np.ndarray | None:
+def touched_rows(array: np.ndarray) -> np.ndarray | None:
     """Rows with a bit set, if storing those alone is smaller than storing the array."""
     if array.ndim == 0 or len(array) < _WORTH_IT:
         return None
@@ -116,6 +116,21 @@ def _rows_worth_keeping(array: np.ndarray) -> np.ndarray | None:
     return rows.astype(np.uint32)
 
 
+def packed(array: np.ndarray) -> tuple[tuple[int, ...], np.ndarray | None, np.ndarray]:
+    """(shape, rows, kept): a copy of the rows with a bit set if that is smaller, else rows None and a copy of all."""
+    rows = touched_rows(array)
+    return array.shape, rows, array.copy() if rows is None else array[rows]
+
+
+def unpacked(shape: Any, rows: np.ndarray | None, kept: np.ndarray) -> np.ndarray:
+    """The array that `packed` was given."""
+    if rows is None:
+        return kept
+    array = np.zeros(shape, kept.dtype)
+    array[rows] = kept
+    return array
+
+
 def _flush(path: str | os.PathLike[str]) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -123,9 +138,3 @@ def _flush(path: str | os.PathLike[str]) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,6 +6,7 @@ A third party adds a learner through an entry point of the group `bayou.learners
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -62,8 +63,14 @@ def records() -> dict[str, Record]:
 
     found = {record.name: record for record in _OWN}
     for entry in entry_points(group="bayou.learners"):
-        record = entry.load()
-        found.setdefault(record.name, record)
+        try:
+            record = entry.load()
+            if not isinstance(record, Record):
+                raise TypeError("it is not a bayou.registry.Record")
+        except Exception as error:  # whatever another package does wrong, ours must go on
+            warnings.warn(f"the learner {entry.name!r} ({entry.value}) cannot be loaded: {error}.", stacklevel=2)
+        else:
+            found.setdefault(record.name, record)
     return found
 
 
@@ -76,3 +83,24 @@ def find(name: str) -> Record:
     if name not in known:
         raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.")
     return known[name]
+
+
+def by_class(name: str) -> Record | None:
+    """The record whose learner's class is called `name`, our own first."""
+    for known in (_OWN, None):
+        for record in known or records().values():
+            if record.path.rpartition(":")[2] == name:
+                return record
+    return None
+
+
+def as_table() -> str:
+    """bayou's own learners as a Markdown table, for the docs."""
+    head = "| learner | class | estimator | what it is | task | posterior | merge | passes | state | paper |"
+    rows = [head, "|" + "---|" * (head.count("|") - 1)]
+    rows += [
+        f"| {r.name} | `{r.path.rpartition(':')[2]}` | `{r.estimator}` | {r.summary} | {r.task} | "
+        f"{'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | {r.paper} |"
+        for r in _OWN
+    ]
+    return "\n".join(rows) + "\n"

@@ -31,6 +31,7 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import MAX_FEATURES, Batch
+from bayou.checks import positive_number, whole_number
 from bayou.draws import GOLDEN, mix, unit
 from bayou.errors import BadInput
 
@@ -68,9 +69,9 @@ class Simulation:
 
     def batches(self, n_examples: int, batch_size: int = BATCH_SIZE, start: int = 0) -> Iterator[Batch]:
         """Examples start to start + n_examples - 1, with labels +1 and -1."""
-        n_examples = _whole("n_examples", n_examples, at_least=0)
-        batch_size = _whole("batch_size", batch_size, at_least=1)
-        start = _whole("start", start, at_least=0)
+        n_examples = whole_number("n_examples", n_examples, 0)
+        batch_size = whole_number("batch_size", batch_size, 1)
+        start = whole_number("start", start, 0)
         return self._batches(start, start + n_examples, batch_size)
 
     def _batches(self, start: int, stop: int, batch_size: int) -> Iterator[Batch]:
@@ -102,8 +103,8 @@ def random(
     >>> sum(batch.nonzeros for batch in stream.batches(10_000)) // 10_000
     19
     """
-    n_features = _whole("n_features", n_features, at_least=1, at_most=MAX_FEATURES)
-    std = _positive("weight_std", weight_std)
+    n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
+    std = positive_number("weight_std", weight_std)
     activity = _Coins(n_features, _share("active", active), binary=True)
     return _simulation("random", n_features, std, weights, link, seed, activity)
 
@@ -117,8 +118,8 @@ def nonbinary(
     seed: int = 0,
 ) -> Simulation:
     """As `random`, with values uniform in [0, 1]: figure 5 left."""
-    n_features = _whole("n_features", n_features, at_least=1, at_most=MAX_FEATURES)
-    std = _positive("weight_std", weight_std)
+    n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
+    std = positive_number("weight_std", weight_std)
     activity = _Coins(n_features, _share("active", active), binary=False)
     return _simulation("nonbinary", n_features, std, weights, link, seed, activity)
 
@@ -138,13 +139,13 @@ def categorical(
     Feature n of a category (n = 0, 1, ...) is drawn evenly, or with probability proportional to
     exp(-n / decay); 20 gives the right half of figure 6.
     """
-    n_categories = _whole("n_categories", n_categories, at_least=1)
-    category_size = _whole("category_size", category_size, at_least=1)
-    n_features = _whole("n_categories * category_size", n_categories * category_size, at_least=1, at_most=MAX_FEATURES)
-    picked = _whole("picked", picked, at_least=1, at_most=category_size)
-    std = _positive("weight_std", weight_std)
+    n_categories = whole_number("n_categories", n_categories, 1)
+    category_size = whole_number("category_size", category_size, 1)
+    n_features = whole_number("n_categories * category_size", n_categories * category_size, 1, MAX_FEATURES)
+    picked = whole_number("picked", picked, 1, category_size)
+    std = positive_number("weight_std", weight_std)
     order = np.arange(category_size)
-    chances = np.ones(category_size) if decay is None else np.exp(-order / _positive("decay", decay))
+    chances = np.ones(category_size) if decay is None else np.exp(-order / positive_number("decay", decay))
     activity = _Categories(np.full(n_categories, category_size), picked, chances)
     return _simulation("categorical", n_features, std, weights, link, seed, activity)
 
@@ -164,10 +165,10 @@ def longtail(
     >>> longtail(n_categories=10).n_features
     2046
     """
-    n_categories = _whole("n_categories", n_categories, at_least=1, at_most=28)
-    std = _positive("weight_std", weight_std)
+    n_categories = whole_number("n_categories", n_categories, 1, 28)
+    std = positive_number("weight_std", weight_std)
     sizes = 2 ** np.arange(1, n_categories + 1)
-    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -_positive("exponent", exponent)
+    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -positive_number("exponent", exponent)
     activity = _Categories(sizes, 1, chances)
     return _simulation("longtail", int(sizes.sum()), std, weights, link, seed, activity)
 
@@ -190,9 +191,9 @@ def groups(
         raise BadInput(
             f"groups is {groups!r}; it must list pairs (count, weight std), such as [(100, 0.5), (100, 2)]."
         ) from None
-    sizes = [_whole("the count of a group", count, at_least=1) for count in counts]
-    std = np.repeat([_positive("the weight std of a group", std) for std in stds], sizes)
-    n_features = _whole("the number of features", len(std), at_least=1, at_most=MAX_FEATURES)
+    sizes = [whole_number("the count of a group", count, 1) for count in counts]
+    std = np.repeat([positive_number("the weight std of a group", std) for std in stds], sizes)
+    n_features = whole_number("the number of features", len(std), 1, MAX_FEATURES)
     activity = _Coins(n_features, _share("active", active), binary=True)
     return _simulation("groups", n_features, std, weights, link, seed, activity)
 
@@ -210,7 +211,7 @@ def _simulation(
     name: str, n_features: int, std: Any, weights: str, link: str, seed: int, activity: _Activity
 ) -> Simulation:
     links.code(link)
-    seed = _whole("seed", seed, at_least=0)
+    seed = whole_number("seed", seed, 0)
     generator = np.random.default_rng(seed)
     if weights == "normal":
         true = generator.standard_normal(n_features)
@@ -220,23 +221,6 @@ def _simulation(
         raise BadInput(f"weights is {weights!r}; it must be 'normal' or 'uniform'.")
     true *= std
     return Simulation(name, n_features, true, link, std**2, seed, activity)
-
-
-def _whole(name: str, value: Any, at_least: int, at_most: int | None = None) -> int:
-    bounds = f"a whole number >= {at_least}" + (f" and <= {at_most}" if at_most is not None else "")
-    try:
-        fits = int(value) == value and value >= at_least and (at_most is None or value <= at_most)
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise BadInput(f"{name} is {value!r}; it must be {bounds}.")
-    return int(value)
-
-
-def _positive(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-        raise BadInput(f"{name} is {value!r}; it must be a finite number > 0.")
-    return float(value)
 
 
 def _share(name: str, value: Any) -> float:

@@ -47,6 +47,8 @@ def test_estimator_has_its_learners_parameters_and_defaults(record):
     theirs = inspect.signature(record.load()).parameters
     renamed = {"intercept": "fit_intercept", "seed": "random_state"}
     learners = {renamed.get(name, name): p.default for name, p in theirs.items() if name != "n_features"}
+    # Predicting exactly costs a learner's stream time, but estimators are asked for probabilities to be believed.
+    learners |= {"predictive": "quadrature"} if "predictive" in learners else {}
     assert {name: ours[name].default for name in learners} == learners
     assert set(ours) - set(learners) <= {"passes", "class_weight", "random_state"}
 
@@ -210,6 +212,7 @@ def test_another_estimator_is_a_dozen_lines():
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)), rng.integers(3, size=200)
-    plain, full = (make(random_state=0).fit(X, y) for make in (Flat, MarginalClassifier))
+    plain = Flat(random_state=0).fit(X, y)
+    full = MarginalClassifier(random_state=0, predictive="closed").fit(X, y)
     # The shell's own log-odds, from probabilities alone, agree with the exact ones where both exist.
     np.testing.assert_allclose(plain.decision_function(X), full.decision_function(X), rtol=1e-9, atol=1e-12)

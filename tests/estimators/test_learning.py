@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -113,12 +115,12 @@ def test_data_are_not_written_to(make, data):
 def test_two_classes_are_one_learner(make):
     X, y, classes = words(2)
     model = make().partial_fit(X, y, classes=classes)
-    learner = type(model.learner_)(n_features=30)
+    learner = type(model.learner_)(**model.learner_.parameters)
     learner.learn(Batch.from_csr(X, y == "bee"))
     np.testing.assert_array_equal(model.coef_, learner.mean[None])
     assert model.intercept_ == [learner.intercept[0]]
     assert model.coef_.shape == (1, 30)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], learner.predict(Batch.from_csr(X)).probability, rtol=1e-13)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], learner.predict(Batch.from_csr(X)).probability, rtol=1e-12)
 
 
 @BOTH
@@ -127,7 +129,7 @@ def test_three_classes_are_each_against_the_rest(make):
     model = make().partial_fit(X, y, classes=classes)
     by_hand = []
     for number, word in enumerate(classes):
-        learner = type(model.learners_[number])(n_features=30)
+        learner = type(model.learners_[number])(**model.learners_[number].parameters)
         learner.learn(Batch.from_csr(X, y == word))
         np.testing.assert_array_equal(model.coef_[number], learner.mean)
         by_hand.append(learner.predict(Batch.from_csr(X)).probability)
@@ -342,3 +344,15 @@ def test_parameters_reach_the_learner():
     assert list(got["temper"]) == [0.5, 0.75]
     got = AdaGradClassifier(learning_rate=0.125, l2=0.5).fit(np.eye(2), [0, 1]).learner_.parameters
     assert (got["learning_rate"], got["l2"], got["dtype"]) == (0.125, 0.5, "float32")
+
+
+def test_a_refused_fit_leaves_the_old_model_as_it_was():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    model = MarginalClassifier(random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X[:, :5], np.zeros(len(y)))
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match="5 features"):
+        model.predict_proba(X[:, :5])

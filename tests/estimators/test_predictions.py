@@ -7,6 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import logit
 from scipy.stats import logistic, norm
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
 
 import bayou
 from bayou import AdaGradClassifier, Batch, MarginalClassifier
@@ -252,3 +254,14 @@ def test_log_odds_by_quadrature_equal_the_integral(link, sd, mean):
     expected = log_integral(LINKS[link].logcdf, mean, sd) - log_integral(LINKS[link].logsf, mean, sd)
     (got,) = odds.of_gaussian_score(belief, parameters)
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_by_default_the_probability_is_the_mean_of_draws_also_where_scores_are_large_and_unsure():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    model = MarginalClassifier(random_state=0).fit(X[:400], y[:400])
+    predicted = model.predict_proba(X[400:])[:, 1]
+    drawn = model.sample_proba(X[400:], n_draws=4000, random_state=0)[:, :, 1].mean(axis=0)
+    np.testing.assert_allclose(predicted, drawn, atol=0.03)
+    closed = MarginalClassifier(random_state=0, predictive="closed").fit(X[:400], y[:400]).predict_proba(X[400:])[:, 1]
+    assert np.abs(predicted - drawn).mean() < 0.5 * np.abs(closed - drawn).mean()  # which leans to 1/2

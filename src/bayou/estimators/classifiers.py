@@ -26,7 +26,8 @@ class MarginalClassifier(OnlineClassifier):
         prior_variance: how sure of that; a number or one per feature.
         temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
         memory: how fast old evidence fades; 0 never forgets.
-        predictive: "closed" or "quadrature", how a score becomes a probability.
+        predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
+            which leans to 1/2 where the score is large and unsure.
         fit_intercept: whether there is an extra weight whose feature is always 1.
         intercept_variance: its prior variance; max(3, prior_variance) if None.
         passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
@@ -59,7 +60,7 @@ class MarginalClassifier(OnlineClassifier):
         prior_variance: Any = 1.0,
         temper: tuple[float, float] = (1.0, 1.0),
         memory: float = 0.0,
-        predictive: str = "closed",
+        predictive: str = "quadrature",
         fit_intercept: bool = True,
         intercept_variance: float | None = None,
         passes: int = 1,
@@ -83,7 +84,7 @@ class MarginalClassifier(OnlineClassifier):
         self.dtype = dtype
 
     def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return odds.of_gaussian_score(prediction, learner.parameters)
+        return odds.of_gaussian_score(prediction, learner._parameters)
 
 
 class AdaGradClassifier(OnlineClassifier):

@@ -84,7 +84,10 @@ def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numb
     """The product of a row's own weight and its class's; None if all are 1."""
     weights = None
     if sample_weight is not None:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(f"sample_weight is {sample_weight!r:.80}; it must be one number per row.") from None
         if weights.ndim == 0:
             weights = np.full(len(numbers), weights)
         if weights.shape != numbers.shape:

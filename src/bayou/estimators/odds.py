@@ -35,17 +35,18 @@ def of_gaussian_score(prediction: Prediction, parameters: dict[str, Any]) -> np.
     link, mean = parameters["link"], prediction.mean
     variance = parameters["temper"][1] * prediction.variance
     if parameters["predictive"] == "quadrature" and link == "logistic":
-        return np.sign(mean) * -of_probability(_expected_sigmoid(-np.abs(mean), variance))
+        log_doubt = _log_expected_doubt(np.abs(mean), variance)
+        return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
     z = mean / np.sqrt(1.0 + links.spread(links.code(link)) * variance)
     return z if link == "logistic" else log_ndtr(z) - log_ndtr(-z)
 
 
 @njit(cache=True, nogil=True)
-def _expected_sigmoid(mean, variance):
-    expected = np.empty(mean.size)
+def _log_expected_doubt(mean, variance):
+    logs = np.empty(mean.size)
     for row in range(mean.size):
-        expected[row] = links.expected_probability(links.LOGISTIC, mean[row], variance[row])
-    return expected
+        logs[row] = links.log_expected_doubt(mean[row], variance[row])
+    return logs
 
 
 def log_probabilities(log_odds: np.ndarray) -> np.ndarray:

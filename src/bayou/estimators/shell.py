@@ -21,9 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayou import registry
 from bayou.batch import Batch
+from bayou.checks import whole_number
 from bayou.errors import BadInput, NoPosterior
 from bayou.estimators import door, odds
-from bayou.learner import Learner, Prediction, whole_number
+from bayou.learner import Learner, Prediction
 
 # Parameters of the shell; all others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
@@ -84,6 +85,18 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
         each pass, so that sorted data do no harm.
         """
+        before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
+        try:
+            return self._fit(X, y, sample_weight)
+        except Exception:
+            # Validation has noted the new columns; what was learned before is of the old ones.
+            for name, value in before.items():
+                self.__dict__.pop(name, None)
+                if value is not None:
+                    setattr(self, name, value)
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         passes = whole_number("passes", self.passes, 1, 2**31)
         X, y = door.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
@@ -182,10 +195,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         For two classes these are F(mean - z sd) and F(mean + z sd) of the positive class, shape (rows,), with
         the score's mean and standard deviation and F the link. For more they have shape (rows, classes): each
         class's probability against the rest goes through its own interval while those of the other classes
-        stay as predicted, and all are divided by their sum, as in `predict_proba`.
+        stay as predicted, and all are divided by their sum, as in `predict_proba`; the level is that of the one class,
+        the others given. `sample_proba` draws all classes together.
 
-        `predict_proba` is the mean of what the interval bounds. It lies within, except where a score is both
-        large and very unsure.
+        `predict_proba` is the mean of what the interval bounds, the interval its middle part. Where a score is both
+        large and unsure that mean is made by a tail beyond the interval and lies outside. With predictive="closed" it
+        is an approximation that leans to 1/2, and lies outside more often.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
@@ -193,12 +208,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
         True
         """
-        if not 0 < level < 1:
+        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
             raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
         batch = self._batch(X)
         predictions = [learner.predict(batch) for learner in self.learners_]
-        link = self.learners_[0].parameters.get("link", "logistic")
-        reach = ndtri(0.5 + 0.5 * level)
+        parameters = self.learners_[0]._parameters
+        link = parameters.get("link", "logistic")
+        believed = parameters.get("temper", (1.0, 1.0))[1]
+        reach = ndtri(0.5 + 0.5 * level) * np.sqrt(believed)
         mean = self._stacked([prediction.mean for prediction in predictions])
         room = reach * np.sqrt(self._stacked([prediction.variance for prediction in predictions]))
         if len(self.learners_) == 1:

@@ -12,11 +12,11 @@ __all__ = ["AdaGrad", "Marginal"]
 
 
 def __getattr__(name: str) -> Any:
-    from bayou.registry import records
+    from bayou.registry import by_class
 
-    for record in records().values():
-        if record.path.rpartition(":")[2] == name:
-            return record.load()
+    # Dunder names are asked for by tools that only look around.
+    if not name.startswith("_") and (record := by_class(name)):
+        return record.load()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

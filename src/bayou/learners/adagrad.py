@@ -24,7 +24,8 @@ import numpy as np
 from numba import njit
 
 from bayou.batch import Batch
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs, positive_number
+from bayou.checks import positive_number
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs
 from bayou.simd import (
     LANES,
     copy_lanes,
@@ -79,8 +80,8 @@ class AdaGrad(Learner):
             n_features=n_features,
             dtype=dtype,
             intercept=intercept,
-            learning_rate=positive_number("learning_rate", learning_rate),
-            l2=positive_number("l2", l2, zero=True),
+            learning_rate=positive_number("learning_rate", learning_rate, high=1e6),
+            l2=positive_number("l2", l2, zero=True, high=1e6),
         )
         # (w, G) of each feature, and a spare row to pad with.
         self._state = np.zeros((self._n_features + 1, 2), self._dtype)
@@ -109,11 +110,11 @@ class AdaGrad(Learner):
         )
         return Scores(probability, score, None)
 
-    def _weights_at(self, features: Any) -> tuple[np.ndarray, None]:
-        return self._state[:-1, 0][features], None
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._state[:-1, 0][features]
 
     def _intercept(self) -> tuple[float, float]:
-        return float(self._intercept_state[0]), 0.0
+        return float(self._intercept_state[0]), math.nan
 
     def _add(self, other: Self, base: Self | None) -> None:
         for name, mine in self._arrays().items():

@@ -41,8 +41,9 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
+from bayou.checks import one_of, positive_number
 from bayou.errors import BadInput
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs, one_of, positive_number
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs
 from bayou.simd import (
     LANES,
     POWERS_32,
@@ -125,7 +126,6 @@ class Marginal(Learner):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        links.code(link)
         prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
         prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
@@ -146,7 +146,7 @@ class Marginal(Learner):
             temper=[ku, kp],
             memory=positive_number("memory", memory, zero=True),
             predictive=predictive,
-            intercept_variance=positive_number("intercept_variance", intercept_variance),
+            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
         )
         self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
@@ -163,8 +163,8 @@ class Marginal(Learner):
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
         """(mean, precision) of every weight's prior, or one row for all."""
         one = np.ndim(mean) == np.ndim(variance) == 0
-        limit = LIMIT[self._dtype]
-        if np.max(np.abs(mean)) > math.sqrt(limit) or np.max(variance) > limit or np.min(variance) < 1 / limit:
+        far = math.sqrt(LIMIT[self._dtype])
+        if np.max(np.abs(mean)) > far or np.max(variance) > far or np.min(variance) < 1 / far:
             raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
         table = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
         rows = slice(None) if one else slice(self._n_features)
@@ -206,10 +206,14 @@ class Marginal(Learner):
         _probabilities(self._link, self._quadrature, kp, mean, variance, probability)
         return Scores(probability, mean, variance)
 
-    def _weights_at(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
-        state = self._state[:-1][features]
-        prior = self._prior if len(self._prior) == 1 else self._prior[:-1][features]
-        return state[:, 0] + prior[:, 0], 1 / (state[:, 1] + prior[:, 1])
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._state[:-1, 0][features] + self._prior_at(features)[:, 0]
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
+
+    def _prior_at(self, features: Any) -> np.ndarray:
+        return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
 
     def _intercept(self) -> tuple[float, float]:
         shift, gain = self._intercept_state
