@@ -19,7 +19,7 @@ from bayou.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
 MAX_FEATURES = 2**32 - 1
-# With this many non-zeros it pays to look at values and features side by side, in two threads.
+# With this many non-zeros it pays to look at both halves side by side, in two threads.
 _LARGE = 1 << 20
 
 
@@ -155,6 +155,8 @@ class Batch:
         if self.positions is not None and (self.positions.shape != (n,) or self.positions.dtype.kind not in "iu"):
             raise BadInput(f"positions must be {n} whole numbers, one per row.")
         self._inspect()
+        if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
+            raise BadInput(f"feature {np.min(indices)} is negative; features are numbered from 0.")
         # Views that cannot be written to: nobody spoils what was checked, and kernels meet one kind of array.
         for name in ("indptr", "indices", "values"):
             view = getattr(self, name).view()
@@ -164,14 +166,7 @@ class Batch:
 
     def _inspect(self) -> None:
         """Check every value and make the rows canonical."""
-        if self.nonzeros < _LARGE:
-            zeros, largest, self.ones = _look_at_values(self.values)
-            ascending, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
-        else:
-            with ThreadPoolExecutor(1) as other:
-                features = other.submit(_look_at_features, self.indptr, self.indices)
-                zeros, largest, self.ones = _look_at_values(self.values)
-                ascending, self.longest, self.max_index = features.result()
+        zeros, largest, self.ones, ascending = self._look()
         if not np.isfinite(largest):
             k = int(np.argmin(np.isfinite(self.values)))
             raise BadInput(
@@ -181,11 +176,38 @@ class Batch:
         repeated = not ascending and _any_repeated(self.indptr, self.indices, self.longest)
         if zeros or repeated:
             self.indptr, self.indices, self.values = _sum_repeated(self.indptr, self.indices, self.values, self.longest)
-            _, largest, self.ones = _look_at_values(self.values)
+            _, largest, self.ones, _ = self._look()
             if not np.isfinite(largest):
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
-            _, self.longest, self.max_index = _look_at_features(self.indptr, self.indices)
         self.largest = largest
+
+    def _look(self) -> tuple[bool, float, bool, bool]:
+        """(any zero, largest absolute value or what is not finite, all one, rows ascending); notes longest, max_index.
+
+        Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
+        others, and whole numbers can be compared many at a time.
+        """
+        self.longest, down_between = _look_at_rows(self.indptr, self.indices)
+        self.max_index = -1
+        if not self.nonzeros:
+            return False, 0.0, True, True
+        word = np.uint32 if self.values.itemsize == 4 else np.uint64
+        bits, mask = self.values.view(word), word(np.iinfo(word).max >> 1)
+        if self.nonzeros < _LARGE:
+            parts = [_look_at_nonzeros(bits, mask, self.indices)]
+        else:
+            half = self.nonzeros // 2
+            with ThreadPoolExecutor(1) as other:
+                first = other.submit(_look_at_nonzeros, bits[:half], mask, self.indices[:half])
+                # one feature more, so that the step from half to half is looked at
+                second = _look_at_nonzeros(bits[half:], mask, self.indices[half - 1 :])
+                parts = [first.result(), second]
+        smallest, highest, either, down, features = zip(*parts, strict=True)
+        low, high = np.array([min(smallest), max(highest)], word).view(self.values.dtype)
+        self.max_index = int(max(features))
+        # All are 1 if the smallest and the largest are and no sign bit is set.
+        ones = bool(low == high == 1 and np.bitwise_or.reduce(np.array(either, word)) == max(highest))
+        return bool(low == 0), float(high), ones, sum(down) == down_between
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -269,10 +291,10 @@ def _as_features(indices: Any) -> tuple[np.ndarray, int]:
         return indices, 0
     if indices.dtype.kind not in "iu":
         raise BadInput(f"features must be whole numbers; these have type {indices.dtype}.")
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32), 0  # no copy; that none is negative shows when the largest is known
     if indices.dtype.kind == "i" and (low := int(indices.min())) < 0:
         raise BadInput(f"feature {low} is negative; features are numbered from 0.")
-    if indices.dtype == np.int32:
-        return indices.view(np.uint32), 0  # no copy
     indices = indices.astype(np.uint64)
     high = indices >> np.uint64(32)
     return (indices ^ high).astype(np.uint32), int(np.count_nonzero(high))
@@ -295,23 +317,23 @@ def _as_weights(weights: Any, n: int) -> np.ndarray | None:
     return weights
 
 
-def _look_at_values(values: np.ndarray) -> tuple[bool, float, bool]:
-    """(any zero, largest absolute value, all one); the largest is not finite if any value is not.
-
-    Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
-    others, and whole numbers can be compared many at a time.
-    """
-    if not values.size:
-        return False, 0.0, True
-    word = np.uint32 if values.itemsize == 4 else np.uint64
-    bits = values.view(word)
-    smallest, largest, signs = _range_of_bits(bits, word(np.iinfo(word).max >> 1))
-    low, high = np.array([smallest, largest], word).view(values.dtype)
-    return bool(low == 0), float(high), bool(low == high == 1 and signs == largest)
+@njit(cache=True, nogil=True)
+def _look_at_rows(indptr, indices):
+    """(longest row, how often a row starts with a feature not above the one before: no matter)."""
+    longest = 0
+    down = 0
+    for row in range(indptr.size - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        longest = max(longest, stop - start)
+        if 0 < start < stop:
+            down += indices[start] <= indices[start - 1]
+    return longest, down
 
 
 @njit(cache=True, nogil=True)
-def _range_of_bits(bits, mask):
+def _look_at_nonzeros(bits, mask, indices):
+    """Of some values' bits the smallest and largest without sign, and all bits set in any; of features how often one is
+    not above the one before, and the largest. Loops from 0 over whole arrays, or the compiler would not vectorise."""
     smallest = mask
     largest = bits[0] & mask
     either = bits[0]
@@ -320,27 +342,12 @@ def _range_of_bits(bits, mask):
         smallest = min(smallest, size)
         largest = max(largest, size)
         either |= bits[k]
-    return smallest, largest, either
-
-
-@njit(cache=True, nogil=True)
-def _look_at_features(indptr, indices):
-    """(every row strictly ascending, longest row, largest feature)."""
-    longest = 0
-    wrong = 0
-    for row in range(indptr.size - 1):
-        start, stop = indptr[row], indptr[row + 1]
-        longest = max(longest, stop - start)
-        # A step down between two rows is no matter: what is counted for it below is taken off here.
-        if 0 < start < stop:
-            wrong -= indices[start] <= indices[start - 1]
-    if indices.size == 0:
-        return True, longest, np.int64(-1)
-    largest = indices[0]
+    down = 0
+    highest = indices[0]
     for k in range(1, indices.size):
-        wrong += indices[k] <= indices[k - 1]
-        largest = max(largest, indices[k])
-    return wrong == 0, longest, np.int64(largest)
+        down += indices[k] <= indices[k - 1]
+        highest = max(highest, indices[k])
+    return smallest, largest, either, down, np.int64(highest)
 
 
 @njit(cache=True, nogil=True)
