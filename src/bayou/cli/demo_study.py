@@ -16,7 +16,7 @@ from bayou.learners import AdaGrad, Marginal
 
 # 131,070 features: a long tail, and still small enough for any machine.
 N_CATEGORIES = 16
-# The best of 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.2 and 2 at 300,000 examples, for seeds 0, 1 and 2 alike.
+# Tuned for this stream: of nine rates from 0.1 to 2 none had less regret after 300,000 examples.
 ADAGRAD_RATE = 0.6
 # The half-width of a 90 % interval of a normal distribution, in standard deviations.
 NINETY = 1.6449
