@@ -471,9 +471,12 @@ def test_rounding_to_nearest_would_lose_the_frequent_labels_small_steps():
     assert abs(state[0] - math.log(rate / (1 - rate))) > 100 * sd
 
 
-def test_so_does_the_general_kernel():
-    learners = [Marginal(1, dtype=dtype, intercept=False, variance_update="peak") for dtype in ("float32", "float64")]
-    long_run(learners, {0: 1.0}, 0.1, MANY // 10)
+@pytest.mark.parametrize(
+    ("variant", "examples"), [({"variance_update": "peak"}, MANY // 10), ({"mean_update": "newton"}, MANY // 4)]
+)
+def test_so_do_the_other_kernels_and_steps(variant, examples):
+    learners = [Marginal(1, dtype=dtype, intercept=False, **variant) for dtype in ("float32", "float64")]
+    long_run(learners, {0: 1.0}, 0.1, examples)
     near(*learners, 0.1)
 
 

@@ -401,7 +401,7 @@ def _stream(
             if any_above(heavy * (x * xv), calm):
                 step, e, t, pull = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
                 mean = load(means, k)
-                step = max(min(mean + sign * step, far), -far) - mean
+                step = max(min(sign * step, far - mean), -far - mean)
                 pull = min(pull, most - load(gains, k))
             else:
                 step, e, t, pull = _calm_step(x, xv, row_variance, calm_score, c, spread)
