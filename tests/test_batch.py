@@ -42,9 +42,12 @@ def arrays(rows, dtype=np.float64):
     )
 
 
+@pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
 @given(rows=messy_rows, dtype=st.sampled_from([np.float32, np.float64]))
-def test_rows_become_canonical(rows, dtype):
-    batch = Batch.from_arrays(*arrays(rows, dtype))
+def test_rows_become_canonical(large, rows, dtype):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayou.batch._LARGE", large)  # from how many non-zeros on two threads look at them
+        batch = Batch.from_arrays(*arrays(rows, dtype))
     expected = [canonical(row, dtype) for row in rows]
     assert rows_of(batch) == expected
     assert batch.values.dtype == dtype
@@ -53,8 +56,28 @@ def test_rows_become_canonical(rows, dtype):
     assert batch.longest >= max(map(len, expected), default=0)
     assert batch.max_index == max((i for row in expected for i, _ in row), default=-1)
     assert batch.largest == max((abs(float(x)) for row in expected for _, x in row), default=0.0)
+    assert batch.ones == all(x == 1 for row in expected for _, x in row)
     assert len(batch) == len(rows)
     assert batch.nonzeros == sum(map(len, expected))
+
+
+@pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
+@pytest.mark.parametrize("wrong", range(6))
+def test_one_value_that_is_not_one_is_found_wherever_it_stands(wrong, large, monkeypatch):
+    monkeypatch.setattr("bayou.batch._LARGE", large)
+    values = np.ones(6)
+    assert Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+    for other in (-1.0, 0.5, 2.0):
+        values[wrong] = other
+        assert not Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+    values[wrong] = np.nan
+    with pytest.raises(BadInput, match=f"feature {wrong}: the value is nan"):
+        Batch.from_arrays([0, 2, 6], np.arange(6), values)
+
+
+def test_a_negative_feature_is_refused_in_32_bits_too():
+    with pytest.raises(BadInput, match="feature -3 is negative"):
+        Batch.from_arrays([0, 2], np.array([5, -3], np.int32), [1.0, 1.0])
 
 
 @given(rows=messy_rows)
@@ -289,3 +312,13 @@ def test_an_empty_batch_is_a_batch():
     for batch in (Batch.from_rows([], labels=[]), Batch.from_csr(np.zeros((0, 3)), []), Batch.from_arrays([0], [], [])):
         assert (len(batch), batch.nonzeros, batch.max_index, batch.longest, batch.largest) == (0, 0, -1, 0, 0.0)
         assert len(batch[:]) == 0
+
+
+def test_a_batch_is_cut_by_slices_and_not_walked_through():
+    batch = Batch.from_rows([{row: 2.0} for row in range(5)])
+    with pytest.raises(BadInput, match=r"batch\[3 : 3 \+ 1\]"):
+        batch[3]
+    with pytest.raises(TypeError):
+        iter(batch)
+    with pytest.raises(ValueError, match="read-only"):
+        batch.values[0] = 7

@@ -945,7 +945,7 @@ def test_a_base_of_another_history_is_refused(case):
         a.merge(b, base=base)
 
 
-# --- found by a reviewer ------------------------------------------------------------------------------------------
+# --- corners ----------------------------------------------------------------------------------------------------
 
 
 @every
@@ -986,11 +986,27 @@ def test_a_pickle_of_a_large_table_holds_what_was_touched(case):
     assert bits(pickle.loads(pickle.dumps(learner))) == bits(learner)
 
 
-def test_a_batch_is_cut_by_slices_and_not_walked_through():
-    batch = stream(25)
-    with pytest.raises(BadInput, match=r"batch\[3 : 3 \+ 1\]"):
-        batch[3]
-    with pytest.raises(TypeError):
-        iter(batch)
-    with pytest.raises(ValueError, match="read-only"):
-        batch.values[0] = 7
+@every
+def test_a_batch_too_long_to_be_learned_at_once_is_cut_without_a_trace(case, monkeypatch):
+    batch = stream(26)
+    whole, cut = case.new(), case.new()
+    p = whole.learn(batch)
+    monkeypatch.setattr("bayou.learner._ROWS", 7)
+    assert (cut.learn(batch) == p).all()
+    assert bits(whole) == bits(cut)
+
+
+@every
+def test_indicators_are_learned_as_any_other_values_are(case):
+    """Their values are not read; the bits are the same."""
+    rng = np.random.default_rng(27)
+    rows = [
+        dict.fromkeys(rng.choice(WIDTH, size=rng.integers(0, WIDTH), replace=False).tolist(), 1.0) for _ in range(50)
+    ]
+    batch = Batch.from_rows(rows, labels=rng.integers(2, size=50))
+    assert batch.ones
+    read = batch[:]
+    read.ones = False
+    quick, slow = case.new(), case.new()
+    assert (quick.learn(batch) == slow.learn(read)).all()
+    assert bits(quick) == bits(slow)

@@ -29,6 +29,7 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
+from bayou.checks import whole_number
 from bayou.errors import BadInput
 from bayou.hindsight import Hindsight, best_fixed_weights, check_width
 from bayou.meter import CURVE_POINTS, Evaluation, Meter
@@ -65,10 +66,9 @@ def progressive(
         curve_points: points of the curve per tenfold number of examples.
     """
     link_code = links.code(link)
-    if not (isinstance(delay, int | np.integer) and delay >= 0):
-        raise BadInput(f"delay is {delay!r}; it must be a whole number of examples >= 0.")
+    delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
-    predict_then_learn = _Delayed(learner, int(delay)) if delay else learner
+    predict_then_learn = _Delayed(learner, delay) if delay else learner
     meter = Meter(regret=comparator is not None, curve_points=curve_points)
     if isinstance(batches, Batch):
         batches = [batches]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
+from bayou.checks import positive_number, whole_number
 from bayou.errors import BadInput
 
 
@@ -44,8 +44,8 @@ def best_fixed_weights(
     from scipy.optimize import minimize
 
     link_code = links.code(link)
-    if not 0.0 <= l2 < math.inf:
-        raise BadInput(f"l2 is {l2!r}; it must be a finite number >= 0.")
+    l2 = positive_number("l2", l2, zero=True)
+    n_features = whole_number("n_features", n_features, 1)
     again = _fresh(batches)
     weight = sum(float(batch.each_weight().sum()) for batch in again())
     if not weight:

@@ -124,7 +124,8 @@ class Learner:
             probability = np.empty(len(batch))
             for start in range(0, len(batch), _ROWS):
                 rows = slice(start, start + _ROWS)
-                probability[rows] = self._run(batch[rows], signs[rows], weights[rows]).probability
+                part = batch if len(batch) <= _ROWS else batch[rows]
+                probability[rows] = self._run(part, signs[rows], weights[rows]).probability
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
         return probability
@@ -135,7 +136,8 @@ class Learner:
             self._check(batch)
             # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
             # same machine code, so that `learn` and `predict` answer with the same bits.
-            scores = self._run(batch, *np.array([[1.0], [0.0]], self._dtype).repeat(len(batch), axis=1))
+            nothing = np.zeros(len(batch), self._dtype)
+            scores = self._run(batch, np.ones(len(batch), self._dtype), nothing)
         return Prediction(scores.probability, scores.mean, scores.variance, self.name)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
@@ -308,7 +310,12 @@ class Learner:
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             header, arrays = self._saved()
-            return _unpickled, (type(self), header, {k: model.packed(v) for k, v in arrays.items()}, self._frozen)
+            packed = {name: model.packed(array) for name, array in arrays.items()}
+            # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
+            copies = {
+                k: (shape, rows, kept.copy() if rows is None else kept) for k, (shape, rows, kept) in packed.items()
+            }
+            return _unpickled, (type(self), header, copies, self._frozen)
 
     # --- the door -----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from numba import njit
 
-from bayou.errors import BadInput
+from bayou.checks import one_of
 
 LOGISTIC = 0
 PROBIT = 1
@@ -56,9 +56,7 @@ NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
 
 def code(name: str) -> int:
     """The integer that kernels know a link by."""
-    if not isinstance(name, str) or name not in LINKS:
-        raise BadInput(f"link is {name!r}; it must be one of {', '.join(map(repr, LINKS))}.")
-    return LINKS[name]
+    return one_of("link", name, LINKS)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from bayou.checks import whole_number
 from bayou.errors import BadInput
 
 # The histogram of predictions, over their logit: 65,536 bins of width 0.0009. Beyond +-30 all is one bin.
@@ -228,8 +229,7 @@ class Meter:
 
 
 def _curve_examples(per_decade: int) -> np.ndarray:
-    if not (isinstance(per_decade, int | np.integer) and per_decade >= 1):
-        raise BadInput(f"curve_points is {per_decade!r}; it must be a whole number >= 1.")
+    per_decade = whole_number("curve_points", per_decade, 1)
     exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
     return np.unique(np.rint(10.0**exponents).astype(np.int64))
 

@@ -33,7 +33,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     for name, array in arrays.items():
         shape, rows, kept = packed(array)
         if rows is None:
-            stored[name] = kept
+            stored[name] = np.ascontiguousarray(kept)
         else:
             shapes[name] = list(shape)
             stored[f"{name}.rows"] = rows
@@ -117,9 +117,9 @@ def touched_rows(array: np.ndarray) -> np.ndarray | None:
 
 
 def packed(array: np.ndarray) -> tuple[tuple[int, ...], np.ndarray | None, np.ndarray]:
-    """(shape, rows, kept): a copy of the rows with a bit set if that is smaller, else rows None and a copy of all."""
+    """(shape, rows, kept): a copy of the rows with a bit set if that is smaller, else None and the array itself."""
     rows = touched_rows(array)
-    return array.shape, rows, array.copy() if rows is None else array[rows]
+    return array.shape, rows, array if rows is None else array[rows]
 
 
 def unpacked(shape: Any, rows: np.ndarray | None, kept: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One record per learner. Laws, estimators, commands and the docs table are all driven by this list.
+"""One record per learner. The laws, the estimators and the docs table are driven by this list.
 
 A third party adds a learner through an entry point of the group `bayou.learners` that names a `Record`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -87,11 +88,11 @@ def find(name: str) -> Record:
 
 def by_class(name: str) -> Record | None:
     """The record whose learner's class is called `name`, our own first."""
-    for known in (_OWN, None):
-        for record in known or records().values():
-            if record.path.rpartition(":")[2] == name:
-                return record
-    return None
+
+    def among(some: Iterable[Record]) -> Record | None:
+        return next((record for record in some if record.path.rpartition(":")[2] == name), None)
+
+    return among(_OWN) or among(records().values())
 
 
 def as_table() -> str:
