@@ -322,3 +322,14 @@ def test_a_batch_is_cut_by_slices_and_not_walked_through():
         iter(batch)
     with pytest.raises(ValueError, match="read-only"):
         batch.values[0] = 7
+
+
+@pytest.mark.parametrize("length", [5, 512, 513, 5000])
+def test_repeated_features_are_found_in_rows_of_any_length(length):
+    rng = np.random.default_rng(length)
+    features = rng.choice(2**32 - 1, length, replace=False).astype(np.uint32)
+    assert Batch.from_arrays([0, length], features, np.ones(length)).nonzeros == length
+    features[-1] = features[1]
+    batch = Batch.from_arrays([0, length], features, np.ones(length))
+    assert batch.nonzeros == length - 1
+    assert batch.values[1] == 2.0

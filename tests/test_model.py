@@ -1,9 +1,14 @@
 """Model files: exact, small, whole or not at all, and refused with a sentence when they are something else."""
 
+import copy
 import errno
 import json
 import os
+import pickle
+import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +40,7 @@ def learned(**parameters) -> Marginal:
 
 
 numbers = st.sampled_from(["f4", "f8", "i8", "u4", "u1"])
-shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
 
 @given(
@@ -88,6 +93,31 @@ def test_arrays_that_are_not_contiguous_are_written_right(tmp_path):
     assert all(same_bits(read[name], np.ascontiguousarray(a)) for name, a in arrays.items())
 
 
+def test_names_that_look_like_parts_of_others_are_kept_apart(tmp_path):
+    few = np.zeros(5000)
+    few[17] = 1.0
+    arrays = {"a": few, "a.x": np.ones(2), "b": few, "b.rows": np.ones(3), "c": few, "c.kept": few, "d.rows": few}
+    model.write(tmp_path / "m", {}, arrays)
+    read = model.read(tmp_path / "m")[1]
+    assert read.keys() == arrays.keys()
+    assert all(same_bits(read[name], array) for name, array in arrays.items())
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_large_arrays_are_read_in_blocks_and_come_back_the_same(tmp_path, monkeypatch, share):
+    monkeypatch.setattr(model, "_BLOCK_BYTES", 1000)
+    rng = np.random.default_rng(2)
+    array = np.where(rng.random((3001, 1)) < share, rng.normal(size=(3001, 2)), 0.0).astype("f4")
+    arrays = {"a": array, "flat": array.ravel(), "wide": array.reshape(2, -1), "one": np.array(7.0)}
+    model.write(tmp_path / "m", {}, arrays)
+    with model.reading(tmp_path / "m") as (_, stored):
+        blocks = list(stored["a"].blocks())
+    assert len(blocks) > 5
+    assert all(block.nbytes <= 1000 for _, block in blocks)
+    read = model.read(tmp_path / "m")[1]
+    assert all(same_bits(read[name], array) for name, array in arrays.items())
+
+
 def test_a_touched_few_of_many_features_make_a_small_file(tmp_path):
     learner = Marginal(n_features=1 << 20)
     learner.learn(Batch.from_rows([{5: 1.0, 1_000_000: 1.0}], labels=[1]))
@@ -106,8 +136,15 @@ def test_no_code_is_in_a_file(tmp_path):
 
 
 def test_headers_that_json_cannot_say_are_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ValueError):
-        model.write(tmp_path / "m", {"x": float("nan")}, {})
+    for unsayable in (float("nan"), {1, 2}, np.ones(3), {(1, 2): 3}):
+        with pytest.raises(BadModel, match="JSON cannot say"):
+            model.write(tmp_path / "m", {"x": unsayable}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_of_things_that_are_no_numbers_are_refused(tmp_path):
+    with pytest.raises(BadModel, match="could not be written"):
+        model.write(tmp_path / "m", {}, {"x": np.array(["a", "b"])})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -147,7 +184,7 @@ def test_a_failed_save_leaves_the_old_file_whole_and_no_litter(tmp_path, monkeyp
         before = path.read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(where, failure)
-        with pytest.raises((OSError, KeyboardInterrupt)):
+        with pytest.raises((BadModel, KeyboardInterrupt), match=r"m\.bayou could not be written \(No space left|^$"):
             new.save(path)
     if existed:
         assert path.read_bytes() == before
@@ -167,7 +204,7 @@ def test_the_file_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch):
 
 
 def test_saving_into_a_folder_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(BadModel, match=r"nowhere/m\.bayou could not be written \(No such file or directory\)"):
         learned().save(tmp_path / "nowhere" / "m.bayou")
 
 
@@ -191,6 +228,38 @@ def test_a_learner_may_be_saved_over_the_file_it_came_from(tmp_path):
     learner.save(path)
     assert bayou.load(path).examples == learner.examples == 10
     assert same_bits(bayou.load(path).mean, learner.mean)
+
+
+def test_a_link_goes_on_pointing_at_the_file_it_pointed_at(tmp_path):
+    (tmp_path / "latest").symlink_to(tmp_path / "m3.bayou")
+    learned().save(tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink()
+    assert bayou.load(tmp_path / "m3.bayou").examples == 9
+
+
+DISK_WITHOUT_ROOM = """
+import resource, signal, sys
+import bayou
+from bayou.learners import Marginal
+learner = Marginal(n_features=300_000)
+learner._state[:] = 0.5  # two megabytes and more
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write beyond the limit fails, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    learner.save(sys.argv[1])
+except bayou.BadModel as error:
+    print(error)
+"""
+
+
+def test_a_write_that_fails_half_way_leaves_the_old_model_whole(tmp_path):
+    path = tmp_path / "m.bayou"
+    learned().save(path)
+    before = path.read_bytes()
+    done = subprocess.run([sys.executable, "-c", DISK_WITHOUT_ROOM, path], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r".*m\.bayou could not be written \(.*too large.*\); no file was changed\.\n", done.stdout)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.bayou"]
 
 
 def test_paths_may_be_strings_and_relative(tmp_path, monkeypatch):
@@ -316,6 +385,15 @@ def test_a_damaged_byte_is_refused_or_read_but_never_breaks_anything(at, byte, t
             ),
             "state",
         ),
+        (
+            lambda path: written(
+                path,
+                sparse='{"state": [3, 2]}',
+                tensors={"state.rows": np.array([1], "u4"), "state.kept": np.ones((1, 1), "f4")},
+            ),
+            "state",
+        ),
+        (lambda path: written(path, header={"attached": [1]}), "attached"),
         (lambda path: written(path, sparse="[]"), "not a bayou model"),
         (lambda path: written(path, sparse="{"), "not a bayou model"),
     ],
@@ -367,3 +445,111 @@ def test_golden_files_hold_their_parameters_and_go_on():
             learner.learn(Batch.from_rows([{}], labels=[-1]))
         learner.learn(Batch.from_rows([{4095: 1.0}], labels=[0]))
         assert learner.examples == before + 1
+
+
+# --- what travels with a model ----------------------------------------------------------------------------------
+
+
+def saved_and_loaded(learner, path):
+    learner.save(path)
+    return bayou.load(path)
+
+
+ways = {
+    "save and load": lambda learner, folder: saved_and_loaded(learner, folder / "m.bayou"),
+    "twice": lambda learner, folder: saved_and_loaded(
+        saved_and_loaded(learner, folder / "m.bayou"), folder / "m.bayou"
+    ),
+    "copy": lambda learner, _: copy.copy(learner),
+    "deepcopy": lambda learner, _: copy.deepcopy(learner),
+    "snapshot": lambda learner, _: learner.snapshot(),
+    "pickle": lambda learner, _: pickle.loads(pickle.dumps(learner)),
+}
+names = st.text("abz.:_", max_size=6)
+sayable = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("kind", [Marginal, AdaGrad])
+@given(
+    attached=st.dictionaries(st.text(), sayable, max_size=3),
+    arrays=st.dictionaries(names, numbers.flatmap(lambda t: hnp.arrays(t, shapes)), max_size=4),
+)
+def test_what_is_attached_goes_where_the_model_goes(kind, way, attached, arrays, tmp_path_factory):
+    learner = kind(n_features=20)
+    learner.learn(Batch.from_rows([{3: 1.0}], labels=[1]))
+    learner.attached, learner.attached_arrays = attached, arrays
+    twin = ways[way](learner, tmp_path_factory.mktemp("attached"))
+    assert twin.attached == attached
+    assert twin.attached_arrays.keys() == arrays.keys()
+    assert all(same_bits(twin.attached_arrays[name], array) for name, array in arrays.items())
+    assert same_bits(twin.mean, learner.mean)
+
+
+@pytest.mark.parametrize("way", ways)
+def test_copies_have_attachments_of_their_own(way, tmp_path):
+    learner = learned()
+    learner.attached = {"recipe": {"bits": [1, 2]}}
+    learner.attached_arrays = {"names": np.arange(4), "many": np.arange(3000) % 2}
+    twin = ways[way](learner, tmp_path)
+    twin.attached["recipe"]["bits"].append(3)
+    twin.attached_arrays["names"][0] = twin.attached_arrays["many"][1] = 9
+    assert learner.attached == {"recipe": {"bits": [1, 2]}}
+    assert learner.attached_arrays["names"][0] == 0
+    assert learner.attached_arrays["many"][1] == 1
+
+
+def test_files_that_know_nothing_of_attachments_have_none():
+    learner = bayou.load(GOLDEN / "marginal-v1.bayou")
+    assert learner.attached == {}
+    assert learner.attached_arrays == {}
+
+
+def test_what_cannot_be_attached_is_said_when_saving(tmp_path):
+    for attached, arrays in [({"x": {1, 2}}, {}), ({"x": float("inf")}, {}), ({}, {"x": np.array(["a"])})]:
+        learner = learned()
+        learner.attached, learner.attached_arrays = attached, arrays
+        with pytest.raises(BadModel, match=r"m\.bayou"):
+            learner.save(tmp_path / "m.bayou")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_merging_keeps_what_is_attached_to_the_first():
+    first, second = learned(), learned()
+    first.attached = {"recipe": {"bits": 18, "cross": (("a", "b"),)}, "history": [1]}
+    first.attached_arrays = {"names": np.arange(3)}
+    second.attached = {"recipe": {"cross": [["a", "b"]], "bits": 18}, "history": [2]}  # as it comes back from a file
+    merged = first.merge(second)
+    assert merged.attached == first.attached
+    assert same_bits(merged.attached_arrays["names"], np.arange(3))
+    assert merged.examples == 18
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ({"bits": 18}, {"bits": 20}, r"differ in bits \[18, 20\]"),
+        ({"bits": 18}, {"bits": 18, "label": "y"}, r"differ in label \[None, 'y'\]"),
+        ({"columns": ["a" * 99]}, {"columns": ["b"]}, r"differ in columns\."),
+        ({"bits": 18}, None, "one has a recipe and the other has none"),
+    ],
+)
+def test_models_of_different_recipes_are_not_merged(one, other, said):
+    first, second = learned(), learned()
+    first.attached = {} if one is None else {"recipe": one}
+    second.attached = {} if other is None else {"recipe": other}
+    for mine, theirs in ((first, second), (second, first)):
+        with pytest.raises(BadModel, match="different recipes"):
+            mine.merge(theirs)
+    with pytest.raises(BadModel, match=said):
+        first.merge(second)
+    with pytest.raises(BadModel, match="different recipes"):
+        first.merge(first, base=second)

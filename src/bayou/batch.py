@@ -19,6 +19,11 @@ from bayou.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
 MAX_FEATURES = 2**32 - 1
+# Up to this length a row's features are told apart by 2^14 marks, which fit in the cache.
+_SHORT = 512
+_MARKS = 1 << 14
+_TO_MARK = np.uint64(64 - 14)
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
 # With this many non-zeros it pays to look at both halves side by side, in two threads.
 _LARGE = 1 << 20
 
@@ -164,6 +169,30 @@ class Batch:
             setattr(self, name, view)
         return self
 
+    @classmethod
+    def trusted(
+        cls,
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        values: np.ndarray,
+        labels: np.ndarray | None,
+        weights: np.ndarray | None,
+        *,
+        tags: list[str] | None,
+        longest: int,
+        largest: float,
+        ones: bool,
+        max_index: int,
+    ) -> Batch:
+        """For parsers, which look at every feature anyway: arrays of the right types that are canonical already."""
+        self = cls()
+        self.indptr, self.indices, self.values = indptr, indices, values
+        for array in (indptr, indices, values):
+            array.flags.writeable = False
+        self.labels, self.weights, self.tags, self.positions = labels, weights, tags, None
+        self.folded, self.longest, self.largest, self.ones, self.max_index = 0, longest, largest, ones, max_index
+        return self
+
     def _inspect(self) -> None:
         """Check every value and make the rows canonical."""
         zeros, largest, self.ones, ascending = self._look()
@@ -173,9 +202,12 @@ class Batch:
                 f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; "
                 "every value must be a finite number."
             )
-        repeated = not ascending and _any_repeated(self.indptr, self.indices, self.longest)
+        flags = np.zeros(len(self), np.bool_)
+        if zeros:
+            _flag_zeros(self.indptr, self.values, flags)
+        repeated = not ascending and _flag_repeated(self.indptr, self.indices, self.longest, flags)
         if zeros or repeated:
-            self.indptr, self.indices, self.values = _sum_repeated(self.indptr, self.indices, self.values, self.longest)
+            self.indptr, self.indices, self.values = _mend(self.indptr, self.indices, self.values, self.longest, flags)
             _, largest, self.ones, _ = self._look()
             if not np.isfinite(largest):
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
@@ -215,6 +247,13 @@ class Batch:
     @property
     def nonzeros(self) -> int:
         return len(self.indices)
+
+    @property
+    def counted_nonzeros(self) -> int:
+        """Those of the rows whose weight is not 0."""
+        if self.weights is None:
+            return self.nonzeros
+        return int(np.diff(self.indptr)[self.weights > 0].sum())
 
     def each_weight(self) -> np.ndarray:
         """The weight of every row, also where none were given."""
@@ -369,21 +408,47 @@ def _tables(longest):
 
 
 @njit(cache=True, nogil=True)
-def _any_repeated(indptr, indices, longest):
-    slots, owners = _tables(longest)
+def _flag_repeated(indptr, indices, longest, flags):
+    """Flag the rows that have a feature twice; how many there are.
+
+    Two features of a short row seldom share a mark; only those that do are compared.
+    """
+    marks = np.zeros(_MARKS, np.uint32)
+    slots, owners = _tables(longest if longest > _SHORT else 0)
+    found = 0
     for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            at = _slot(slots, owners, row, indices[k])
-            if owners[at] == row:
-                return True
-            owners[at] = row
-            slots[at] = indices[k]
-    return False
+        start, stop = indptr[row], indptr[row + 1]
+        repeated = False
+        if stop - start <= _SHORT:
+            mark = np.uint32(row + 1)
+            for k in range(start, stop):
+                at = (np.uint64(indices[k]) * _SCATTER) >> _TO_MARK
+                if marks[at] == mark:
+                    for earlier in range(start, k):
+                        repeated |= indices[earlier] == indices[k]
+                marks[at] = mark
+        else:
+            for k in range(start, stop):
+                at = _slot(slots, owners, row, indices[k])
+                repeated |= owners[at] == row
+                owners[at] = row
+                slots[at] = indices[k]
+        flags[row] |= repeated
+        found += repeated
+    return found
 
 
 @njit(cache=True, nogil=True)
-def _sum_repeated(indptr, indices, values, longest):
-    """Rows in which each feature comes once, where it came first, and no value is zero."""
+def _flag_zeros(indptr, values, flags):
+    """Flag the rows that have a zero among their values."""
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            flags[row] |= values[k] == 0
+
+
+@njit(cache=True, nogil=True)
+def _mend(indptr, indices, values, longest, flags):
+    """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
     slots, owners = _tables(longest)
     places = np.zeros(slots.size, np.int64)
     new_indptr = np.zeros_like(indptr)
@@ -392,7 +457,14 @@ def _sum_repeated(indptr, indices, values, longest):
     size = 0
     for row in range(indptr.size - 1):
         start = size
-        for k in range(indptr[row], indptr[row + 1]):
+        first, last = indptr[row], indptr[row + 1]
+        if not flags[row]:
+            size += last - first
+            new_indices[start:size] = indices[first:last]
+            new_values[start:size] = values[first:last]
+            new_indptr[row + 1] = size
+            continue
+        for k in range(first, last):
             at = _slot(slots, owners, row, indices[k])
             if owners[at] == row:
                 new_values[places[at]] += values[k]
@@ -411,4 +483,4 @@ def _sum_repeated(indptr, indices, values, longest):
                 kept += 1
         size = kept
         new_indptr[row + 1] = size
-    return new_indptr, new_indices[:size].copy(), new_values[:size].copy()
+    return new_indptr, new_indices[:size], new_values[:size]

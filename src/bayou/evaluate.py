@@ -82,19 +82,13 @@ def progressive(
             batch.labels,
             batch.weights,
             comparator_losses=losses,
-            nonzeros=_counted_nonzeros(batch),
+            nonzeros=batch.counted_nonzeros,
         )
         if on_progress is not None:
             on_progress(meter)
     if isinstance(predict_then_learn, _Delayed):
         predict_then_learn.finish()
     return meter.result()
-
-
-def _counted_nonzeros(batch: Batch) -> int:
-    if batch.weights is None:
-        return batch.nonzeros
-    return int(np.diff(batch.indptr)[batch.weights > 0].sum())
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:

@@ -13,6 +13,7 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
 from __future__ import annotations
 
 import copy
+import json
 import math
 import os
 import threading
@@ -87,6 +88,9 @@ class Learner:
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._lock = threading.RLock()
+        # What travels with the model, such as its recipe; the learner does not look inside.
+        self.attached: dict[str, Any] = {}  # as JSON can say it
+        self.attached_arrays: dict[str, np.ndarray] = {}
 
     # --- what an algorithm says ---------------------------------------------------------------------------------
 
@@ -192,6 +196,24 @@ class Learner:
         return self._examples
 
     @property
+    def negative_label(self) -> int | None:
+        """How this learner's stream writes a negative label, -1 or 0; None before the first."""
+        return self._negative
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the weights take once all of them are touched."""
+        return sum(array.nbytes for array in self._arrays().values())
+
+    @property
+    def touched(self) -> np.ndarray:
+        """The features whose weights are no longer as the prior says, in ascending order."""
+        with self._lock:
+            arrays = [a for name, a in self._arrays().items() if name != "intercept" and len(a) == self._n_features]
+            found = [model.nonzero_rows(array) for array in arrays]
+        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+    @property
     def mean(self) -> np.ndarray:
         """A copy of all weights' means."""
         with self._lock:
@@ -236,7 +258,7 @@ class Learner:
         """A new learner that knows what both know.
 
         Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
-        knowledge is then counted once.
+        knowledge is then counted once. What is attached to the two must have one recipe; the rest is taken from self.
         """
         if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
             raise BadModel("merge takes a learner, and a learner as base=.")
@@ -265,6 +287,9 @@ class Learner:
                 raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
         if None not in (self._negative, other._negative) and self._negative != other._negative:
             raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
+        mine, theirs = (_plain(learner.attached.get("recipe")) for learner in (self, other))
+        if mine != theirs:
+            raise BadModel(f"the models were made by different recipes: {_difference(mine, theirs)}.")
 
     def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
@@ -273,34 +298,42 @@ class Learner:
             "parameters": plain,
             "examples": self._examples,
             "negative_label": self._negative,
+            "attached": copy.deepcopy(self.attached),
         }
         arrays = dict(self._arrays())
         arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
+        arrays |= {f"attached:{k}": np.asarray(v) for k, v in self.attached_arrays.items()}
         return header, arrays
 
     @classmethod
-    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        parameters = dict(header["parameters"])
-        parameters |= {k.removeprefix("parameter:"): v for k, v in arrays.items() if k.startswith("parameter:")}
+    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, model.Packed]) -> Self:
+        def under(prefix: str) -> dict[str, np.ndarray]:
+            return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
+
+        parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
         learner = cls(**parameters)
         for name, own in learner._arrays().items():
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             # Rows that are still as the prior says are left alone, so that their memory is never touched.
-            rows = model.touched_rows(arrays[name])
-            kept = arrays[name] if rows is None else arrays[name][rows]
-            if not np.isfinite(kept).all():
-                raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
-            own[... if rows is None else rows] = kept
+            for rows, block in arrays[name].blocks():
+                if not np.isfinite(block).all():
+                    raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
+                own[rows] = block
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
         learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
         learner._negative = header["negative_label"]
+        learner.attached = header.get("attached", {})
+        learner.attached_arrays = under("attached:")
+        if not isinstance(learner.attached, dict):
+            raise BadModel(f"what is attached to the model is {learner.attached!r}; it must be a mapping.")
         return learner
 
     def __copy__(self) -> Self:
         with self._lock:
-            twin = self._restored(*self._saved())
+            header, arrays = self._saved()
+            twin = self._restored(header, {name: model.packed(array) for name, array in arrays.items()})
         twin._frozen = self._frozen
         return twin
 
@@ -310,11 +343,9 @@ class Learner:
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             header, arrays = self._saved()
-            packed = {name: model.packed(array) for name, array in arrays.items()}
             # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
-            copies = {
-                k: (shape, rows, kept.copy() if rows is None else kept) for k, (shape, rows, kept) in packed.items()
-            }
+            packed = {name: model.packed(array) for name, array in arrays.items()}
+            copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
             return _unpickled, (type(self), header, copies, self._frozen)
 
     # --- the door -----------------------------------------------------------------------------------------------
@@ -358,19 +389,34 @@ class Learner:
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """The learner that `save` wrote to `path`."""
-    header, arrays = model.read(path)
-    try:
-        return registry.find(header["learner"]).load()._restored(header, arrays)
-    except BadModel as error:
-        raise BadModel(f"{path}: {error}") from None
-    except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
-        raise BadModel(f"{path}: this bayou cannot make a learner of the file ({error}).") from None
+    with model.reading(path) as (header, arrays):
+        try:
+            return registry.find(header["learner"]).load()._restored(header, arrays)
+        except BadModel as error:
+            raise BadModel(f"{path}: {error}") from None
+        except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
+            raise BadModel(f"{path}: this bayou cannot make a learner of the file ({error}).") from None
 
 
 def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
-    learner = cls._restored(header, {name: model.unpacked(*packed) for name, packed in arrays.items()})
+    learner = cls._restored(header, arrays)
     learner._frozen = frozen
     return learner
+
+
+def _plain(recipe: Any) -> Any:
+    """A recipe as it would come back from a file: tuples are lists there."""
+    return json.loads(json.dumps(recipe, default=str))
+
+
+def _difference(mine: Any, theirs: Any) -> str:
+    """Where two recipes differ, in words."""
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return "one has a recipe and the other has none" if None in (mine, theirs) else f"{mine} and {theirs}"
+    names = [name for name in sorted(mine | theirs) if mine.get(name) != theirs.get(name)]
+    shown = [str([recipe.get(name) for recipe in (mine, theirs)]) for name in names]
+    short = [f"{name} {pair if len(pair) < 100 else ''}".strip() for name, pair in zip(names, shown, strict=True)]
+    return "they differ in " + ", ".join(short)
 
 
 def _no_posterior(name: str) -> NoPosterior:

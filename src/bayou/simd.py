@@ -442,3 +442,13 @@ def _exp_unit(t):
     if t.scalar == types.float32:
         return lambda t: _exp_unit_32(t)
     return lambda t: _exp2_64(t * 1.4426950408889634)
+
+
+@intrinsic
+def float_bits(typingctx, value):
+    """The bits of a float64 as a whole number; those of positive numbers are in the numbers' own order."""
+
+    def codegen(context, builder, sig, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.uint64(types.float64), codegen

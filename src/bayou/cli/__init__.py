@@ -6,7 +6,8 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import demo
+from bayou.cli import demo, features, info, merge, predict, simulate, train
+from bayou.cli.usage import BadUsage
 from bayou.errors import BadInput, BadModel
 
 
@@ -18,7 +19,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except (BadInput, BadModel) as error:
             typer.secho(str(error), fg=typer.colors.RED, err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(2 if isinstance(error, BadUsage) else 1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
@@ -31,7 +32,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(demo.demo)
+for _command in (train.train, predict.predict, features.features, info.info, merge.merge, simulate.simulate, demo.demo):
+    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,316 @@
+"""How fast bayou learns from files, beside its peers, in one run on the same rows.
+
+    python benchmarks/streams.py [--rows 1000000] [--repeats 5] [--json out.json] [--picture out.png] [--folder DIR]
+
+Rows have 39 indicators over 2^22 columns, each field following Zipf's law. The same rows are written as svmlight text,
+as VW text with numbers and with names, and as Parquet with 39 columns of text. Times are from the first example to the
+last one: a run on a file of one row is taken off for the peers, and bayou says it itself. Contenders run in turns, so
+that all meet the same weather; medians. Each is also shown as a share of what the machine could do at best: copying
+the bytes in memory, and the learner's arithmetic with all weights in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from speed import BITS, FIELDS, cached_ns, click_rows
+
+BAYOU = [sys.executable, "-m", "bayou", "train", "--learner", "marginal", "--bits", str(BITS), "--quiet", "--json"]
+VW = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", str(BITS), "--quiet"]
+CHUNK = 200_000  # rows made at a time
+
+
+# --- the data -------------------------------------------------------------------------------------------------------
+
+
+def write_files(rows: int, folder: Path) -> dict[str, Path]:
+    """The same rows in every format."""
+    files = {name: folder / f"clicks.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
+    ones = {name: folder / f"one.{name}" for name in files}
+    writer = None
+    handles = {name: path.open("wb") for name, path in files.items() if name != "parquet"}
+    for seed, start in enumerate(range(0, rows, CHUNK)):
+        X, y = click_rows(min(CHUNK, rows - start), seed=seed)
+        X.data[:] = 1  # two fields in one column are one indicator
+        labels = pa.array(y).cast(pa.string())
+        numbers = pa.array(X.indices).cast(pa.string())
+        features = pa.ListArray.from_arrays(pa.array(X.indptr), pc.binary_join_element_wise(numbers, "1", ":"))
+        text = pc.binary_join(features, " ")
+        _write(handles["svm"], pc.binary_join_element_wise(labels, text, " "))
+        _write(handles["numbers.vw"], pc.binary_join_element_wise(labels, text, " | "))
+        names = _names(X.indices)
+        text = pc.binary_join(pa.ListArray.from_arrays(pa.array(X.indptr), names), " ")
+        _write(handles["names.vw"], pc.binary_join_element_wise(labels, text, " | "))
+        table = _table(X, y)
+        writer = writer or pq.ParquetWriter(files["parquet"], table.schema, use_dictionary=True)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+    for handle in handles.values():
+        handle.close()
+    for name, path in files.items():
+        if name == "parquet":
+            first = pq.ParquetFile(path).read_row_group(0)[:1]
+            pq.write_table(pa.Table.from_pylist(first.to_pylist()), ones[name])
+        else:
+            with open(path, "rb") as file:
+                ones[name].write_bytes(file.readline())
+    return files | {f"one {name}": path for name, path in ones.items()}
+
+
+def _write(file, lines: pa.Array) -> None:
+    file.write(pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)]), lines), "\n")[0].as_py().encode())
+    file.write(b"\n")
+
+
+def _names(columns: np.ndarray) -> pa.Array:
+    """A name of about ten letters for each column: its field and a word."""
+    kinds, codes = np.unique(columns, return_inverse=True)
+    field = pa.array(kinds % FIELDS).cast(pa.string())
+    names = pc.binary_join_element_wise(field, _words(kinds // FIELDS), "_")
+    return names.take(pa.array(codes))
+
+
+def _words(values: np.ndarray) -> pa.Array:
+    """Eight letters for each number, as Criteo's categories look."""
+    mixed = (values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    shifts = np.arange(28, -4, -4, dtype=np.uint64)
+    letters = digits[((mixed[:, None] >> shifts) & np.uint64(15)).astype(np.int64)]
+    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32) * 8)
+    return pa.StringArray.from_buffers(len(values), offsets.buffers()[1], pa.py_buffer(letters.tobytes()))
+
+
+def _table(X, y) -> pa.Table:
+    """One column of text per field; a field that lost its column to another is empty."""
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    columns: dict[str, pa.Array] = {"label": pa.array(np.maximum(y, 0).astype(np.int8))}
+    for field in range(FIELDS):
+        there = X.indices % FIELDS == field
+        values = np.full(X.shape[0], -1, np.int64)
+        values[rows[there]] = X.indices[there] // FIELDS
+        kinds, codes = np.unique(values, return_inverse=True)
+        words = _words(kinds)
+        codes = pa.array(codes.astype(np.int32), mask=values < 0)
+        columns[f"C{field + 1}"] = pa.DictionaryArray.from_arrays(codes, words)
+    return pa.table(columns)
+
+
+# --- the contenders -------------------------------------------------------------------------------------------------
+
+
+def seconds_of(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def bayou_seconds(path: Path, *more: str) -> tuple[float, float, dict]:
+    """(from first to last example, whole process, all results)."""
+    start = time.perf_counter()
+    done = subprocess.run([*BAYOU, str(path), *more], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    found = json.loads(done.stdout)
+    return found["seconds"], time.perf_counter() - start, found
+
+
+def vw_seconds(path: Path, one: Path, cache: bool = False) -> tuple[float, float]:
+    more = ["-c"] if cache else []
+    whole = seconds_of([*VW, "-d", str(path), *more])
+    return whole - seconds_of([*VW, "-d", str(one), *more]), whole
+
+
+SKLEARN = """
+import sys, time
+from sklearn.datasets import load_svmlight_file
+from sklearn.linear_model import SGDClassifier
+start = time.perf_counter()
+X, y = load_svmlight_file(sys.argv[1], n_features=2**22, zero_based=True)
+X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")
+SGDClassifier(loss="log_loss").partial_fit(X, y, classes=[-1, 1])
+print(time.perf_counter() - start)
+"""
+
+RIVER = """
+import sys, time
+from river.linear_model import LogisticRegression
+model, start = LogisticRegression(), time.perf_counter()
+for line in open(sys.argv[1]):
+    label, *features = line.split()
+    x = {int(k): float(v) for k, v in (feature.split(":") for feature in features)}
+    model.predict_proba_one(x)
+    model.learn_one(x, label == "1")
+print(time.perf_counter() - start)
+"""
+
+
+def script_seconds(code: str, path: Path) -> float:
+    return float(subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True).stdout)
+
+
+def first_rows(path: Path, rows: int) -> Path:
+    """A file of the first rows of another."""
+    few = path.with_name(f"first{rows}.svm")
+    with open(path, "rb") as source, open(few, "wb") as target:
+        for _, line in zip(range(rows), source, strict=False):
+            target.write(line)
+    return few
+
+
+# --- the machine's limits -------------------------------------------------------------------------------------------
+
+
+def copy_rate() -> float:
+    """Bytes per second of copying in memory, one core."""
+    a, b = np.zeros(1 << 28, np.uint8), np.zeros(1 << 28, np.uint8)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        b[:] = a
+        times.append(time.perf_counter() - start)
+    return len(a) / statistics.median(times)
+
+
+def peak_memory(command: list[str]) -> int:
+    """The most memory, in bytes, that a command had."""
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=-3, stderr=-3);"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    return int(subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True).stdout) * 1024
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+def measure(rows: int, repeats: int, folder: Path) -> dict:
+    print(f"writing {rows:,} rows in every format ...", file=sys.stderr)
+    files = write_files(rows, folder)
+    few = first_rows(files["svm"], min(rows, 100_000))
+    very_few = first_rows(files["svm"], min(rows, 5_000))
+    seconds_of([*VW, "-d", str(files["numbers.vw"]), "-c"])  # writes the cache
+    seconds_of([*VW, "-d", str(files["one numbers.vw"]), "-c"])
+
+    def vw(name: str, cache: bool = False) -> Callable[[], tuple[float, float]]:
+        return lambda: vw_seconds(files[name], files[f"one {name}"], cache)
+
+    contenders: dict[str, Callable[[], tuple[float, float]]] = {
+        "bayou, svmlight": lambda: bayou_seconds(files["svm"])[:2],
+        "VW, text, numbers": vw("numbers.vw"),
+        "VW, its cache": vw("numbers.vw", cache=True),
+        "bayou, VW text, numbers": lambda: bayou_seconds(files["numbers.vw"])[:2],
+        "bayou, VW text, names": lambda: bayou_seconds(files["names.vw"])[:2],
+        "VW, text, names": vw("names.vw"),
+        "bayou, Parquet": lambda: bayou_seconds(files["parquet"], "--label", "label")[:2],
+    }
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, run in contenders.items():
+            print(f"turn {turn} of {repeats}: {name}          ", end="\r", file=sys.stderr)
+            found = run()
+            if turn:  # the first warms up
+                times[name].append(found)
+    rate = {name: rows / statistics.median(t for t, _ in found) for name, found in times.items()}
+    whole = {name: statistics.median(t for _, t in found) for name, found in times.items()}
+    rate["scikit-learn, load + partial_fit"] = min(rows, 100_000) / script_seconds(SKLEARN, few)
+    rate["river, learn_one + predict_one"] = min(rows, 5_000) / script_seconds(RIVER, very_few)
+    start_up = statistics.median(bayou_seconds(files["one svm"])[1] for _ in range(repeats))
+    copied = copy_rate()
+    arithmetic = 1e9 / (cached_ns(100_000) * FIELDS)
+    limits = {
+        name: {
+            "copying its bytes, rows/s": copied * rows / files[file].stat().st_size,
+            "the arithmetic alone, rows/s": arithmetic,
+        }
+        for name, file in {
+            "bayou, svmlight": "svm",
+            "bayou, VW text, numbers": "numbers.vw",
+            "bayou, VW text, names": "names.vw",
+            "bayou, Parquet": "parquet",
+        }.items()
+    }
+    once = [str(files["svm"])]
+    memory = {f"{rows * times:,} rows": peak_memory([*BAYOU, *once * times]) for times in (1, 10)}
+    return {
+        "rows": rows,
+        "rows per second": rate,
+        "whole process, seconds": whole,
+        "start-up, seconds": start_up,
+        "limits": limits,
+        "memory": memory,
+    }
+
+
+RIVALS = {
+    "bayou, svmlight": ["VW, text, numbers", "VW, its cache"],
+    "bayou, VW text, numbers": ["VW, text, numbers"],
+    "bayou, VW text, names": ["VW, text, names"],
+}
+
+
+def show(found: dict) -> None:
+    rate, whole = found["rows per second"], found["whole process, seconds"]
+    print(f"\n{found['rows']:,} rows, {FIELDS} non-zeros each, 2^{BITS} weights; medians")
+    print(f"{'':36}{'rows/s':>12}{'ns/feature':>12}{'process, s':>12}{'of a copy':>11}{'of arithmetic':>15}")
+    for name, value in rate.items():
+        limits = list(found["limits"].get(name, {}).values())
+        shares = "".join(f"{value / limit:>{width}.0%}" for limit, width in zip(limits, (11, 15), strict=False))
+        process = f"{whole[name]:12.2f}" if name in whole else " " * 12
+        print(f"{name:36}{value:12,.0f}{1e9 / value / FIELDS:12.1f}{process}{shares}")
+    print()
+    for name, rivals in RIVALS.items():
+        for rival in rivals:
+            ratio, process = rate[name] / rate[rival], whole[rival] / whole[name]
+            print(f"{name} / {rival}: {ratio:.1f} times; whole process {process:.1f} times")
+    print(f"start-up to the end of a file of one row: {found['start-up, seconds']:.2f} s")
+    for what, size in found["memory"].items():
+        print(f"most memory, {what}: {size / 1e6:.0f} MB")
+
+
+def draw(found: dict, path: str) -> None:
+    from matplotlib.figure import Figure
+
+    rate = dict(sorted(found["rows per second"].items(), key=lambda pair: pair[1]))
+    figure = Figure(figsize=(9, 4.2), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    colours = ["#1f6f8b" if name.startswith("bayou") else "#b9b9b9" for name in rate]
+    bars = axes.barh(list(rate), list(rate.values()), color=colours)
+    axes.bar_label(bars, [f"{value:,.0f}" for value in rate.values()], padding=4, fontsize=9)
+    axes.set_xlabel("examples learned per second, each predicted first")
+    axes.set_title("From file to model: 39 indicators a row, 2^22 weights, two cores", loc="left", weight="bold")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.12)
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", help="also write the numbers to this file")
+    parser.add_argument("--picture", help="also draw them into this file")
+    parser.add_argument("--folder", help="where to put the data, some GB; a temporary folder if not given")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        found = measure(args.rows, args.repeats, Path(folder))
+    show(found)
+    if args.json:
+        Path(args.json).write_text(json.dumps(found, indent=1))
+    if args.picture:
+        draw(found, args.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""`bayou features`: a model's largest weights, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli import options
+from bayou.cli.usage import BadUsage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bayou.learner import Learner
+
+INTERCEPT = "(intercept)"
+ORDERS = {
+    "mean": "the largest weights, whatever their sign",
+    "z": "the surest not to be 0, mean over sd",
+    "inclusion": "the most probably needed",
+}
+
+
+def features(
+    model: Annotated[Path, typer.Argument(help="The model.")],
+    top: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
+    by: Annotated[str, typer.Option(help=f"In which order: {'; '.join(map(': '.join, ORDERS.items()))}.")] = "mean",
+    out: Annotated[str | None, typer.Option(help="A .csv file to write; - is CSV on standard output.")] = None,
+) -> None:
+    """Show a model's largest weights, by name.
+
+    Of each weight the mean and the standard deviation. What was never seen in the data is not shown.
+    """
+    options.check_choice("--by", by, ORDERS)
+    if out is not None and out != "-" and not out.endswith(".csv"):
+        raise BadUsage(f"--out is {out}; its name must end in .csv.")
+    options.check_folder("--out", out)
+
+    from bayou.learner import load
+    from bayou.sources import Carried
+
+    learner = load(model)
+    carried = Carried.of(learner)
+    touched = learner.touched
+    chosen, columns = _largest(learner, touched, top, by)
+    known = carried.names.name_of(chosen) if carried.names is not None else [None] * len(chosen)
+    names = [str(index) if name is None else name for index, name in zip(chosen.tolist(), known, strict=True)]
+    columns = _with_intercept(learner, carried.recipe.negative_rate, names, columns)
+    with options.standard_output():
+        if out is None:
+            _show(names, columns)
+        else:
+            _write(out, names, columns)
+    for sentence in _notes(learner, carried, touched, top, out):
+        typer.echo(sentence, err=True)
+
+
+def _largest(learner: Learner, touched: np.ndarray, top: int, by: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The features that come first in the order wanted, and their columns."""
+    import numpy as np
+
+    columns = {"mean": np.asarray(learner._mean_at(touched), np.float64)}
+    if learner.record.posterior:
+        columns["sd"] = np.sqrt(np.asarray(learner._variance_at(touched), np.float64))
+    inclusion = getattr(learner, "inclusion", None)
+    if inclusion is not None:
+        columns["inclusion"] = np.asarray(inclusion, np.float64)[touched]
+    needed = {"mean": "mean", "z": "sd", "inclusion": "inclusion"}[by]
+    if needed not in columns:
+        raise BadUsage(f"--by is {by}, but {learner.name} models have no {needed}; use --by mean.")
+    key = columns["inclusion"] if by == "inclusion" else np.abs(columns["mean"])
+    if by == "z":
+        key = key / columns["sd"]
+    first = np.argsort(-key, kind="stable")[:top]
+    return touched[first], {name: column[first] for name, column in columns.items()}
+
+
+def _with_intercept(
+    learner: Learner, negative_rate: float, names: list[str], columns: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The intercept in a row of its own before all others, and set right for negatives that were left out."""
+    import math
+
+    import numpy as np
+
+    if not learner.parameters["intercept"]:
+        return columns
+    mean, variance = learner.intercept
+    if learner.parameters.get("link", "logistic") == "logistic":
+        mean += math.log(negative_rate)
+    row = {"mean": mean, "sd": math.sqrt(variance) if learner.record.posterior else math.nan, "inclusion": 1.0}
+    names.insert(0, INTERCEPT)
+    return {name: np.append(row[name], column) for name, column in columns.items()}
+
+
+def _show(names: list[str], columns: dict[str, np.ndarray]) -> None:
+    width = max(map(len, [*names, "feature"]))
+    typer.echo("feature".ljust(width) + "".join(f"{name:>12}" for name in columns))
+    for row, name in enumerate(names):
+        typer.echo(name.ljust(width) + "".join(f"{column[row]:>12.5f}" for column in columns.values()))
+
+
+def _write(out: str, names: list[str], columns: dict[str, np.ndarray]) -> None:
+    import csv
+    import io
+
+    from bayou.sources.write import output
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["feature", *columns])
+    for row, name in enumerate(names):
+        writer.writerow([name, *(f"{column[row]:.9g}" for column in columns.values())])
+    with output(out) as file:
+        file.write(text.getvalue().encode())
+
+
+def _notes(learner: Learner, carried: Any, touched: np.ndarray, top: int, out: str | None) -> list[str]:
+    """How much of the model is not in the table, and how far names can be trusted."""
+    import numpy as np
+
+    from bayou.sources.names import collision_rate
+
+    said = [f"{len(touched):,} of {learner.n_features:,} weights were touched; {min(top, len(touched)):,} are shown"]
+    if carried.names is not None:
+        share = carried.names.share(np.abs(learner._mean_at(touched)), touched)
+        said.append(f"{len(carried.names):,} features have a name; they hold {share:.1%} of the weight mass")
+    if carried.recipe.kind != "svmlight" and not carried.recipe.exact:
+        rate = collision_rate(len(touched), learner.n_features)
+        said.append(f"about {rate:.2%} of the features share their weight with another; more --bits make that rarer")
+    if out is not None and out != "-":
+        said.append(f"they are in {out}")
+    return said

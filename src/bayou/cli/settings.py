@@ -1,0 +1,41 @@
+"""`--set name=value`: any parameter of a learner (or of a simulator) from the command line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bayou.cli.usage import BadUsage
+
+
+def parse(settings: Sequence[str], target: Callable[..., Any], taken: Sequence[str] = ()) -> dict[str, Any]:
+    """The values set, for a function or class that takes them by name; `taken` are names that have other options."""
+    names = [name for name in inspect.signature(target).parameters if name not in ("self", *taken)]
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise BadUsage(f"--set {setting}: expected name=value.")
+        if name not in names:
+            raise BadUsage(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.")
+        chosen[name] = value_of(text.strip())
+    return chosen
+
+
+def value_of(text: str) -> Any:
+    """A number, true, false, none, several of them separated by commas, or else the text itself."""
+    if "," in text:
+        return [value_of(part.strip()) for part in text.split(",")]
+    words = {"true": True, "false": False, "none": None, "yes": True, "no": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        try:
+            return float(text)  # .5 and 1e3, which JSON writes otherwise
+        except ValueError:
+            return text

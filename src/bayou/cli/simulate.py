@@ -1,0 +1,113 @@
+"""`bayou simulate`: examples with known true weights, as svmlight text."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli import options, settings
+from bayou.cli.usage import BadUsage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bayou.simulate import Simulation
+
+# As bayou.simulate.GENERATORS has them; that module is too heavy for showing help.
+KINDS = ("random", "nonbinary", "categorical", "longtail", "groups")
+
+
+def simulate(
+    kind: Annotated[str, typer.Argument(help=f"Which stream: {', '.join(KINDS)}.")],
+    out: Annotated[str, typer.Option(help="Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.")],
+    examples: Annotated[int, typer.Option(min=0, help="How many.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
+    truth: Annotated[Path | None, typer.Option(help="Where to write the true weights: a .npz file.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="name=value: any parameter of the stream, as in n_features=1000.")
+    ] = None,
+) -> None:
+    """Write examples drawn from known true weights, as svmlight text.
+
+    The same kind, seed and settings always give the same examples. Groups of features are written count:spread, as in
+    --set groups=100:0.5,100:2.
+    """
+    if kind not in KINDS:
+        raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.")
+    for option, path in (("--out", out), ("--truth", truth)):
+        options.check_folder(option, path)
+
+    from bayou.cli import watch
+    from bayou.cli.startup import without_blas
+    from bayou.simulate import GENERATORS
+    from bayou.sources import write
+
+    with options.wrong_usage(), watch.compiling(), without_blas():
+        stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
+        for batch in stream.batches(1):  # has the kernels loaded, or compiled
+            write.svmlight(batch)
+    started, size = time.perf_counter(), 0
+    with (
+        options.standard_output(),
+        options.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
+        write.output(out) as file,
+    ):
+        for done, text in _texts(stream, examples):
+            file.write(text)
+            size += len(text)
+            show(done)
+    if truth is not None:
+        _write_truth(stream, truth)
+    seconds = time.perf_counter() - started
+    print(
+        f"{examples:,} examples of {stream.n_features:,} features; {size / 1e6:,.1f} MB of text in {seconds:.1f} s",
+        file=sys.stderr,
+    )
+
+
+def _settings(given: list[str], generator: Any) -> dict[str, Any]:
+    chosen = settings.parse(given, generator, taken=("seed",))
+    if "groups" in chosen:
+        pairs = chosen["groups"] if isinstance(chosen["groups"], list) else [chosen["groups"]]
+        chosen["groups"] = [tuple(settings.value_of(part) for part in str(pair).split(":")) for pair in pairs]
+    return chosen
+
+
+def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(examples so far, the text of the latest), drawn and written out in all cores, in order."""
+    from bayou.simulate import BATCH_SIZE
+    from bayou.sources.readahead import InOrder
+    from bayou.sources.write import svmlight
+
+    def text(start: int) -> tuple[int, np.ndarray]:
+        size = min(BATCH_SIZE, n_examples - start)
+        (batch,) = stream.batches(size, start=start)
+        return start + size, svmlight(batch)
+
+    ahead = InOrder(range(0, n_examples, BATCH_SIZE), text, threads=max((os.cpu_count() or 1) - 1, 0))
+    try:
+        yield from ahead
+    finally:
+        ahead.close()
+
+
+def _write_truth(stream: Simulation, path: Path) -> None:
+    import numpy as np
+
+    from bayou.sources.write import output
+
+    with output(path) as file:
+        np.savez(
+            file,
+            weights=stream.weights,
+            prior_variance=stream.prior_variance,
+            link=stream.link,
+            name=stream.name,
+            seed=stream.seed,
+        )

@@ -1,0 +1,25 @@
+"""A quick start: what the command does not need is not loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_BLAS = "scipy.linalg.cython_blas"
+
+
+@contextmanager
+def without_blas() -> Iterator[None]:
+    """Numba's first kernel looks for BLAS by importing scipy.linalg, a fifth of a second; none of our kernels needs it.
+
+    What is found missing stays so for this process, so this is for our own command and not for the library.
+    """
+    if _BLAS in sys.modules:
+        yield
+        return
+    sys.modules[_BLAS] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[_BLAS]

@@ -1,0 +1,181 @@
+"""`bayou train`: the command. training has the run, watch what a person sees of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bayou.cli import settings
+from bayou.cli.usage import BadUsage, usage
+from bayou.errors import BadModel
+
+FORMATS = "auto, svmlight, vw, csv, tsv, criteo, parquet or jsonl"
+DEFAULT_LEARNER = "marginal"
+
+
+def train(
+    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")],
+    learner: Annotated[str | None, typer.Option(help=f"Which learner; {DEFAULT_LEARNER} if not given.")] = None,
+    bits: Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Where to write what was learned.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,
+    like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
+    passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
+    format: Annotated[str, typer.Option(help=f"{FORMATS}.")] = "auto",
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    positive: Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")] = None,
+    label_above: Annotated[float | None, typer.Option(help="Labels above this number are positive.")] = None,
+    weight: Annotated[str | None, typer.Option(help="The column with the examples' weights.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    numeric: Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Columns to take as bags of words.")] = None,
+    bins: Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")] = None,
+    cross: Annotated[list[str] | None, typer.Option(help="A,B: cross two columns or namespaces; * is all.")] = None,
+    exact: Annotated[bool | None, typer.Option("--exact", help="Number features as they come; hash nothing.")] = None,
+    hash_all: Annotated[bool | None, typer.Option("--hash-all", help="VW: hash names that are numbers, too.")] = None,
+    negative_rate: Annotated[
+        float | None, typer.Option(help="The share of negatives kept in the data; probabilities are set right for it.")
+    ] = None,
+    holdout: Annotated[float, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")] = 0.0,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Save after every so many examples (1000000), or minutes (10min).")
+    ] = None,
+    on_error: Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")] = "skip",
+    threads: Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No running table.")] = False,
+) -> None:
+    """Learn from data, once over, predicting each example before it is learned from."""
+    if resume and like:
+        raise BadUsage("--resume goes on with a model and --like starts anew; use one of them.")
+    if checkpoint and not model:
+        raise BadUsage("--checkpoint needs --model: where to save.")
+    every = _every(checkpoint)
+    if model is not None and not model.parent.is_dir():
+        raise BadUsage(f"--model is {model}, but there is no folder {model.parent}; make it first.")
+    options = {
+        "bits": bits,
+        "label": label,
+        "positive": positive,
+        "label_above": label_above,
+        "weight": weight,
+        "ignore": _columns(ignore),
+        "numeric": _columns(numeric),
+        "category": _columns(category),
+        "text": _columns(text),
+        "bins": bins,
+        "cross": _crosses(cross),
+        "exact": exact,
+        "hash_all": hash_all,
+        "negative_rate": negative_rate,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+
+    from bayou import registry, sources
+    from bayou.cli import training, watch
+    from bayou.cli.startup import without_blas
+    from bayou.learner import load
+    from bayou.sources import Carried
+
+    with usage(), without_blas(), watch.compiling():
+        old_path = resume or like
+        old = load(old_path) if old_path else None
+        if old is not None:
+            _refuse_other(old, old_path, learner, given)
+            carried = Carried.of(old)
+        dtype = "float32"
+        if old is not None:
+            dtype = old.parameters["dtype"]
+        else:
+            kind = registry.find(learner or DEFAULT_LEARNER).load()
+            chosen = settings.parse(set_ or [], kind, taken=("n_features",))
+            dtype = str(chosen.get("dtype") or registry.find(learner or DEFAULT_LEARNER).dtype)
+        source = sources.open(
+            data,
+            recipe=None if old else given,
+            carried=carried if old else None,
+            format=format,
+            on_error=on_error,
+            threads=threads,
+            dtype=dtype,
+        )
+        if old is None:
+            new = kind(n_features=source.recipe.n_features, **chosen)
+        elif resume:
+            if set_:
+                raise BadUsage("--set changes a learner's parameters, which a resumed model already has; leave it out.")
+            new = old
+        else:
+            changed = settings.parse(set_ or [], type(old), taken=("n_features",))
+            new = type(old)(**{**old.parameters, **changed})
+        watch.check_memory(new)
+        training.warm_up(new, source)
+    run = training.Training(
+        new,
+        source,
+        data=[os.path.abspath(name) if name != "-" else name for name in data],
+        passes=passes,
+        holdout=holdout,
+        path=model,
+        every=every,
+        watch=watch.Watch(source, new, quiet=quiet),
+        resumed=resume is not None,
+    )
+    outcome = run.run()
+    if as_json:
+        typer.echo(json.dumps(outcome.as_dict()))
+    else:
+        watch.summarise(outcome, model)
+    if outcome.signal:
+        raise typer.Exit(128 + outcome.signal)
+
+
+def _refuse_other(old: Any, path: Path | None, learner: str | None, given: dict[str, Any]) -> None:
+    """A model that exists has its learner and its recipe; options may repeat them, not change them."""
+    if learner is not None and learner != old.name:
+        raise BadModel(f"{path} is a {old.name} model; it cannot go on as {learner}.")
+    recipe = old.attached.get("recipe") or {}
+    for name, value in given.items():
+        there = recipe.get(name)
+        if json.loads(json.dumps(value)) != there:
+            raise BadModel(
+                f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has {there}; leave the option out."
+            )
+
+
+def _every(checkpoint: str | None) -> tuple[int | None, float | None]:
+    """(examples, seconds) between checkpoints."""
+    if checkpoint is None:
+        return None, None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", checkpoint.replace("_", "").replace(",", ""))
+    if not found or float(found[1]) <= 0:
+        raise BadUsage(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
+    return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)
+
+
+def _columns(options: list[str] | None) -> list[str] | None:
+    """Names given one by one, or separated by commas."""
+    if options is None:
+        return None
+    return [name.strip() for option in options for name in option.split(",") if name.strip()]
+
+
+def _crosses(options: list[str] | None) -> list[tuple[str, str]] | None:
+    if options is None:
+        return None
+    pairs = []
+    for option in options:
+        names = [name.strip() for name in option.split(",")]
+        if names == ["*"]:
+            names = ["*", "*"]
+        if len(names) != 2 or not all(names):
+            raise BadUsage(f"--cross is {option!r}; expected two columns or namespaces, such as user,ad.")
+        pairs.append((names[0], names[1]))
+    return pairs

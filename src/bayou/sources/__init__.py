@@ -1,0 +1,95 @@
+"""Sources: whatever data people have, as batches, with memory that does not grow with them.
+
+source = open("clicks.svm.gz", recipe=Recipe(kind="svmlight", bits=22))
+for batch in source:
+    learner.learn(batch)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bayou.errors import BadInput
+from bayou.sources.carried import Carried
+from bayou.sources.detect import FORMATS, KIND, detect
+from bayou.sources.readahead import Files, expand
+from bayou.sources.recipe import Recipe
+from bayou.sources.source import Source, TextReader
+
+__all__ = ["FORMATS", "Carried", "Recipe", "Source", "open"]
+
+
+def open(
+    data: Any,
+    *,
+    recipe: Recipe | Mapping[str, Any] | None = None,
+    carried: Carried | None = None,
+    format: str = "auto",
+    on_error: str = "raise",
+    labels: bool = True,
+    numbers: bool = False,
+    tags: bool = False,
+    threads: int | None = None,
+    dtype: str = "float32",
+) -> Source:
+    """The batches of some data.
+
+    Args:
+        data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
+            DataFrame of pandas or polars, a DuckDB result, an Arrow table).
+        recipe: how a raw row becomes an example, or some of a recipe's fields; what kind of data it is for is then
+            found out.
+        carried: the recipe, names and numbering of a model, instead of a recipe: `Carried.of(learner)`.
+        format: "auto" goes by the name and the beginning of the data.
+        on_error: "raise" a sentence at the first bad line, or "skip" bad lines, counting them.
+        labels: whether a row without a label is bad; without, it is fine, and its label is NaN.
+        numbers: labels are numbers to be predicted, not classes.
+        tags: whether to keep the examples' tags.
+        threads: how many other threads read ahead; the results do not depend on it.
+        dtype: of the features' values.
+    """
+    stream = hasattr(data, "__arrow_c_stream__")
+    files = None if stream else Files(expand(data))
+    found = "arrow" if files is None else _format(files, format)
+    carried = carried or Carried.new(_recipe(recipe, KIND[found]))
+    if carried.recipe.kind != KIND[found]:
+        what = "a table" if files is None else f"{files.names[0]} ({found})"
+        raise BadInput(f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data.")
+    reader = _reader(data if files is None else files, found, carried, dtype, tags, labels)
+    threads = max((os.cpu_count() or 1) - 1, 0) if threads is None else threads
+    return Source(reader, carried, on_error=on_error, labels=labels, numbers=numbers, threads=threads)
+
+
+def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Any:
+    if found == "svmlight":
+        from bayou.sources.svmlight import Svmlight
+
+        return TextReader(data, Svmlight(carried.recipe, dtype))
+    if found == "vw":
+        from bayou.sources.vw import VW
+
+        return TextReader(data, VW(carried.recipe, carried.names, carried.numbering, dtype=dtype, tags=tags))
+    if found == "jsonl":
+        from bayou.sources.jsonl import JsonReader
+
+        return JsonReader(data, carried, labels=labels, dtype=dtype)
+    if found in ("csv", "tsv", "criteo"):
+        from bayou.sources.table import TableReader
+
+        return TableReader(data, found, carried, labels=labels, dtype=dtype)
+    from bayou.sources.arrow import ArrowReader, ParquetReader
+
+    kind = ParquetReader if found == "parquet" else ArrowReader
+    return kind(data, carried, labels=labels, dtype=dtype)
+
+
+def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else Recipe(**{"kind": kind, **(recipe or {})})
+
+
+def _format(files: Files, format: str) -> str:
+    if format not in FORMATS:
+        raise BadInput(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.")
+    return detect(files.names[0], files.head()) if format == "auto" else format

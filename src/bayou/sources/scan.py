@@ -1,0 +1,303 @@
+"""Reading text in kernels: bytes, words of eight bytes, digits and numbers, by address.
+
+Everything here takes and gives plain numbers. An address is the place of a byte in memory as a whole number: a
+function that took the array itself would count references at every call, which costs more than reading a number.
+So nothing is checked here; callers read buffers that end in PADDING newlines (`readahead.Block`), at which every
+scan stops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# So many newlines stand behind the text of a block.
+PADDING = 64
+# A number's digits beyond these are read as zeros: they are what fits in 64 bits.
+SIGNIFICANT = 19
+# Nothing in a text of examples may be larger than this, regardless of sign: squares and sums of it fit in a float32.
+LARGEST_VALUE = 1e12
+LARGEST_WEIGHT = 1e6
+
+_WORD = ir.IntType(64)
+_ONES = np.uint64(0x0101010101010101)
+_HIGH = np.uint64(0x8080808080808080)
+_ZEROS = np.uint64(0x3030303030303030)
+_ABOVE_NINE = np.uint64(0x7676767676767676)
+_PAIRS = np.uint64(0x000000FF000000FF)
+_FOURS = np.uint64(100 + (1_000_000 << 32))
+_EIGHTS = np.uint64(1 + (10_000 << 32))
+_POWERS = np.array([10.0**k for k in range(9)])
+_WHOLE_POWERS = np.array([10**k for k in range(9)], np.uint64)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def address_of(typingctx, array):
+    """The address of an array's first byte. The array must stay alive while it is used."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, _WORD)
+
+    return types.int64(array), codegen
+
+
+def _reader(bits):
+    """Build the code that loads so many bits from an address, wherever it lies."""
+
+    def codegen(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+        loaded = builder.load(pointer)
+        loaded.align = 1
+        return loaded if bits == 64 else builder.zext(loaded, _WORD)
+
+    return codegen
+
+
+@intrinsic
+def byte_at(typingctx, address):
+    """The byte at an address, 0 to 255."""
+    return types.int64(types.int64), _reader(8)
+
+
+@intrinsic
+def half_at(typingctx, address):
+    """The four bytes from an address on as one whole number, the first in the lowest place."""
+    return types.uint64(types.int64), _reader(32)
+
+
+@intrinsic
+def word_at(typingctx, address):
+    """The eight bytes from an address on as one whole number, the first in the lowest place."""
+    return types.uint64(types.int64), _reader(64)
+
+
+@intrinsic
+def non_digits(typingctx, address):
+    """Which of the 64 bytes from an address on are no digits: bit k for byte k."""
+
+    def codegen(context, builder, signature, args):
+        byte, size = ir.IntType(8), 64
+        kind = ir.VectorType(byte, size)
+        text = builder.load(builder.inttoptr(args[0], kind.as_pointer()))
+        text.align = 1
+        zeros, nines = (ir.Constant(kind, [value] * size) for value in (48, 9))
+        above = builder.icmp_unsigned(">", builder.sub(text, zeros), nines)
+        return builder.bitcast(above, _WORD)
+
+    return types.uint64(types.int64), codegen
+
+
+def _counter(name):
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(_WORD, [_WORD, ir.IntType(1)])
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(function, [args[0], ir.Constant(ir.IntType(1), 0)])
+
+    return codegen
+
+
+@intrinsic
+def trailing_zeros(typingctx, word):
+    """How many of the lowest bits are 0; 64 of zero."""
+    return types.int64(types.uint64), _counter("llvm.cttz.i64")
+
+
+@intrinsic
+def leading_zeros(typingctx, word):
+    """How many of the highest bits are 0; 64 of zero."""
+    return types.int64(types.uint64), _counter("llvm.ctlz.i64")
+
+
+@intrinsic
+def high_product(typingctx, a, b):
+    """The upper 64 of the 128 bits of a product."""
+
+    def codegen(context, builder, signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def _as_float(typingctx, bits):
+    """The float64 with these bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.uint64), codegen
+
+
+# --- bytes of a word ------------------------------------------------------------------------------------------------
+
+
+@njit(forceinline=True)
+def where_byte(word, byte):
+    """A high bit set where a byte of the word equals `byte`; only the lowest of those is sure to be right."""
+    x = word ^ (_ONES * np.uint64(byte))
+    return (x - _ONES) & ~x & _HIGH
+
+
+@njit(forceinline=True)
+def where_at_most(word, byte):
+    """A high bit set where a byte of the word is at most `byte` < 127; only the lowest of those is sure to be right."""
+    return (word - _ONES * np.uint64(byte + 1)) & ~word & _HIGH
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+@njit(forceinline=True)
+def digits(address):
+    """(number, how many) of the digits at an address, up to eight of them."""
+    x = word_at(address) ^ _ZEROS
+    count = trailing_zeros(((x + _ABOVE_NINE) | x) & _HIGH) >> 3
+    if count == 0:
+        return np.uint64(0), 0
+    return few_digits(address, count), count
+
+
+@njit(forceinline=True)
+def few_digits(address, count):
+    """The number of one to eight digits at an address."""
+    # The digits move to the top, zeros in front; then neighbours join: pairs, fours, all eight.
+    x = (word_at(address) ^ _ZEROS) << np.uint64(64 - 8 * count)
+    x = x * np.uint64(10) + (x >> np.uint64(8))
+    return ((x & _PAIRS) * _FOURS + ((x >> np.uint64(16)) & _PAIRS) * _EIGHTS) >> np.uint64(32)
+
+
+@njit(forceinline=True)
+def number(address):
+    """(value, the address behind it) of the number at an address, which is given back itself if there is none.
+
+    [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?, rounded as Python's float() does, of the first 19
+    significant digits.
+    """
+    at = address
+    sign = byte_at(at)
+    at += (sign == 43) | (sign == 45)
+    mantissa, before = digits(at)
+    at += before
+    value = np.float64(mantissa)
+    after = 0
+    if byte_at(at) == 46:
+        fraction, after = digits(at + 1)
+        at += 1 + after
+        value = np.float64(mantissa * _WHOLE_POWERS[after] + fraction) / _POWERS[after]
+    if before == 8 or after == 8 or (byte_at(at) | 32) == 101:
+        return _long_number(address)
+    if before + after == 0:
+        return 0.0, address
+    return -value if sign == 45 else value, at
+
+
+@njit(cache=True, nogil=True)
+def _long_number(address):
+    """`number`, digit by digit, for any length and exponent."""
+    at = address
+    sign = byte_at(at)
+    at += (sign == 43) | (sign == 45)
+    mantissa = np.uint64(0)
+    exponent = 0
+    kept = 0
+    seen = 0
+    point = False
+    while True:
+        byte = byte_at(at)
+        if byte == 46 and not point:
+            point = True
+            at += 1
+            continue
+        if byte < 48 or byte > 57:
+            break
+        seen += 1
+        at += 1
+        if kept < SIGNIFICANT:
+            mantissa = mantissa * np.uint64(10) + np.uint64(byte - 48)
+            kept += mantissa > 0
+            exponent -= point
+        else:
+            exponent += not point
+    if seen == 0:
+        return 0.0, address
+    if (byte_at(at) | 32) == 101:
+        mark = at + 1
+        down = byte_at(mark) == 45
+        mark += (byte_at(mark) == 43) | down
+        power = 0
+        start = mark
+        while 48 <= byte_at(mark) <= 57:
+            power = min(power * 10 + byte_at(mark) - 48, 100_000)
+            mark += 1
+        if mark > start:  # otherwise the e is not part of the number
+            exponent += -power if down else power
+            at = mark
+    value = _rounded(mantissa, exponent)
+    return -value if sign == 45 else value, at
+
+
+# 5^q as 128 bits from its highest set bit on, for every exponent a float64 can have.
+_LOWEST_POWER, _HIGHEST_POWER = -342, 308
+
+
+def _power_of_five(q):
+    if q >= 0:
+        whole = 5**q << 128
+    else:
+        # One above what the reciprocal is cut to, so that what is exact comes out exact.
+        wide = 5**-q
+        more = 127 if q >= -27 else 128 + wide.bit_length()
+        whole = (1 << wide.bit_length() + more) // wide + 1
+    bits = whole >> (whole.bit_length() - 128)
+    return bits >> 64, bits & (2**64 - 1)
+
+
+_FIVES = np.array([_power_of_five(q) for q in range(_LOWEST_POWER, _HIGHEST_POWER + 1)], np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def _rounded(mantissa, exponent):
+    """mantissa * 10^exponent, rounded to the nearest float64, ties to even: the method of Eisel and Lemire.
+
+    The mantissa times 128 bits of 5^exponent always settles the rounding of a float64 (Mushtak, Lemire 2023).
+    """
+    if mantissa == 0 or exponent < _LOWEST_POWER:
+        return 0.0
+    if exponent > _HIGHEST_POWER:
+        return np.inf
+    shift = leading_zeros(mantissa)
+    mantissa <<= np.uint64(shift)
+    first = _FIVES[exponent - _LOWEST_POWER, 0]
+    high = high_product(mantissa, first)
+    low = mantissa * first
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
+        more = high_product(mantissa, _FIVES[exponent - _LOWEST_POWER, 1])
+        low += more
+        high += np.uint64(low < more)
+    upper = np.int64(high >> np.uint64(63))
+    bits = high >> np.uint64(upper + 9)
+    power = ((217706 * exponent) >> 16) + 1086 + upper - shift
+    if power <= 0:  # below the normal numbers
+        if power < -62:
+            return 0.0
+        bits >>= np.uint64(1 - power)
+        bits = (bits + (bits & np.uint64(1))) >> np.uint64(1)
+        return _as_float(bits)
+    if low <= 1 and -4 <= exponent <= 23 and bits & np.uint64(3) == 1 and bits << np.uint64(upper + 9) == high:
+        bits &= ~np.uint64(1)  # exactly half way: to even
+    bits = (bits + (bits & np.uint64(1))) >> np.uint64(1)
+    if bits >> np.uint64(53):
+        bits >>= np.uint64(1)
+        power += 1
+    if power >= 0x7FF:
+        return np.inf
+    return _as_float((bits & np.uint64(2**52 - 1)) | np.uint64(power) << np.uint64(52))

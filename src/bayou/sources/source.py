@@ -1,0 +1,254 @@
+"""Source: batches from files or tables, in order, with what was skipped counted and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayou.batch import Batch
+from bayou.checks import one_of, whole_number
+from bayou.errors import BadInput
+from bayou.sources.carried import Carried
+from bayou.sources.labels import LabelRule
+from bayou.sources.piece import DESCRIBED, Bad, Piece
+from bayou.sources.readahead import STANDARD_INPUT, Block, Files, InOrder
+from bayou.sources.recipe import Recipe
+
+ON_ERROR = {"raise": False, "skip": True}
+
+
+@dataclass
+class _Ready:
+    """A block, parsed, with as much done as does not depend on the blocks before it."""
+
+    file: str
+    first: bool
+    labels: np.ndarray  # as the rule read them, with negatives as they were written
+    piece: Piece
+    batch: Batch | None  # None if its features have no numbers yet
+
+
+class Source:
+    """Batches from one reading of the data after another: each iteration is a pass.
+
+    Attributes:
+        carried: what a model must carry to read such data again: the recipe (a table's is fitted by the time the first
+            batch is out), the names met so far, the numbering.
+        rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
+        bad: the first few of those as sentences, "file:line:column: what was expected".
+        folded: indices that were too wide for the table of weights and were folded into it.
+        bytes_done, bytes_total: how far, if that can be known.
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        carried: Carried,
+        *,
+        on_error: str = "raise",
+        labels: bool = True,
+        numbers: bool = False,
+        threads: int = 1,
+    ) -> None:
+        self.carried = carried
+        if carried.numbering is not None:
+            carried.numbering.growing = labels  # without labels nothing is learned, so no feature is new
+        self._reader = reader
+        self.skips = one_of("on_error", on_error, ON_ERROR)
+        self._labels_needed = labels
+        self._rule = LabelRule(carried.recipe, numbers)
+        self._threads = whole_number("threads", threads, 0, 64)
+        self._passes = 0
+        self._ahead: InOrder | None = None
+        self._forget()
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.carried.recipe
+
+    def _forget(self) -> None:
+        self.rows = self.lines = self.skipped = self.folded = 0
+        self.bad: list[str] = []
+        self._line = 0  # lines of the present file before the present block
+
+    @property
+    def bytes_done(self) -> int:
+        return self._reader.bytes_done
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._reader.bytes_total
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._passes and not self._reader.again:
+            raise BadInput("standard input can be read only once; save the data to a file to make several passes.")
+        self._passes += 1
+        self._forget()
+        self._reader.start(self)
+        self._ahead = ahead = InOrder(self._reader.tasks(), self._work, self._threads, help=not self._reader.waits)
+        try:
+            for ready in ahead:
+                batch = self._finish(ready)
+                if len(batch):
+                    self.rows += len(batch)
+                    yield batch
+        finally:
+            ahead.close()
+
+    def taste(self) -> Batch:
+        """The first few rows, which will come again: something to try a learner on before time is measured."""
+        piece = self._work(self._reader.taste()).piece
+        if piece.indices.dtype == np.uint64:
+            piece.indices = piece.indices % np.uint64(self.recipe.n_features)
+        return _batch(piece)
+
+    def stop(self) -> None:
+        """End the present pass after the batch that is out. A signal handler may call this."""
+        if self._ahead is not None:
+            self._ahead.stop()
+
+    # --- in any thread ----------------------------------------------------------------------------------------------
+
+    def _work(self, task: Any) -> _Ready:
+        piece = self._reader.parse(task)
+        labels = self._rule.read(piece.labels)
+        if self._labels_needed and np.isnan(labels).any():
+            bad = np.isnan(labels)
+            _drop(piece, bad, [self._rule.what(label) for label in piece.labels[bad][:DESCRIBED]])
+            labels = labels[~bad]
+        raw, piece.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
+        batch = None if self._unnumbered(piece) else _batch(piece)
+        return _Ready(task.file, task.first, raw, piece, batch)
+
+    def _unnumbered(self, piece: Piece) -> bool:
+        return self.carried.numbering is not None and piece.indices.dtype == np.uint64
+
+    # --- in order ---------------------------------------------------------------------------------------------------
+
+    def _finish(self, ready: _Ready) -> Batch:
+        piece, batch, names = ready.piece, ready.batch, self.carried.names
+        mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
+        if mixed is not None:
+            _drop(piece, mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
+            batch = None
+        if ready.first:
+            self._line = 0
+        self._note(ready.file, piece)
+        if self.carried.numbering is not None and self._unnumbered(piece):
+            self.carried.numbering.number(piece)
+        if names is not None and piece.found is not None:
+            names.add(piece.found)
+        batch = _batch(piece) if batch is None else batch
+        batch.positions = piece.positions + (self._line + 1)
+        self._line += piece.lines
+        return batch
+
+    def _note(self, file: str, piece: Piece) -> None:
+        self.lines += piece.lines
+        self.skipped += piece.skipped
+        self.folded += piece.folded
+        for bad in piece.bad:
+            place = f"{file}:{self._line + bad.line + 1}" if bad.line >= 0 else file
+            said = f"{place}:{bad.column}: {bad.what}." if bad.column else f"{place}: {bad.what}."
+            if not self.skips:
+                raise BadInput(said)
+            if len(self.bad) < DESCRIBED:
+                self.bad.append(said)
+
+
+def _batch(piece: Piece) -> Batch:
+    if piece.facts is not None and piece.facts.canonical:
+        facts = piece.facts
+        return Batch.trusted(
+            piece.indptr,
+            piece.indices,
+            piece.values,
+            piece.labels,
+            piece.weights,
+            tags=piece.tags,
+            longest=facts.longest,
+            largest=facts.largest,
+            ones=facts.ones,
+            max_index=facts.max_index,
+        )
+    batch = Batch.from_arrays(
+        piece.indptr,
+        piece.indices,
+        piece.values,
+        piece.labels,
+        piece.weights,
+        tags=piece.tags,
+        positions=piece.positions,
+    )
+    piece.folded += batch.folded
+    return batch
+
+
+def _drop(piece: Piece, rows: np.ndarray, whats: Iterable[str]) -> None:
+    """Take rows out of a piece: they turned out bad, for these reasons (of the first few)."""
+    described = [Bad(int(line), 1, what) for line, what in zip(piece.positions[rows], whats, strict=False)]
+    piece.bad = sorted([*piece.bad, *described])[:DESCRIBED]
+    piece.skipped += int(rows.sum())
+    piece.facts = None
+    keep = ~rows
+    lengths = np.diff(piece.indptr)
+    nonzeros = np.repeat(keep, lengths)
+    piece.indptr = np.concatenate([[0], np.cumsum(lengths[keep])])
+    piece.indices, piece.values = piece.indices[nonzeros], piece.values[nonzeros]
+    piece.labels, piece.positions = piece.labels[keep], piece.positions[keep]
+    piece.weights = None if piece.weights is None else piece.weights[keep]
+    piece.tags = None if piece.tags is None else [tag for tag, kept in zip(piece.tags, keep, strict=True) if kept]
+
+
+class TextReader:
+    """Blocks of text and the parser they go through."""
+
+    def __init__(self, files: Files, parser: Any) -> None:
+        self._files, self._parser = files, parser
+        files.cut = parser.cut
+        self.again = STANDARD_INPUT not in files.names
+
+    @property
+    def waits(self) -> bool:
+        return self._files.waits
+
+    @property
+    def bytes_done(self) -> int:
+        return self._files.bytes_done
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._files.bytes_total
+
+    def start(self, source: Source) -> None:
+        """Nothing has to be known before the first block."""
+
+    def taste(self) -> Block:
+        return self._files.first_lines()
+
+    def tasks(self) -> Iterable[Block]:
+        return self._files
+
+    def parse(self, block: Block) -> Piece:
+        if block.trouble is not None:
+            return _nothing(block)
+        return self._parser.parse(block)
+
+
+def _nothing(block: Block) -> Piece:
+    """In place of lines that could not be read."""
+    line = 0 if block.lines else -1
+    return Piece(
+        indptr=np.zeros(1, np.int64),
+        indices=np.empty(0, np.uint32),
+        values=np.empty(0, np.float32),
+        labels=np.empty(0),
+        weights=None,
+        positions=np.empty(0, np.int64),
+        lines=block.lines,
+        bad=[Bad(line, 0, block.trouble or "")],
+        skipped=1,
+    )

@@ -1,0 +1,168 @@
+"""`bayou features`: the weights that matter, with the names they had in the data."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bayou import Batch
+from bayou.cli import app
+from bayou.learners import AdaGrad, Marginal
+from bayou.sources import Carried, Recipe
+from bayou.sources.names import Found
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def learned(kind=Marginal, **parameters):
+    """Feature 3 says yes, 7 says no, 5 comes once; the others never come."""
+    learner = kind(n_features=16, **parameters)
+    rows = [{3: 1.0}] * 40 + [{7: 1.0}] * 20 + [{5: 1.0}]
+    learner.learn(Batch.from_rows(rows, labels=[1] * 40 + [-1] * 20 + [1]))
+    return learner
+
+
+def named(learner, names: dict[int, str], **recipe) -> None:
+    carried = Carried.new(Recipe(kind="vw", bits=4, **recipe))
+    text = "".join(names.values()).encode()
+    ends = np.cumsum([0, *(len(name) for name in names.values())])
+    spans = np.full((len(names), 8), -1)
+    spans[:, 2], spans[:, 3] = ends[:-1], ends[1:]
+    data = np.frombuffer(text, np.uint8)
+    assert carried.names is not None
+    carried.names.add(Found(np.array(list(names), np.uint32), spans, data, data, b"^"))
+    carried.attach(learner)
+
+
+@pytest.fixture
+def model(tmp_path):
+    learner = learned()
+    named(learner, {3: "user^ann", 7: 'ad^"big", red'})
+    learner.save(tmp_path / "m.bayou")
+    return tmp_path / "m.bayou"
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_has_the_largest_weights_first_and_the_intercept_before_all(run, model):
+    done = run("features", model, "--out", "-")
+    assert done.exit_code == 0, done.output
+    rows = table(done.stdout)
+    learner = learned()
+    assert list(rows[0]) == ["feature", "mean", "sd"]
+    assert [row["feature"] for row in rows] == ["(intercept)", 'ad^"big", red', "user^ann", "5"]
+    expected = [(m, v**0.5) for m, v in [learner.intercept, *zip(learner.mean, learner.variance, strict=True)]]
+    expected = [expected[0], *(expected[1 + k] for k in (7, 3, 5))]
+    np.testing.assert_allclose([(float(row["mean"]), float(row["sd"])) for row in rows], expected, rtol=1e-6)
+
+
+def test_the_table_for_people_says_the_same(run, model):
+    lines = run("features", model).stdout.splitlines()
+    assert lines[0].split() == ["feature", "mean", "sd"]
+    assert [line[:13].strip() for line in lines[1:]] == ["(intercept)", 'ad^"big", red', "user^ann", "5"]
+    assert lines[3].split()[-2:] == [f"{learned().mean[3]:.5f}", f"{learned().variance[3] ** 0.5:.5f}"]
+
+
+def test_a_file_holds_what_standard_output_has(run, model, tmp_path):
+    text = run("features", model, "--out", "-").stdout
+    done = run("features", model, "--out", tmp_path / "f.csv")
+    assert done.stdout == ""
+    assert (tmp_path / "f.csv").read_text() == text
+
+
+@pytest.mark.parametrize("top", [0, 1, 2, 1000])
+def test_as_many_as_wanted(run, model, top):
+    assert len(table(run("features", model, "--top", top, "--out", "-").stdout)) == 1 + min(top, 3)
+
+
+def test_by_certainty(run, tmp_path):
+    learner = learned(prior_variance=np.where(np.arange(16) == 5, 50.0, 1.0), dtype="float64")
+    learner.save(tmp_path / "m.bayou")
+
+    def order(by):
+        rows = table(run("features", tmp_path / "m.bayou", "--by", by, "--out", "-").stdout)[1:]
+        return [int(row["feature"]) for row in rows]
+
+    size, sure = np.abs(learner.mean), np.abs(learner.mean) / np.sqrt(learner.variance)
+    assert order("mean") == sorted((3, 5, 7), key=lambda k: -size[k])
+    assert order("z") == sorted((3, 5, 7), key=lambda k: -sure[k])
+    assert order("mean") != order("z")
+
+
+def test_what_is_below_the_table(run, model):
+    said = run("features", model).stderr
+    assert "3 of 16 weights were touched" in said
+    mean = np.abs(learned().mean)
+    share = mean[[3, 7]].sum() / mean[[3, 5, 7]].sum()
+    assert f"2 features have a name; they hold {share:.1%} of the weight mass" in said
+    assert f"about {2 / 16:.2%} of the features share their weight" in said
+
+
+def test_features_that_are_not_hashed_do_not_collide(run, tmp_path):
+    learner = learned()
+    named(learner, {3: "a"}, exact=True)
+    learner.save(tmp_path / "m.bayou")
+    assert "share their weight" not in run("features", tmp_path / "m.bayou").stderr
+
+
+def test_a_model_from_python_has_numbers_for_names(run, tmp_path):
+    learned(intercept=False).save(tmp_path / "m.bayou")
+    done = run("features", tmp_path / "m.bayou", "--out", "-")
+    assert [row["feature"] for row in table(done.stdout)] == ["3", "7", "5"]
+    assert "have a name" not in done.stderr
+
+
+def test_prior_means_of_weights_never_met_are_not_shown(run, tmp_path):
+    learned(prior_mean=9.0).save(tmp_path / "m.bayou")
+    rows = table(run("features", tmp_path / "m.bayou", "--out", "-").stdout)
+    assert sorted(row["feature"] for row in rows) == ["(intercept)", "3", "5", "7"]
+
+
+def test_without_a_posterior_there_is_no_sd(run, tmp_path):
+    learned(AdaGrad).save(tmp_path / "m.bayou")
+    rows = table(run("features", tmp_path / "m.bayou", "--out", "-").stdout)
+    assert list(rows[0]) == ["feature", "mean"]
+    done = run("features", tmp_path / "m.bayou", "--by", "z")
+    assert done.exit_code == 2
+    assert "adagrad models have no sd" in done.stderr
+
+
+def test_the_intercept_is_that_of_the_full_stream(run, tmp_path):
+    learner = learned()
+    named(learner, {3: "a"}, negative_rate=0.1)
+    learner.save(tmp_path / "m.bayou")
+    row = table(run("features", tmp_path / "m.bayou", "--out", "-").stdout)[0]
+    assert float(row["mean"]) == pytest.approx(learner.intercept[0] + np.log(0.1), rel=1e-8)
+
+
+def test_a_model_that_learned_nothing(run, tmp_path):
+    Marginal(n_features=16).save(tmp_path / "m.bayou")
+    done = run("features", tmp_path / "m.bayou")
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--by", "swamp"], "must be one of mean, z, inclusion"),
+        (["--by", "inclusion"], "marginal models have no inclusion"),
+        (["--out", "f.txt"], "must end in .csv"),
+        (["--out", "no/such/f.csv"], "there is no folder"),
+    ],
+)
+def test_wrong_usage_exits_2(run, model, arguments, said):
+    done = run("features", model, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_what_is_no_model_exits_1(run, tmp_path):
+    assert run("features", tmp_path / "none.bayou").exit_code == 1

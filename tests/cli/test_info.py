@@ -1,0 +1,119 @@
+"""`bayou info`: what is in a model file, for people and for programs."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bayou import Batch
+from bayou.cli import app
+from bayou.learners import AdaGrad, Marginal
+from bayou.sources import Carried, Recipe
+from bayou.sources.recipe import Column
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def saved(path, learner, recipe=None, **attached):
+    learner.learn(Batch.from_rows([{3: 1.0}, {5: 1.0}, {3: 1.0}], labels=[1, 0, 1]))
+    if recipe is not None:
+        Carried.new(recipe).attach(learner)
+    learner.attached |= attached
+    learner.save(path)
+    return path
+
+
+COUNTERS = {"examples": 3, "nonzeros": 12, "skipped": 1234, "log_loss": 0.61234, "runs": 2}
+
+
+def test_everything_as_json(run, tmp_path):
+    learner = Marginal(n_features=16, prior_variance=np.ones(16), memory=0.1)
+    recipe = Recipe(kind="vw", bits=4, cross=[("a", "b")])
+    path = saved(tmp_path / "m.bayou", learner, recipe, counters=COUNTERS)
+    done = run("info", path, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["learner"] == "marginal"
+    assert told["parameters"]["memory"] == 0.1
+    assert told["parameters"]["prior_variance"] == "array"
+    assert (told["examples"], told["negative_label"], told["touched"], told["names"]) == (3, 0, 2, 0)
+    assert told["counters"] == COUNTERS
+    assert Recipe.from_json(told["recipe"]) == recipe
+    assert told["bytes"] == path.stat().st_size
+    assert told["memory"] == learner.nbytes
+    assert told["intercept"] == {"mean": learner.intercept[0], "sd": learner.intercept[1] ** 0.5}
+
+
+def test_everything_in_words(run, tmp_path):
+    columns = (
+        Column("age", "bins", edges=(20.0, 30.5, 40.0)),
+        Column("income", "numeric", centre=1000.0, scale=250.0),
+        Column("city", "category"),
+        Column("bought", "label"),
+    )
+    recipe = Recipe(
+        kind="table",
+        bits=4,
+        label="bought",
+        positive="yes",
+        weight="w",
+        cross=[("age", "city")],
+        negative_rate=0.25,
+        columns=columns,
+    )
+    path = saved(tmp_path / "m.bayou", Marginal(n_features=16), recipe, counters=COUNTERS, unfinished={"rows": 3})
+    done = run("info", path)
+    assert done.exit_code == 0, done.output
+    for words in (
+        "m.bayou",
+        "marginal: Gaussian weights",
+        "16, of which 2 were touched",
+        "link = logistic",
+        "temper = 1, 1",
+        "3 examples learned from",
+        "4.0 features per example",
+        "log loss 0.61234",
+        "1,234 bad lines skipped",
+        "in 2 runs",
+        "interrupted",
+        "table data, features hashed into 2^4 = 16",
+        "label from column 'bought', positive if it is 'yes'",
+        "weights from column 'w'",
+        "crosses of age and city",
+        "a share of 0.25 of the negatives",
+        "age: bins, 4 bins cut from 20 to 40",
+        "income: numeric, (x - 1000) / 250",
+        "city: category",
+        "0 features have one",
+    ):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Recipe(bits=4), "svmlight data, features as numbered into 2^4 = 16"),
+        (Recipe(kind="vw", bits=4, exact=True, hash_all=True), "vw data, features numbered as they came"),
+        (Recipe(kind="vw", bits=4, hash_all=True), "names that are numbers are hashed, too"),
+        (Recipe(bits=4, label_above=2.5), "label, positive above 2.5"),
+        (Recipe(bits=4), "label, 1 positive, -1 or 0 negative"),
+        (None, "none: the model was trained from Python"),
+    ],
+)
+def test_a_recipe_in_words(run, tmp_path, recipe, words):
+    path = saved(tmp_path / "m.bayou", AdaGrad(n_features=16, intercept=False), recipe)
+    done = run("info", path)
+    assert done.exit_code == 0, done.output
+    assert words in done.stdout
+    assert "intercept" not in done.stdout
+
+
+def test_what_is_no_model_exits_1(run, tmp_path):
+    (tmp_path / "m.bayou").write_text("1 3:1\n")
+    done = run("info", tmp_path / "m.bayou")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "not a bayou model" in done.stderr

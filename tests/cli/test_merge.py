@@ -1,0 +1,141 @@
+"""`bayou merge`: models of one kind become one; others are refused with a sentence."""
+
+import os
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bayou
+from bayou import Batch, simulate
+from bayou.cli import app
+from bayou.learners import AdaGrad, Marginal
+from bayou.sources import Carried, Recipe
+from bayou.sources.names import Found
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def batch(part: int) -> Batch:
+    (rows,) = simulate.random(n_features=16, active=0.3).batches(500, start=500 * part)
+    return rows
+
+
+def saved(path, part: int, learner=None, name: str | None = None, **recipe):
+    learner = learner or Marginal(n_features=16, dtype="float64")
+    learner.learn(batch(part))
+    carried = Carried.new(Recipe(**{"kind": "vw", "bits": 4, **recipe}))
+    if name is not None:
+        data = np.frombuffer(name.encode(), np.uint8)
+        spans = np.array([[-1, -1, 0, len(name), -1, -1, -1, -1]])
+        carried.names.add(Found(np.array([part], np.uint32), spans, data, data, b"^"))
+    carried.attach(learner)
+    learner.attached["counters"] = {"examples": 500, "nonzeros": 10, "skipped": part, "log_loss": 0.1 * part, "runs": 1}
+    learner.save(path)
+    return path
+
+
+def test_two_models_become_one(run, tmp_path):
+    a, b = saved(tmp_path / "a", 1, name="one"), saved(tmp_path / "b", 2, name="two")
+    done = run("merge", a, b, "--out", tmp_path / "c")
+    assert done.exit_code == 0, done.output
+    assert "examples  1,000" in done.stdout
+    assert "approximate" in done.stdout
+    assert "the model is in" in done.stderr
+    merged, expected = bayou.load(tmp_path / "c"), bayou.load(a).merge(bayou.load(b))
+    assert merged.mean.tobytes() == expected.mean.tobytes()
+    assert merged.variance.tobytes() == expected.variance.tobytes()
+    assert merged.examples == 1000
+    assert Carried.of(merged).names.name_of([1, 2, 3]) == ["one", "two", None]
+    counters = merged.attached["counters"]
+    assert (counters["examples"], counters["skipped"], counters["runs"]) == (1000, 3, 2)
+    assert counters["log_loss"] == pytest.approx(0.15)
+
+
+def test_three_models_and_the_order_does_not_matter(run, tmp_path):
+    paths = [saved(tmp_path / f"m{k}", k) for k in range(3)]
+    assert run("merge", *paths, "--out", tmp_path / "x").exit_code == 0
+    assert run("merge", *reversed(paths), "--out", tmp_path / "y").exit_code == 0
+    x, y = bayou.load(tmp_path / "x"), bayou.load(tmp_path / "y")
+    assert x.examples == y.examples == 1500
+    np.testing.assert_allclose(x.mean, y.mean, rtol=1e-9)
+
+
+def test_what_a_common_base_knew_is_counted_once(run, tmp_path):
+    base = saved(tmp_path / "base", 0)
+    parts = [saved(tmp_path / f"m{k}", k, learner=bayou.load(base)) for k in (1, 2, 3)]
+    done = run("merge", *parts, "--base", base, "--out", tmp_path / "c")
+    assert done.exit_code == 0, done.output
+    merged = bayou.load(tmp_path / "c")
+    assert merged.examples == 2000
+    gains = [1 / bayou.load(path).variance - 1 / bayou.load(base).variance for path in parts]
+    np.testing.assert_allclose(1 / merged.variance, 1 / bayou.load(base).variance + sum(gains), rtol=1e-9)
+    twice = run("merge", *parts, "--out", tmp_path / "d")
+    assert "3,000" in twice.stdout
+
+
+def test_models_from_python_have_no_recipe_and_merge_too(run, tmp_path):
+    for part in (1, 2):
+        learner = Marginal(n_features=20)
+        learner.learn(batch(part))
+        learner.save(tmp_path / f"m{part}")
+    assert run("merge", tmp_path / "m1", tmp_path / "m2", "--out", tmp_path / "c").exit_code == 0
+    merged = bayou.load(tmp_path / "c")
+    assert "recipe" not in merged.attached
+    assert merged.examples == 1000
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"negative_rate": 0.5}, "different recipes: negative_rate is 1.0 in one and 0.5 in the other"),
+        ({"learner": AdaGrad(n_features=16)}, "a marginal model and a adagrad model cannot be merged"),
+        ({"learner": Marginal(n_features=16, dtype="float64", memory=0.5)}, "differ in memory: 0.0 and 0.5"),
+    ],
+)
+def test_models_of_different_kinds_are_refused(run, tmp_path, other, said):
+    a, b = saved(tmp_path / "a", 1), saved(tmp_path / "b", 2, **other)
+    done = run("merge", a, b, "--out", tmp_path / "c")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert str(b) in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_a_base_that_is_no_ancestor_is_refused(run, tmp_path):
+    a, b, base = saved(tmp_path / "a", 1), saved(tmp_path / "b", 2), tmp_path / "base"
+    learner = Marginal(n_features=16, dtype="float64")
+    learner.learn(batch(5))
+    saved(base, 6, learner=learner)
+    done = run("merge", a, b, "--base", base, "--out", tmp_path / "c")
+    assert done.exit_code == 1
+    assert "common ancestor" in done.stderr
+
+
+def test_no_model_is_overwritten_by_the_one_it_went_into(run, tmp_path):
+    a, b = saved(tmp_path / "a", 1), saved(tmp_path / "b", 2)
+    before = a.read_bytes()
+    (tmp_path / "link").symlink_to(a)
+    for out in (a, tmp_path / "link"):
+        done = run("merge", a, b, "--out", out)
+        assert done.exit_code == 2
+        assert "one of the models to merge" in done.stderr
+    assert run("merge", b, b, "--base", a, "--out", a).exit_code == 2
+    assert a.read_bytes() == before
+
+
+def test_wrong_usage_exits_2(run, tmp_path):
+    a = saved(tmp_path / "a", 1)
+    assert run("merge", a, "--out", tmp_path / "c").exit_code == 2
+    assert run("merge", a, a).exit_code == 2
+    assert run("merge", a, a, "--out", tmp_path / "no" / "c").exit_code == 2
+
+
+def test_what_is_no_model_exits_1(run, tmp_path):
+    a = saved(tmp_path / "a", 1)
+    done = run("merge", a, tmp_path / "none", "--out", tmp_path / "c")
+    assert done.exit_code == 1
+    assert "there is no such model file" in done.stderr

@@ -1,0 +1,208 @@
+"""A slow, obvious parser of tables in plain Python: what the kernels answer to.
+
+Cells are found by regular expressions, features by the rules of `Recipe` and `Column`, one cell at a time, with a
+hash of its own. Nothing here is shared with the fast path but the fitted recipe.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+QUOTED_BYTES = 1 << 20
+MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N")
+
+_QUOTED = re.compile(rb'"((?:[^"]|"")*+)"')
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(rb"[+-]?\d+")
+_WORD = re.compile(r"\w+")
+
+
+class Row(NamedTuple):
+    """An example: its features in order, its label and weight, and the line it began in."""
+
+    features: list[tuple[int, float]]
+    label: float
+    weight: float
+    line: int
+
+
+class BadCell(Exception):
+    pass
+
+
+# --- text into cells ------------------------------------------------------------------------------------------------
+
+
+def split(text: bytes, delimiter: bytes, width: int) -> tuple[list[tuple[int, list[bytes]]], int]:
+    """([(line, cells) of each row], bad rows) of a text that ends in a newline."""
+    rows, bad, at, line = [], 0, 0, 0
+    while at < len(text):
+        behind_line = text.index(b"\n", at) + 1
+        if text[at:behind_line] not in (b"\n", b"\r\n"):
+            found = _row(text, at, delimiter, width)
+            if found is not None:
+                cells, behind = found
+                rows.append((line, cells))
+                line += text.count(b"\n", at, behind)
+                at = behind
+                continue
+            bad += 1
+        at = behind_line
+        line += 1
+    return rows, bad
+
+
+def _row(text: bytes, at: int, delimiter: bytes, width: int) -> tuple[list[bytes], int] | None:
+    """(cells, where the row ends), or None if it is bad."""
+    cells = []
+    while len(cells) < width:
+        if text[at : at + 1] == b'"':
+            quoted = _QUOTED.match(text, at)
+            if quoted is None or quoted.end() - 1 >= at + 1 + QUOTED_BYTES:
+                return None
+            cells.append(quoted[1].replace(b'""', b'"'))
+            at = quoted.end()
+            if text[at : at + 2] == b"\r\n":
+                at += 1
+        else:
+            end = re.compile(b"[" + re.escape(delimiter) + b"\n]").search(text, at).start()
+            cell = text[at:end]
+            if text[end : end + 1] == b"\n":
+                cell = cell.removesuffix(b"\r")
+            cells.append(cell)
+            at = end
+        if text[at : at + 1] == b"\n":
+            return (cells, at + 1) if len(cells) == width else None
+        if text[at : at + 1] != delimiter:
+            return None
+        at += 1
+    return None
+
+
+# --- cells into features --------------------------------------------------------------------------------------------
+
+
+def murmur3(text: bytes, seed: int = 0) -> int:
+    """MurmurHash3, x86, 32 bits."""
+
+    def scramble(k: int) -> int:
+        k = k * 0xCC9E2D51 & 0xFFFFFFFF
+        k = (k << 15 | k >> 17) & 0xFFFFFFFF
+        return k * 0x1B873593 & 0xFFFFFFFF
+
+    h = seed
+    whole = len(text) // 4 * 4
+    for at in range(0, whole, 4):
+        h ^= scramble(int.from_bytes(text[at : at + 4], "little"))
+        h = (h << 13 | h >> 19) & 0xFFFFFFFF
+        h = (h * 5 + 0xE6546B64) & 0xFFFFFFFF
+    h ^= scramble(int.from_bytes(text[whole:], "little"))
+    h ^= len(text)
+    h = (h ^ h >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return h ^ h >> 16
+
+
+def number(cell: bytes) -> float | None:
+    """The number in a cell, None if it is missing."""
+    cell = cell.strip(b" \t")
+    if not cell or cell.decode("latin-1") in MISSING:
+        return None
+    if not _NUMBER.fullmatch(cell) or math.isinf(float(cell)):
+        raise BadCell
+    return float(cell)
+
+
+def whole_text(cell: bytes) -> bytes | None:
+    """How a whole number is always written, None if the cell is not one."""
+    cell = cell.strip(b" \t")
+    if _WHOLE.fullmatch(cell):
+        return b"%d" % int(cell)
+    if _NUMBER.fullmatch(cell) and float(cell).is_integer() and abs(float(cell)) < 2**53:
+        return b"%d" % int(float(cell))
+    return None
+
+
+def hashes(column, cell: bytes) -> list[tuple[int, float]]:
+    """(hash, value) of the features that a column makes of a cell."""
+    seed = murmur3(column.name.encode())
+
+    def named(text: bytes) -> tuple[int, float]:
+        return murmur3(text, seed), 1.0
+
+    if column.role == "category":
+        return [named(cell)]
+    if column.role == "flag":
+        return [named(cell.lower() if cell.lower() in (b"true", b"false") else cell)]
+    if column.role == "code":
+        text = whole_text(cell)
+        if text is None:
+            text = cell.strip(b" \t")
+            text = b"" if text.decode("latin-1") in MISSING else text
+        return [named(text)]
+    if column.role == "text":
+        words = _WORD.findall(cell.decode("utf-8", "replace").lower())
+        return [named(word.encode()) for word in dict.fromkeys(words)]
+    x = number(cell)
+    if x is None:
+        return [named(b"")]
+    if column.role == "numeric":
+        return [(seed, min(max((x - column.centre) / column.scale, -5.0), 5.0))]
+    features = [named(b"\x00bin%d" % sum(edge <= x for edge in column.edges))]
+    if column.role == "whole" and (text := whole_text(cell)) is not None:
+        features.append(named(text))
+    return features
+
+
+def label_of(recipe, cell: bytes) -> float:
+    cell = cell.strip(b" \t")
+    if recipe.positive is not None:
+        if not cell:
+            raise BadCell
+        try:
+            same = number(cell) == float(recipe.positive)
+        except (BadCell, ValueError):
+            same = False
+        return 1.0 if same or cell == recipe.positive.strip(" \t").encode() else -1.0
+    if recipe.label_above is None and cell.lower() in (b"true", b"false"):
+        return float(cell.lower() == b"true")
+    x = number(cell)
+    if x is None or abs(x) > 1e12:
+        raise BadCell
+    return x
+
+
+def example(recipe, names, pairs, cells: list[bytes], line: int) -> Row:
+    """A row of cells as an example; raises BadCell. pairs: the columns (by name) that are crossed."""
+    by_name = dict(zip(names, cells, strict=True))
+    label, weight, features = math.nan, 1.0, {}
+    for column in recipe.columns:
+        cell = by_name.get(column.name, b"")
+        if column.role == "label":
+            label = label_of(recipe, cell)
+        elif column.role == "weight":
+            weight = number(cell)
+            if weight is None or not 0 <= weight <= 1e6:
+                raise BadCell
+        elif column.role != "ignored":
+            features[column.name] = hashes(column, cell)
+    every = [one for some in features.values() for one in some]
+    for left, right in pairs:
+        every += [
+            ((a * 16777619 & 0xFFFFFFFF) ^ b, x * y) for a, x in features[left] for b, y in features[right]
+        ]  # fmt: skip
+    return Row([(h % recipe.n_features, x) for h, x in every], label, weight, line)
+
+
+def parse(recipe, names, text: bytes, delimiter: bytes = b",", pairs=()) -> tuple[list[Row], int]:
+    """(examples, bad rows) of a text without its header."""
+    rows, bad = split(text, delimiter, len(names))
+    good = []
+    for line, cells in rows:
+        try:
+            good.append(example(recipe, names, pairs, cells, line))
+        except BadCell:
+            bad += 1
+    return good, bad

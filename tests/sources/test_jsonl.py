@@ -1,0 +1,167 @@
+"""JSON lines: what lines mean, which are bad, and real files."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayou.sources.carried import Carried
+from bayou.sources.columns import fit
+from bayou.sources.jsonl import JsonLines, JsonReader, read_lines, sights_of
+from bayou.sources.names import Names
+from bayou.sources.readahead import Files
+from bayou.sources.recipe import Column, Recipe
+from bayou.sources.sheet import Plan
+from bayou.sources.source import Source
+from tests.sources.mutate import mutated
+from tests.sources.tables import COLUMNS, NAMES, RECIPE, block_of, parse, rows_of
+from tests.sources.test_table import log_loss
+
+
+def lines_of(*objects) -> bytes:
+    return b"".join(json.dumps(found).encode() + b"\n" for found in objects)
+
+
+def parsed(text: bytes, recipe: Recipe, names: Names | None = None, labels: bool = True):
+    block = block_of(text)
+    if not recipe.fitted:
+        recipe = fit(recipe, sights_of(read_lines(block)[1], recipe.label), labels=labels)
+    return JsonLines(Plan(recipe, names=names, labels=labels)).parse(block), recipe
+
+
+def names_of(text: bytes, recipe: Recipe) -> list[list[str]]:
+    names = Names(recipe.n_features)
+    piece, _ = parsed(text, recipe, names)
+    if piece.found is not None:
+        names.add(piece.found)
+    return [names.name_of(piece.indices[a:b]) for a, b in zip(piece.indptr[:-1], piece.indptr[1:], strict=True)]
+
+
+def test_values_are_what_a_csv_file_would_say() -> None:
+    csv = b",".join(name.encode() for name in NAMES) + b"\n1,2.5,Paris,true,7,0.5,44,12.5,Win a WIN,\n0,1,,,x,,,,,\n"
+    rows = lines_of(
+        {"y": 1, "w": 2.5, "city": "Paris", "on": True, "id": 7.0, "x": 0.5, "age": 44, "size": 12.5,
+         "said": "Win a WIN"},
+        {"y": False, "w": 1, "city": None, "id": "x"},
+    )  # fmt: skip
+    mine, theirs = rows_of(parsed(rows, RECIPE)[0]), rows_of(parse(csv, RECIPE)[0])
+    assert [row[:3] for row in mine] == [row[:3] for row in theirs]
+
+
+def test_nested_objects_and_lists() -> None:
+    text = lines_of(
+        {"y": 1, "user": {"age": 7, "home": {"city": "Rome"}}, "tags": ["a", "b", "a", ""], "ids": [3, 4.0, True]},
+        {"y": 0, "user": {"age": 7}, "tags": [], "ids": 5},
+    )
+    assert names_of(text, Recipe(kind="table", bins=2)) == [
+        ["user.age is there", "user.age=7", "user.home.city=Rome", "tags=a", "tags=b", "ids=3", "ids=4", "ids=true"],
+        ["user.age is there", "user.age=7", "user.home.city=", "tags=", "ids=5"],
+    ]
+
+
+def test_a_list_in_another_line_of_the_block_changes_nothing() -> None:
+    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("a", "code"), Column("b", "category")))
+    one, two = lines_of({"y": 1, "a": "007", "b": None}), lines_of({"y": 1, "a": [1, "08"], "b": ["u"]})
+    together = rows_of(parsed(one + two, recipe)[0])
+    apart = rows_of(parsed(one, recipe)[0]) + rows_of(parsed(two, recipe)[0])
+    assert [row[0] for row in together] == [row[0] for row in apart]
+
+
+def test_a_label_that_is_a_list_is_positive_if_it_holds_the_value() -> None:
+    text = lines_of({"label": ["earn", "acq"], "a": "x"}, {"label": [], "a": "x"}, {"label": ["acq"], "a": "x"})
+    piece, _ = parsed(text, Recipe(kind="table", positive="earn"))
+    assert piece.labels.tolist() == [1, -1, -1]
+
+
+def test_text_is_never_taken_for_a_number() -> None:
+    _, recipe = parsed(lines_of({"y": 1, "a": "7", "b": 7}), Recipe(kind="table"))
+    assert {column.name: column.role for column in recipe.columns} == {"y": "label", "a": "category", "b": "whole"}
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "words"),
+    [
+        (b"{", 2, "expected a JSON object: expecting property name"),
+        (b'{"y": 1,}', 9, "expected a JSON object"),
+        (b"[1, 2]", 1, "expected a JSON object such as"),
+        (b"7", 1, "expected a JSON object such as"),
+        (b'{"y": "\xff"}', 8, "UTF-8"),
+        (b"[" * 100_000, 1, "nested less deeply"),
+        (b'{"y": ' + b"9" * 5000 + b"}", 1, "expected a JSON object such as"),
+        (b'{"y": 1, "x": [1]}', 0, "a number in column x, not '[1]'"),
+        (b'{"y": 1, "x": Infinity}', 0, "a number in column x, not 'inf'"),
+        (b'{"y": 1, "x": 1e999}', 0, "a number in column x, not 'inf'"),
+        (b'{"y": null, "x": 1}', 0, "a label in column y"),
+    ],
+)
+def test_bad_lines_are_skipped_and_described(line: bytes, place: int, words: str) -> None:
+    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins", edges=(1.0,))))
+    piece, _ = parsed(b'{"y": 1, "x": NaN}\n\n' + line + b'\n  \n{"y": 0}\n', recipe)
+    assert piece.labels.tolist() == [1, 0]
+    assert piece.positions.tolist() == [0, 4]
+    assert (piece.skipped, piece.lines) == (1, 5)
+    assert (piece.bad[0].line, piece.bad[0].column) == (2, place)
+    assert words in piece.bad[0].what
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*NAMES, "z"]), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=6), max_size=4))
+def test_any_objects_are_read_or_skipped(objects: list[dict]) -> None:
+    piece, _ = parsed(lines_of(*objects), RECIPE)
+    assert len(piece.labels) + piece.skipped == len(objects)
+    assert np.isfinite(piece.values).all()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_skipped(text: bytes) -> None:
+    piece, _ = parsed(text, Recipe(kind="table", columns=COLUMNS))
+    assert len(piece.labels) + piece.skipped <= text.count(b"\n") + 1
+
+
+def test_ten_thousand_mutated_lines() -> None:
+    lines = lines_of(
+        {"y": 1, "w": 1, "city": "Paris", "on": True, "id": 7, "x": 0.5, "age": 44, "size": 1, "said": "Win €"},
+        {"y": 0, "w": 0.5, "city": None, "on": "FALSE", "id": [1, 2], "x": None, "age": 19, "said": "é b"},
+    ).splitlines()
+    text = mutated(lines, 10_000, seed=11)
+    piece, _ = parsed(text, RECIPE)
+
+    def accepted(line: bytes) -> bool:
+        """Line by line, on its own."""
+        alone, _ = parsed(line, RECIPE)
+        return len(alone.labels) == 1
+
+    some = text.split(b"\n")[:1500]
+    positions = set(piece.positions.tolist())
+    assert [k in positions for k in range(1500)] == [accepted(line) for line in some]
+    blank = sum(not line.strip() for line in text.split(b"\n")[:-1])
+    assert len(piece.labels) + piece.skipped == 10_000 - blank
+    assert piece.skipped > 1000
+
+
+def source_of(path, recipe: Recipe) -> Source:
+    carried = Carried.new(recipe)
+    return Source(JsonReader(Files([str(path)]), carried), carried, on_error="skip", threads=0)
+
+
+def test_real_files_are_learned_as_they_are(data_directory) -> None:
+    loss, base = log_loss(source_of(data_directory / "sms_spam.jsonl.gz", Recipe(kind="table")))
+    assert base > 0.39
+    assert loss < 0.09
+
+
+def test_keys_that_come_after_the_fit_are_left_out(tmp_path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(lines_of({"y": 1, "a": "u"}) * 10_000 + lines_of({"y": 0, "a": "u", "late": 3}))
+    source = source_of(path, Recipe(kind="table"))
+    batches = list(source)
+    assert source.rows == 10_001
+    assert batches[-1].indptr[-1] - batches[-1].indptr[-2] == 1

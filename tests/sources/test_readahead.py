@@ -1,0 +1,235 @@
+"""Blocks of whole lines from anywhere, and work done ahead in order."""
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayou.errors import BadInput
+from bayou.sources import readahead
+from bayou.sources.readahead import Files, InOrder, expand, whole_lines
+from bayou.sources.scan import PADDING
+
+
+def text_of(files: Files) -> tuple[bytes, list[str]]:
+    """All the text, and all troubles; every block is held to its promises on the way."""
+    text, troubles = b"", []
+    for block in files:
+        if block.trouble:
+            assert block.size == 0
+            troubles.append(block.trouble)
+            continue
+        assert block.size > 0
+        assert block.data[block.size - 1] == 10
+        assert len(block.data) >= block.size + PADDING
+        assert (block.data[block.size : block.size + PADDING] == 10).all()
+        text += block.data[: block.size].tobytes()
+    return text, troubles
+
+
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+LINES = b"".join(b"%d some line\n" % k for k in range(20_000))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("block_bytes", [64, 4096, 1 << 19])
+def test_what_is_read_is_what_was_written(tmp_path, pack, block_bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(pack(LINES))
+    files = Files([str(path)], block_bytes=block_bytes)
+    assert text_of(files) == (LINES, [])
+    assert files.bytes_done == files.bytes_total == path.stat().st_size
+    assert text_of(files) == (LINES, [])  # and again
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30), st.booleans())
+def test_any_lines_with_tiny_blocks(tmp_path_factory, lines: list[bytes], final: bool) -> None:
+    path = tmp_path_factory.mktemp("r") / "x"
+    text = b"\n".join(lines) + (b"\n" if final else b"")
+    if text[:4] == b"\x28\xb5\x2f\xfd" or text[:2] == b"\x1f\x8b":
+        return
+    path.write_bytes(text)
+    expected = text.removeprefix(b"\xef\xbb\xbf")
+    if expected and not expected.endswith(b"\n"):
+        expected += b"\n"
+    assert text_of(Files([str(path)], block_bytes=8))[0] == expected
+
+
+def test_a_byte_order_mark_is_removed(tmp_path) -> None:
+    (tmp_path / "x").write_bytes(b"\xef\xbb\xbf1 2:3\n")
+    assert text_of(Files([str(tmp_path / "x")]))[0] == b"1 2:3\n"
+
+
+def test_several_files_keep_apart(tmp_path) -> None:
+    (tmp_path / "a").write_bytes(b"1 last line without newline")
+    (tmp_path / "b").write_bytes(b"2\n")
+    assert text_of(Files([str(tmp_path / "a"), str(tmp_path / "b")]))[0] == b"1 last line without newline\n2\n"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd], ids=["gzip", "zstd"])
+def test_truncated_compression_gives_what_there_is_and_says_so(tmp_path, pack) -> None:
+    rng = np.random.default_rng(0)
+    text = b"".join(b"%d some line %d\n" % (k, rng.integers(10**9)) for k in range(200_000))
+    whole = pack(text)
+    path = tmp_path / "x"
+    path.write_bytes(whole[: len(whole) * 9 // 10])
+    read, troubles = text_of(Files([str(path)]))
+    assert len(read) > 0.8 * len(text)
+    assert text.startswith(read)  # whole lines, not the one that was cut
+    assert len(troubles) == 1
+    assert "too early" in troubles[0]
+
+
+def test_garbage_behind_the_magic_number(tmp_path) -> None:
+    (tmp_path / "x").write_bytes(b"\x1f\x8b" + bytes(range(200)))
+    text, troubles = text_of(Files([str(tmp_path / "x")]))
+    assert text == b""
+    assert len(troubles) == 1
+
+
+def test_a_line_that_is_too_long_is_skipped(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(readahead, "LONGEST_LINE", 1000)
+    (tmp_path / "x").write_bytes(b"first\n" + b"x" * 50_000 + b"\nlast\n" + b"y" * 30_000)
+    text, troubles = text_of(Files([str(tmp_path / "x")], block_bytes=64))
+    assert text == b"first\nlast\n"
+    assert len(troubles) == 2
+    assert "1,000 bytes" in troubles[0]
+
+
+def test_a_hundred_megabytes_without_a_newline(tmp_path) -> None:
+    with open(tmp_path / "x", "wb") as file:
+        for _ in range(100):
+            file.write(b"1" * 1_000_000)
+        file.write(b"\n1 2:3\n")
+    text, troubles = text_of(Files([str(tmp_path / "x")]))
+    assert text == b"1 2:3\n"
+    assert len(troubles) == 1
+
+
+def test_the_head_is_read_again(tmp_path) -> None:
+    (tmp_path / "x").write_bytes(LINES)
+    files = Files([str(tmp_path / "x")])
+    assert LINES.startswith(files.head())
+    assert files.head() == files.head()
+    lines = files.first_lines()
+    assert lines.data[: lines.size].tobytes() == LINES[: lines.size]
+    assert text_of(files)[0] == LINES
+
+
+def test_standard_input() -> None:
+    code = (
+        "from bayou.sources.readahead import Files\n"
+        "f = Files(['-']); f.head(); print(sum(b.size for b in f), f.bytes_total, f.waits)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], input=LINES, capture_output=True, check=True).stdout
+    assert said.split() == [str(len(LINES)).encode(), b"None", b"True"]
+
+
+def test_a_pipe_gives_what_it_has(tmp_path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    go_on = threading.Event()
+
+    def write() -> None:
+        with open(path, "wb", buffering=0) as pipe:
+            pipe.write(b"1 2:3\n4")
+            go_on.wait(60)
+            pipe.write(b"2 5:6\n")
+
+    threading.Thread(target=write, daemon=True).start()
+    blocks = iter(Files([str(path)]))
+    first = next(blocks)
+    assert first.data[: first.size].tobytes() == b"1 2:3\n"  # although the writer has not finished
+    go_on.set()
+    second = next(blocks)
+    assert second.data[: second.size].tobytes() == b"42 5:6\n"
+
+
+def test_names_and_globs(tmp_path) -> None:
+    for name in ("b.svm", "a.svm", "[odd].svm"):
+        (tmp_path / name).write_bytes(b"")
+    assert expand(str(tmp_path / "?.svm")) == [str(tmp_path / "a.svm"), str(tmp_path / "b.svm")]
+    assert expand([tmp_path / "[odd].svm", "-"]) == [str(tmp_path / "[odd].svm"), "-"]
+    for wrong, word in (("nothing.svm", "no such file"), ("*.txt", "no file matches"), (".", "folder")):
+        with pytest.raises(BadInput, match=word):
+            expand(str(tmp_path / wrong))
+    with pytest.raises(BadInput, match="no data"):
+        expand([])
+
+
+@given(st.binary(max_size=300))
+def test_whole_lines(text: bytes) -> None:
+    assert whole_lines(np.frombuffer(text, np.uint8), len(text)) == text.rfind(b"\n") + 1
+
+
+# --- InOrder --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+@pytest.mark.parametrize("help", [True, False])
+def test_results_come_in_order(threads, help) -> None:
+    def slow_square(k: int) -> int:
+        time.sleep(0.002 * (k % 3))
+        return k * k
+
+    assert list(InOrder(range(50), slow_square, threads, help)) == [k * k for k in range(50)]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_errors_come_when_it_is_their_turn(threads) -> None:
+    def work(k: int) -> int:
+        if k == 5:
+            raise BadInput("five")
+        return k
+
+    ahead = InOrder(range(20), work, threads)
+    assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(BadInput, match="five"):
+        next(ahead)
+
+    def tasks():
+        yield 1
+        raise BadInput("reading")
+
+    ahead = InOrder(tasks(), work, threads)
+    assert next(ahead) == 1
+    with pytest.raises(BadInput, match="reading"):
+        next(ahead)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_no_more_than_a_few_tasks_are_taken_ahead(threads) -> None:
+    taken = []
+
+    def tasks():
+        for k in range(100):
+            taken.append(k)
+            yield k
+
+    ahead = InOrder(tasks(), lambda k: k, threads)
+    for k in range(30):
+        assert next(ahead) == k
+        assert len(taken) <= k + 1 + readahead.DEPTH * (threads + 1) + threads + 1
+    ahead.close()
+
+
+def test_stopping_ends_it_and_the_threads() -> None:
+    ahead = InOrder(iter(int, 1), lambda k: k, threads=2)
+    next(ahead)
+    ahead.stop()
+    assert list(ahead) == []
+    ahead.close()
+    for thread in ahead._threads:
+        thread.join(timeout=10)
+        assert not thread.is_alive()

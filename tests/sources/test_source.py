@@ -1,0 +1,159 @@
+"""Sources: batches in order, labels by the rule, bad lines named, the same bits with any number of threads."""
+
+import gzip
+import os
+
+import numpy as np
+import pytest
+
+from bayou import Batch, sources
+from bayou.errors import BadInput
+from bayou.learners import Marginal
+from bayou.sources import Recipe
+from tests.sources import slow_svmlight
+from tests.sources.mutate import mutated
+
+
+def write(path, text: bytes) -> str:
+    path.write_bytes(text)
+    return str(path)
+
+
+def learned(batches, n_features: int = 2**22) -> bytes:
+    learner = Marginal(n_features)
+    for batch in batches:
+        learner.learn(batch)
+    return learner._state.tobytes() + learner._intercept_state.tobytes()
+
+
+def random_lines(n: int, seed: int = 0) -> bytes:
+    rng = np.random.default_rng(seed)
+    lines = []
+    for _ in range(n):
+        features = rng.choice(1000, rng.integers(0, 9), replace=False)
+        values = rng.normal(size=len(features))
+        lines.append(
+            b"%d " % rng.choice([-1, 1]) + b" ".join(b"%d:%.4g" % pair for pair in zip(features, values, strict=True))
+        )
+    return b"\n".join(lines) + b"\n"
+
+
+def test_threads_and_blocks_change_no_bit(tmp_path, monkeypatch) -> None:
+    path = write(tmp_path / "x.svm", random_lines(5000))
+    (zipped := tmp_path / "x.svm.gz").write_bytes(gzip.compress(random_lines(5000)))
+    whole = learned(sources.open(path, threads=0))
+    monkeypatch.setattr("bayou.sources.readahead.BLOCK_BYTES", 1000)
+    for threads in (0, 1, 3):
+        assert learned(sources.open(path, threads=threads)) == whole
+        assert learned(sources.open(str(zipped), threads=threads)) == whole
+
+
+def test_rows_lines_and_positions(tmp_path) -> None:
+    one = write(tmp_path / "1.svm", b"1 1:1\n\n# nothing\n-1 2:1\n")
+    two = write(tmp_path / "2.svm", b"x\n1 3:1")
+    source = sources.open([one, two], on_error="skip")
+    batches = list(source)
+    assert [batch.positions.tolist() for batch in batches] == [[1, 4], [2]]
+    assert (source.rows, source.lines, source.skipped) == (3, 6, 1)
+    assert source.bad == [f"{two}:1:1: expected a label, a number, at the start of the line."]
+    assert source.bytes_done == source.bytes_total == sum(map(os.path.getsize, (one, two)))
+    assert [len(batch) for batch in source] == [2, 1]  # another pass
+    assert source.skipped == 1
+
+
+def test_raise_names_file_line_and_column(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1 1:1\n1 2:x\n1 3:1\n")
+    with pytest.raises(BadInput, match=r"x\.svm:2:5: expected a number after ':'\."):
+        list(sources.open(path))
+
+
+def labels_of(path: str, **options) -> list[float]:
+    return np.concatenate([batch.labels for batch in sources.open(path, **options)]).tolist()
+
+
+def test_label_rules(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1 1:1\n2 1:1\n3.5 1:1\n-1 1:1\n")
+    assert labels_of(path, recipe={"positive": "2"}) == [-1, 1, -1, -1]
+    assert labels_of(path, recipe={"label_above": 1.5}) == [-1, 1, 1, -1]
+    assert labels_of(path, numbers=True) == [1, 2, 3.5, -1]
+    assert labels_of(path, on_error="skip") == [1, -1]
+    with pytest.raises(BadInput, match=r":2:1: expected the label 1, 0 or -1, not 2; .*--positive"):
+        list(sources.open(path))
+    with pytest.raises(BadInput, match="labels in svmlight data are numbers"):
+        sources.open(path, recipe={"positive": "yes"})
+
+
+def test_zero_and_minus_one_are_not_mixed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bayou.sources.readahead.BLOCK_BYTES", 16)
+    path = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n-1 3:1\n1 4:1\n0 5:1\n")
+    source = sources.open(path, on_error="skip")
+    assert np.concatenate([batch.indices for batch in source]).tolist() == [1, 2, 4, 5]
+    assert source.skipped == 1
+    assert source.bad == [f"{path}:3:1: expected a negative label to be 0, as before in this stream, not -1."]
+    assert labels_of(path, on_error="skip") == [1, -1, 1, -1]  # one way to write them from here on
+
+
+def test_unlabelled_rows_can_only_be_predicted(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1:1 2:1\n1 1:1\n")
+    with pytest.raises(BadInput, match=r":1:1: expected a label\."):
+        list(sources.open(path))
+    (batch,) = sources.open(path, labels=False)
+    assert np.isnan(batch.labels[0])
+    assert batch.labels[1] == 1
+
+
+def test_wrong_kinds_are_refused(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1 1:1\n")
+    with pytest.raises(BadInput, match="needs a recipe for svmlight data, but this one is for vw"):
+        sources.open(path, recipe=Recipe(kind="vw"))
+    with pytest.raises(BadInput, match="format is 'xml'"):
+        sources.open(path, format="xml")
+    with pytest.raises(BadInput, match="on_error"):
+        sources.open(path, on_error="ignore")
+
+
+def test_a_truncated_file_is_learned_as_far_as_it_goes(tmp_path) -> None:
+    packed = gzip.compress(random_lines(50_000))
+    path = write(tmp_path / "x.svm.gz", packed[: len(packed) // 2])
+    source = sources.open(path, on_error="skip")
+    assert 10_000 < sum(len(batch) for batch in source) < 50_000
+    assert source.skipped == 1
+    assert "end too early" in source.bad[0]
+    with pytest.raises(BadInput, match="end too early"):
+        list(sources.open(path))
+
+
+def test_empty_files(tmp_path) -> None:
+    assert list(sources.open(write(tmp_path / "x.svm", b""))) == []
+    assert list(sources.open(write(tmp_path / "y.svm", b"\n\n"))) == []
+
+
+def test_stopping(tmp_path) -> None:
+    source = sources.open(write(tmp_path / "x.svm", random_lines(100_000)))
+    got = 0
+    for batch in source:
+        got += len(batch)
+        source.stop()
+    assert 0 < got < 100_000
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_garbage_leaves_the_model_of_the_good_lines(tmp_path, threads) -> None:
+    lines = random_lines(200).splitlines()
+    text = mutated(lines, 10_000, seed=3)
+    path = write(tmp_path / "x.svm", text)
+    source = sources.open(path, recipe={"bits": 12}, on_error="skip", threads=threads)
+    got = learned(source, 2**12)
+
+    rows, bad = slow_svmlight.parse(text, 2**12)
+    unlabelled = [row for row in rows if row.label not in (1, -1, 0)]
+    negative = next(row.label for row in rows if row.label in (0, -1))
+    good = [row for row in rows if row.label in (1, negative)]
+    indptr, indices, values, labels, _ = slow_svmlight.arrays(good)
+    expected = Batch.from_arrays(indptr, indices, values, np.where(labels > 0, 1.0, -1.0))
+    assert got == learned([expected], 2**12)
+    assert source.skipped == len(bad) + len(rows) - len(good)
+    assert unlabelled
+    assert bad
+    nothing = sum(not line.partition(b"#")[0].strip(b" \t\r") for line in text.split(b"\n")[:-1])
+    assert source.skipped + source.rows == 10_000 - nothing

@@ -1,0 +1,398 @@
+"""CSV, TSV and Criteo files: the kernels against the slow obvious parser, the rules one by one, and real files."""
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayou.errors import BadInput
+from bayou.learners import Marginal
+from bayou.sources.carried import Carried
+from bayou.sources.columns import crosses
+from bayou.sources.delimited import CRITEO
+from bayou.sources.hashing import hash_bytes
+from bayou.sources.names import Names
+from bayou.sources.readahead import Files
+from bayou.sources.recipe import Column, Recipe
+from bayou.sources.source import Source
+from bayou.sources.table import TableReader
+from tests.sources import slow_table
+from tests.sources.mutate import mutated
+from tests.sources.tables import COLUMNS, NAMES, RECIPE, parse, rows_of, slow_rows
+
+HEADER = ",".join(NAMES).encode() + b"\n"
+
+
+def assert_same(text: bytes, recipe: Recipe = RECIPE) -> None:
+    """The kernels make the same examples of a text (without header), bit for bit, as the slow parser."""
+    text = text if text.endswith(b"\n") or not text else text + b"\n"
+    piece, _ = parse(HEADER + text, recipe)
+    names = [column.name for column in recipe.columns]
+    pairs = [(names[a], names[b]) for a, b in crosses(recipe)]
+    rows, bad = slow_table.parse(recipe, NAMES, text, pairs=pairs)
+    # The header takes a line, and a value that is exactly 0 is no feature.
+    got = [
+        ([(i, v) for i, v in features if v != 0], label, weight, line - 1)
+        for features, label, weight, line in rows_of(piece)
+    ]
+    assert got == slow_rows(rows)
+    assert piece.skipped == bad
+    assert piece.lines == text.count(b"\n") + 1
+
+
+NUMBERS = st.one_of(
+    st.integers(-100, 100).map(str),
+    st.integers(-(10**18), 10**18).map(str),
+    st.floats(-1e6, 1e6).map(repr),
+    st.sampled_from(
+        ["", " ", "NA", "?", "007", "+7", "-0", "-007", "7.0", "7.", ".5", "1e3", "1e-3", " 5 ", "1e400", "x"]
+    ),
+    st.sampled_from(["7.5.1", "0x1", "nan", "inf", "-", "1e", "9007199254740993.0", "12345678901234567890123", "1,5"]),
+)
+WORDS = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["Paris", "paris", "São Paulo", "true", "FALSE", "True", "", "two words", "ÄRGER, Ärger!", "a_b-c", "İ"]
+    ),
+)
+LABELS = st.sampled_from(["1", "0", "-1", "true", "FALSE", "1.0", "", "x", "2", "1e13", " 1 "])
+WEIGHTS = st.sampled_from(["1", "0", "2.5", "1e6", "1e7", "-1", "", "x", "NA"])
+ROWS = st.tuples(LABELS, WEIGHTS, WORDS, WORDS, st.one_of(NUMBERS, WORDS), NUMBERS, NUMBERS, NUMBERS, WORDS, WORDS)
+
+
+def written(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if any(mark in cell for mark in ',"\n\r') else cell
+
+
+@settings(max_examples=200)
+@given(st.lists(ROWS, max_size=8))
+def test_random_tables_give_the_rows_of_the_slow_parser(rows: list[tuple[str, ...]]) -> None:
+    text = "".join(",".join(map(written, row)) + "\n" for row in rows).encode("utf-8", "replace")
+    assert_same(text)
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_crosses_are_those_of_the_slow_parser(rows: list[tuple[str, ...]]) -> None:
+    text = "".join(",".join(map(written, row)) + "\n" for row in rows).encode("utf-8", "replace")
+    for cross in ([("city", "age")], [("said", "size"), ("id", "*")], [("*", "*")]):
+        assert_same(text, Recipe(kind="table", bits=22, columns=COLUMNS, cross=cross))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_skipped(text: bytes) -> None:
+    assert_same(text)
+
+
+def test_ten_thousand_mutated_lines() -> None:
+    lines = [
+        b"1,1,Paris,true,17,0.5,44,12.5,Free entry in 2 a wkly comp,zz",
+        b'-1,0.5,"New York, NY",False,-3,,19,NA,"he said ""no""",',
+        b"0,2,,,,1e-3,007,8,\xc3\x84rger \xe2\x82\xac,x",
+        b"true,1,a b,maybe,x7,-7,7.0,?,,y",
+    ]
+    text = mutated(lines, 10_000, seed=3)
+    assert_same(text)
+    piece, _ = parse(HEADER + text, RECIPE)
+    assert 1000 < piece.skipped < 9000
+    assert len(piece.bad) == 20
+
+
+def test_label_rules() -> None:
+    def labels(recipe: Recipe, *cells: str) -> list[float]:
+        piece, _ = parse(b"y,x\n" + "".join(f"{cell},1\n" for cell in cells).encode(), recipe)
+        return piece.labels.tolist()
+
+    columns = (Column("y", "label"), Column("x", "category"))
+    assert labels(Recipe(kind="table", columns=columns), "1", "0", "-1", "true", "False", "7", "x", "") == [
+        1, 0, -1, 1, 0, 7,
+    ]  # fmt: skip
+    assert labels(Recipe(kind="table", columns=columns, positive=">50K"), ">50K", "<=50K", " >50K ", "") == [1, -1, 1]
+    assert labels(Recipe(kind="table", columns=columns, positive="2"), "2", "2.0", "1", "x") == [1, 1, -1, -1]
+    assert labels(Recipe(kind="table", columns=columns, label_above=15), "15", "16.5", "-3", "true", "") == [
+        15,
+        16.5,
+        -3,
+    ]
+
+
+def test_without_labels_a_row_is_fine_whatever_its_label() -> None:
+    columns = (Column("y", "label"), Column("x", "category"))
+    recipe = Recipe(kind="table", columns=columns)
+    piece, _ = parse(b"y,x\n1,a\n,b\nzz,c\n", recipe, labels=False)
+    assert piece.skipped == 0
+    assert piece.labels[0] == 1
+    assert np.isnan(piece.labels[1:]).all()
+    piece, _ = parse(b"x\na\nb\n", recipe, labels=False)
+    assert np.isnan(piece.labels).all()
+    assert len(piece.labels) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "place", "words"),
+    [
+        (b"1,1,Paris,true,1,abc,1,1,so,z", 18, "a number in column x, not 'abc'"),
+        (b"1,1,Paris,true,1,1,1.2.3,1,so,z", 20, "a number in column age, not '1.2.3'"),
+        (b",1,Paris,true,1,1,1,1,so,z", 1, "expected a label in column y"),
+        (b"maybe,1,Paris,true,1,1,1,1,so,z", 1, "a label, 1, 0, -1, true or false, in column y, not 'maybe'"),
+        (b"1e13,1,Paris,true,1,1,1,1,so,z", 1, "at most 1e+12 in size in column y"),
+        (b"1,-1,Paris,true,1,1,1,1,so,z", 3, "a weight from 0 to 1e+06 in column w, not '-1'"),
+        (b"1,1,Paris", 1, "expected 10 cells, found 3"),
+        (b"1,1,Paris,true,1,1,1,1,so,z,", 1, "expected 10 cells, found more"),
+        (b'1,1,"Paris"x,true,1,1,1,1,so,z', 12, "a delimiter after the closing quote"),
+        (b'1,1,"Paris,true,1,1,1,1,so,z', 5, "a closing quote"),
+    ],
+)
+def test_bad_rows_say_where_and_what(row: bytes, place: int, words: str) -> None:
+    good = b"1,1,Paris,true,1,1,1,1,so,z\n"
+    piece, _ = parse(HEADER + good + row + b"\n" + good, RECIPE)
+    assert len(piece.labels) == 2
+    assert piece.skipped == 1
+    assert (piece.bad[0].line, piece.bad[0].column) == (2, place)
+    assert words in piece.bad[0].what
+
+
+def test_a_row_cannot_have_features_without_end() -> None:
+    columns = (Column("y", "label"), Column("a", "text"), Column("b", "text"))
+    recipe = Recipe(kind="table", columns=columns, cross=[("a", "b")])
+    words = " ".join(f"w{k}" for k in range(1100)).encode()
+    piece, _ = parse(b"y,a,b\n1,so,so\n1,%b,%b\n0,no,no\n" % (words, words), recipe)
+    assert piece.labels.tolist() == [1, 0]
+    assert "features" in piece.bad[0].what
+
+
+# --- columns by name ------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_found_by_name_in_any_order() -> None:
+    one, recipe = parse(b"y,a,n\n1,u,3\n0,v,4\n", Recipe(kind="table"))
+    other, _ = parse(b"n,extra,a,y\n3,?,u,1\n4,?,v,0\n", recipe)
+    assert rows_of(one) == rows_of(other)
+
+
+def test_a_column_that_is_needed_must_be_there() -> None:
+    _, recipe = parse(b"y,a,n\n1,u,3\n", Recipe(kind="table"))
+    with pytest.raises(BadInput, match=r"no column 'n' \(whole\).*the columns are y, a"):
+        parse(b"y,a\n1,u\n", recipe)
+    with pytest.raises(BadInput, match="no column 'y'"):
+        parse(b"a,n\nu,3\n", recipe)
+
+
+def test_names_are_reported_once_and_in_words() -> None:
+    names = Names(2**20)
+    recipe = Recipe(kind="table", bits=20, columns=COLUMNS, cross=[("city", "age")])
+    row = b'1,1,Paris,TRUE,007,0.5,44,12,Win 2 win,x\n-1,1,,no,,,,,"a ""b""",x\n'
+    piece, _ = parse(HEADER + row, recipe, names=names)
+    names.add(piece.found)
+    assert names.name_of(piece.indices[piece.indptr[0] : piece.indptr[1]]) == [
+        "city=Paris", "on=true", "id=7", "x in [0,2.5)", "age in [30,65)", "age=44", "size",
+        "said=win", "said=2", "city=Paris & age in [30,65)", "city=Paris & age=44",
+    ]  # fmt: skip
+    assert names.name_of(piece.indices[piece.indptr[1] :]) == [
+        "city=", "on=no", "id=", "x=", "age=", "size=", "said=a", "said=b", "city= & age=",
+    ]  # fmt: skip
+    again, _ = parse(HEADER + row, recipe, names=names)
+    assert again.found is None
+
+
+def test_names_of_bad_rows_are_not_reported() -> None:
+    names = Names(2**20)
+    piece, _ = parse(HEADER + b"1,1,Rome,true,1,abc,1,1,so,z\n", RECIPE, names=names)
+    assert piece.skipped == 1
+    assert piece.found is None
+
+
+def test_features_are_hashed_as_documented() -> None:
+    piece, _ = parse(HEADER + b"1,1,Paris,true,17,0.5,44,12,hi,x\n", Recipe(kind="table", bits=31, columns=COLUMNS))
+
+    def of(column: str, value: str) -> int:
+        return hash_bytes(value.encode(), hash_bytes(column.encode())) % 2**31
+
+    assert piece.indices.tolist() == [
+        of("city", "Paris"), of("on", "true"), of("id", "17"), of("x", "\x00bin2"), of("age", "\x00bin2"),
+        of("age", "44"), hash_bytes(b"size") % 2**31, of("said", "hi"),
+    ]  # fmt: skip
+    assert piece.values.tolist() == [1, 1, 1, 1, 1, 1, 0.5, 1]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def source_of(paths, recipe: Recipe, format: str = "csv", threads: int = 0, on_error: str = "skip", **more) -> Source:
+    carried = Carried.new(recipe)
+    reader = TableReader(Files([str(path) for path in paths]), format, carried, **more)
+    return Source(reader, carried, on_error=on_error, threads=threads, labels=more.get("labels", True))
+
+
+def table_text(rows: int, seed: int = 0) -> bytes:
+    rng = np.random.default_rng(seed)
+    lines = [b"y,city,n,said"]
+    for k in range(rows):
+        city = (b"Paris", b"New York", b'"Rome, old"', b"")[rng.integers(4)]
+        said = b'"line one\nline ""two"" %d"' % k if k % 7 == 0 else b"short"
+        lines.append(b"%d,%b,%d,%b" % (rng.integers(2), city, rng.integers(1000), said))
+    return b"\n".join(lines) + b"\n"
+
+
+def test_blocks_and_threads_change_nothing(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(table_text(40_000))
+    # So few bits that many features share a number: whose name it gets must not depend on blocks either.
+    fitted = source_of([path], Recipe(kind="table", text=["said"], bits=10, cross=[("city", "n")]))
+    whole = list(fitted)
+    names = {key: array.tobytes() for key, array in fitted.carried.names.arrays().items()}
+    rows = sum(len(batch) for batch in whole)
+    assert (rows, fitted.skipped) == (40_000, 0)
+    for block_bytes, threads in ((10_000, 0), (1 << 18, 2)):
+        source = source_of([path], fitted.recipe, threads=threads)
+        for files in source._reader._files:
+            files._block_bytes = block_bytes
+        parts = list(source)
+        assert len(parts) > 1
+        for name in ("indices", "values", "labels", "positions"):
+            mine = np.concatenate([getattr(batch, name) for batch in parts])
+            assert mine.tobytes() == np.concatenate([getattr(batch, name) for batch in whole]).tobytes()
+        assert {key: array.tobytes() for key, array in source.carried.names.arrays().items()} == names
+
+
+def test_the_fit_does_not_depend_on_blocks_and_sees_ten_thousand_rows(tmp_path) -> None:
+    path, first = tmp_path / "t.csv", tmp_path / "first.csv"
+    text = table_text(12_000)
+    path.write_bytes(text)
+    columns = []
+    for block_bytes in (5_000, 1 << 19):
+        source = source_of([path], Recipe(kind="table"))
+        source._reader._files[0]._block_bytes = block_bytes
+        next(iter(source))
+        columns.append(source.recipe.columns)
+    found = next(iter(source_of([path], Recipe(kind="table"))))
+    assert found.positions[0] == 2
+    assert columns[0] == columns[1]
+    rows, _ = slow_table.split(text[text.index(b"\n") + 1 :], b",", 4)
+    first.write_bytes(b"y,city,n,said\n" + b"".join(b"%b,,%b,\n" % (cells[0], cells[2]) for _, cells in rows[:10_000]))
+    short = source_of([first], Recipe(kind="table"))
+    next(iter(short))
+    assert short.recipe.columns[2] == columns[0][2]
+
+
+def test_several_files_each_with_its_own_header(tmp_path) -> None:
+    one, two = tmp_path / "1.csv", tmp_path / "2.csv.gz"
+    one.write_bytes(b"y,city,n\n1,a,1\n0,b,2\n")
+    two.write_bytes(gzip.compress(b"n;more;city;y\n1;x;a;1\n2;x;b;oops\n2;x;b;0\n"))
+    source = source_of([one, two], Recipe(kind="table"))
+    first, second = source
+    assert first.indices.tobytes() == second.indices.tobytes()
+    assert first.labels.tolist() == second.labels.tolist()
+    assert second.positions.tolist() == [2, 4]
+    assert source.bad == [f"{two}:3:7: expected a label, 1, 0, -1, true or false, in column y, not 'oops'."]
+    assert source.bytes_done == source.bytes_total
+    # and again
+    assert [len(batch) for batch in source] == [2, 2]
+
+
+def test_a_file_without_the_columns_is_refused_by_name(tmp_path) -> None:
+    one, two = tmp_path / "1.csv", tmp_path / "2.csv"
+    one.write_bytes(b"y,city\n1,a\n")
+    two.write_bytes(b"y,town\n1,a\n")
+    with pytest.raises(BadInput, match=r"2\.csv: there is no column 'city'"):
+        list(source_of([one, two], Recipe(kind="table")))
+
+
+@pytest.mark.parametrize(("text", "words"), [(b"", "no rows"), (b"y,a\n", "no rows"), (b"\n", "no header line")])
+def test_tables_of_nothing(tmp_path, text: bytes, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(text)
+    with pytest.raises(BadInput, match=words):
+        list(source_of([path], Recipe(kind="table")))
+
+
+def test_a_table_can_be_tasted_before_it_is_read(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(table_text(100))
+    source = source_of([path], Recipe(kind="table"))
+    taste = source.taste()
+    (batch,) = source
+    assert taste.indices.tobytes() == batch.indices.tobytes()
+
+
+def test_a_file_of_nothing_can_be_tasted_with_a_fitted_recipe(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"")
+    source = source_of([path], Recipe(kind="table", columns=(Column("y", "label"), Column("a", "category"))))
+    assert len(source.taste()) == 0
+    assert list(source) == []
+
+
+def test_carriage_returns_bom_and_no_last_newline(tmp_path) -> None:
+    plain, odd = tmp_path / "plain.csv", tmp_path / "odd.csv"
+    plain.write_bytes(b"y,city\n1,a\n0,b\n")
+    odd.write_bytes(b"\xef\xbb\xbfy,city\r\n1,a\r\n0,b")
+    one, other = (
+        np.concatenate([batch.indices for batch in source_of([path], Recipe(kind="table"))]) for path in (plain, odd)
+    )
+    assert len(one) == 2
+    assert one.tobytes() == other.tobytes()
+
+
+def test_the_exact_mode_numbers_features_as_they_come(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"y,city,n\n1,a,7\n0,b,7\n1,a,8\n")
+    source = source_of([path], Recipe(kind="table", exact=True, bits=8, category=["n"]))
+    (batch,) = source
+    assert batch.indices.tolist() == [0, 1, 2, 1, 0, 3]
+    assert source.carried.names.name_of(np.arange(4)) == ["city=a", "n=7", "city=b", "n=8"]
+
+
+# --- real files -----------------------------------------------------------------------------------------------------
+
+
+def log_loss(source: Source) -> tuple[float, float]:
+    """(of the predictions made before learning, of always predicting the share of positives)."""
+    learner = Marginal(n_features=source.recipe.n_features)
+    losses, labels = [], []
+    for batch in source:
+        p = learner.learn(batch)
+        losses.append(-np.log(np.where(batch.labels > 0, p, 1 - p)))
+        labels.append(batch.labels > 0)
+    share = float(np.concatenate(labels).mean())
+    base = -share * math.log(share) - (1 - share) * math.log(1 - share)
+    return float(np.concatenate(losses).mean()), base
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "options", "rows", "most"),
+    [
+        ("adult.csv.gz", "csv", {"label": "income", "positive": ">50K", "ignore": ["split"]}, 48_842, 0.30),
+        ("criteo.raw8k.tsv.gz", "criteo", {}, 8_000, 0.50),
+        (
+            "nycflights13.csv.gz",
+            "csv",
+            {"label": "arr_delay", "label_above": 15, "ignore": ["dep_time", "dep_delay", "arr_time", "air_time"]},
+            327_346,
+            0.50,
+        ),
+        (
+            "talkingdata.sample100k.csv.gz",
+            "csv",
+            {"label": "is_attributed", "ignore": ["attributed_time", "click_time"]},
+            100_000,
+            0.010,
+        ),
+        ("bank_marketing.csv.gz", "csv", {"positive": "yes", "ignore": ["duration"]}, 45_211, 0.31),
+    ],
+)
+def test_real_files_are_learned_as_they_are(data_directory, name, format, options, rows, most) -> None:
+    source = source_of([data_directory / name], Recipe(kind="table", **options), format)
+    loss, base = log_loss(source)
+    assert source.rows == rows
+    assert loss < min(most, 0.95 * base)
+
+
+def test_criteo_columns_are_counts_and_categories(data_directory) -> None:
+    source = source_of([data_directory / "criteo.raw8k.tsv.gz"], Recipe(kind="table"), "criteo")
+    batch = next(iter(source))
+    assert [column.role for column in source.recipe.columns] == ["label", *["bins"] * 13, *["category"] * 26]
+    assert [column.name for column in source.recipe.columns] == list(CRITEO)
+    assert (np.diff(batch.indptr) == 39).mean() > 0.99

@@ -1,0 +1,36 @@
+"""The how-to pages: what they say comes out, comes out."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bayou.cli import app
+
+PAGES = Path(__file__).parent.parent / "docs" / "howto"
+ROW = re.compile(r"\| ([^|]+) \| `bayou (train [^`]+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|")
+
+
+def rows() -> list[tuple[str, ...]]:
+    return ROW.findall((PAGES / "data-sets.md").read_text())
+
+
+def test_the_page_has_the_sets_it_should() -> None:
+    commands = " ".join(row[1] for row in rows())
+    for name in ("a9a", "adult", "criteo", "nycflights13", "sms_spam", "talkingdata"):
+        assert name in commands
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_known_data_sets(data_directory, monkeypatch, row) -> None:
+    _, command, examples, log_loss, auc = row
+    monkeypatch.chdir(data_directory)
+    said = CliRunner().invoke(app, [*shlex.split(command), "--json", "--quiet"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert found["examples"] == int(examples.replace(",", ""))
+    assert found["log_loss"] == pytest.approx(float(log_loss), abs=2e-5)  # the last digit shown, and rounding
+    assert found["auc"] == pytest.approx(float(auc), abs=2e-4)
