@@ -39,7 +39,7 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
     """The same rows in every format."""
     files = {name: folder / f"clicks.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
     ones = {name: folder / f"one.{name}" for name in files}
-    writer = None
+    tables: list[pa.Table] = []
     handles = {name: path.open("wb") for name, path in files.items() if name != "parquet"}
     for seed, start in enumerate(range(0, rows, CHUNK)):
         X, y = click_rows(min(CHUNK, rows - start), seed=seed)
@@ -53,11 +53,9 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
         names = _names(X.indices)
         text = pc.binary_join(pa.ListArray.from_arrays(pa.array(X.indptr), names), " ")
         _write(handles["names.vw"], pc.binary_join_element_wise(labels, text, " | "))
-        table = _table(X, y)
-        writer = writer or pq.ParquetWriter(files["parquet"], table.schema, use_dictionary=True)
-        writer.write_table(table)
-    assert writer is not None
-    writer.close()
+        tables.append(_table(X, y))
+    # Row groups of a million rows, as Arrow makes them by default.
+    pq.write_table(pa.concat_tables(tables).unify_dictionaries(), files["parquet"], row_group_size=1 << 20)
     for handle in handles.values():
         handle.close()
     for name, path in files.items():

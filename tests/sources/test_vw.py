@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import pytest
@@ -53,7 +54,10 @@ def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype=
     called: dict[int, str] = {}
     for features in slow.features:
         for found, _, name in features:
-            called.setdefault(found % 2**bits, name)
+            # a number that is its feature's own needs no name
+            own = re.fullmatch(r"(?:0+\^)?(\d+)", name, re.ASCII) if not (cross or hash_all) else None
+            if not (own and int(own[1]) < 2**bits):
+                called.setdefault(found % 2**bits, name)
     if piece.found is not None:
         names.add(piece.found)
     assert len(names) == len(called)

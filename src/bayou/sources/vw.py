@@ -53,6 +53,7 @@ from bayou.sources.numbering import Numbering
 from bayou.sources.piece import DESCRIBED, Bad, Piece
 from bayou.sources.readahead import Block, whole_lines
 from bayou.sources.recipe import Recipe
+from bayou.sources.scratch import Scratch
 from bayou.sources.vw_lines import WHAT, find_stops, read_lines
 from bayou.sources.vw_names import (
     ALL_32,
@@ -96,6 +97,7 @@ class VW:
         self._names, self._numbering = names, numbering
         self._dtype = np.dtype(dtype)
         self._tags = tags
+        self._scratch = Scratch()
 
     def _hash_space(self, name: str) -> int:
         text = name.encode()
@@ -106,14 +108,16 @@ class VW:
         return int(text) % 2**32 if self._way == NUMBERS and text.isdigit() else hash_bytes(text)
 
     def parse(self, block: Block) -> Piece:
-        stops = np.empty(block.size + 2 * WIDE, np.int32)
+        take = self._scratch.take
+        stops = take("stops", block.size + 2 * WIDE, np.int32)
         find_stops(block.data, block.size, stops)
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
         room = block.size // 2 + 2
-        indices = np.empty(room, np.uint64 if self._way == EXACT else np.uint32)
-        values, places, spaces = np.empty(room, self._dtype), np.empty(room, np.int64), np.empty(room, np.int32)
-        indptr, positions = np.empty(room, np.int64), np.empty(room, np.int64)
-        labels, weights, tags = np.empty(room), np.empty(room), np.empty((room, 2), np.int32)
+        indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
+        values, places = take("values", room, self._dtype), take("places", room, np.int64)
+        spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
+        positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
+        weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
         bad = np.empty((DESCRIBED, 3), np.int64)
         rows, nonzeros, lines, skipped, weighted = read_lines(
             block.data,
@@ -125,12 +129,12 @@ class VW:
             bad,
         )
         piece = Piece(
-            indptr=indptr[: rows + 1],
-            indices=indices[:nonzeros],
-            values=values[:nonzeros],
-            labels=labels[:rows],
-            weights=weights[:rows] if weighted else None,
-            positions=positions[:rows],
+            indptr=indptr[: rows + 1].copy(),
+            indices=indices[:nonzeros].copy(),
+            values=values[:nonzeros].copy(),
+            labels=labels[:rows].copy(),
+            weights=weights[:rows].copy() if weighted else None,
+            positions=positions[:rows].copy(),
             lines=lines,
             bad=_described(bad[:skipped]),
             skipped=skipped,
@@ -139,11 +143,11 @@ class VW:
         known = self._known()
         if not len(self._rules):
             origins = np.empty((0, 2), np.int32)
-            hash_names(block.data, piece.indices, names[0], self._way, self._mask)
+            hash_names(block.data, piece.indices, names[0], self._way, self._mask, True)
         else:
-            hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32)
+            hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32, False)
             origins, tags = self._cross(block, piece, names[1], tags)
-        if len(known) and (news := count_new(piece.indices, known)):
+        if len(known) and (news := count_new(piece.indices, names[0], known)):
             found, spans = np.empty(news, piece.indices.dtype), np.empty((news, 8), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
             news = describe_new(block.data, piece.indices, names, origins, known, recent, found, spans)

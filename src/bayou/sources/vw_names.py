@@ -18,6 +18,8 @@ NUMBERS, ALL_HASHED, EXACT = 0, 1, 2
 ALL_32, ALL_64 = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
 ONE = np.uint64(1)
 BLANK, COLON, BAR = 32, 58, 124
+# In place of where a name stands: the name is the number of its feature, and nobody needs to be told.
+OWN_NAME = -1
 # So many bytes are looked at together.
 WIDE = 64
 
@@ -92,8 +94,11 @@ def hash_name(at, length, seed, way):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hash_names(data, indices, places, way, mask):
-    """Hash each name, from the seed that stands in its feature's place on."""
+def hash_names(data, indices, places, way, mask, alone):
+    """Hash each name, from the seed that stands in its feature's place on.
+
+    The place of a number that is its feature's own number becomes OWN_NAME if `alone`: if no pair will need it.
+    """
     base = address_of(data)
     if way == EXACT:
         for k in range(indices.size):
@@ -103,7 +108,10 @@ def hash_names(data, indices, places, way, mask):
     for k in range(indices.size):
         start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
         if way == NUMBERS and _all_digits(base + start, stop - start):
-            indices[k] = (_whole_number(base + start, stop - start) + np.uint64(indices[k])) & mask
+            number = _whole_number(base + start, stop - start)
+            if alone and indices[k] == 0 and number <= mask:
+                places[k] = OWN_NAME
+            indices[k] = (number + np.uint64(indices[k])) & mask
         else:
             indices[k] = np.uint64(murmur3(base + start, stop - start, np.uint32(indices[k]))) & mask
 
@@ -132,10 +140,12 @@ def _is_new(known, size, exact, index):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_new(indices, known):
-    """How many features' names are not known."""
+def count_new(indices, places, known):
+    """How many features' names are not known. What is called by its number needs no name."""
     news = 0
     for k in range(indices.size):
+        if k < places.size and places[k] == OWN_NAME:
+            continue
         news += _is_new(address_of(known), known.size, known.itemsize == 8, np.uint64(indices[k]))
     return news
 
@@ -150,6 +160,8 @@ def describe_new(data, indices, names, origins, known, recent, found, spans):
     base = address_of(data)
     count = 0
     for k in range(indices.size):
+        if k < places.size and places[k] == OWN_NAME:
+            continue
         index = np.uint64(indices[k])
         slot = index & np.uint64(recent.size - 1)
         if recent[slot] == index + ONE or not _is_new(address_of(known), known.size, known.itemsize == 8, index):
