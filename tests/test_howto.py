@@ -24,6 +24,16 @@ def test_the_page_has_the_sets_it_should() -> None:
         assert name in commands
 
 
+def test_the_python_of_learning_from_files_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```python\n(.*?)^```", (PAGES / "train-from-files.md").read_text(), re.DOTALL | re.MULTILINE)
+    names: dict = {}
+    exec(block, names)
+    assert len(names["p"]) == 2000
+    assert names["p"][0] > 0.9 > 0.1 > names["p"][1]
+    assert "site=a" in names["carried"].names.name_of(names["again"].touched)
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
 def test_known_data_sets(data_directory, monkeypatch, row) -> None:
     _, command, examples, log_loss, auc = row

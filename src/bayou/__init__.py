@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import bayou.evaluate as evaluate
     import bayou.learners as learners
     import bayou.simulate as simulate
+    import bayou.sources as sources
     from bayou.batch import Batch
     from bayou.errors import BadInput, BadModel, NoPosterior
     from bayou.estimators import AdaGradClassifier, MarginalClassifier
@@ -32,6 +33,7 @@ __all__ = [
     "learners",
     "load",
     "simulate",
+    "sources",
 ]
 
 _HOME = {
@@ -43,7 +45,7 @@ _HOME = {
     "NoPosterior": "bayou.errors",
     "load": "bayou.learner",
 }
-_MODULES = {"estimators", "evaluate", "learners", "simulate"}
+_MODULES = {"estimators", "evaluate", "learners", "simulate", "sources"}
 
 
 def __getattr__(name: str) -> Any:

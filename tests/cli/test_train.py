@@ -254,3 +254,10 @@ def test_a_full_disk_leaves_the_old_model_whole(data, tmp_path) -> None:
     assert "Traceback" not in said.stderr
     assert (tmp_path / "m.bayou").read_bytes() == before
     assert os.listdir(tmp_path) == ["m.bayou"]
+
+
+def test_pipes_that_end_early(tmp_path) -> None:
+    """yes | head | bayou: the writer is stopped in the middle, and the reader gets what there was."""
+    command = f"yes '1 1:1 3:0.5' | head -n 50000 | {sys.executable} -m bayou train - --quiet --json"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["examples"] == 50_000

@@ -180,12 +180,11 @@ class _Bytes:
         self._waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
         buffered: Any = io.BufferedReader(self._raw, 1 << 17)
         first = buffered.peek(4)[:4]
+        self._read_into: Callable[[memoryview], int]
         if first.startswith(_GZIP):
             self._read_into = gzip.GzipFile(fileobj=buffered).readinto1
         elif first.startswith(_ZSTD):
-            stream = _zstd(buffered)
-            # A little at a time: what a call had read before it failed is lost.
-            self._read_into = lambda view: stream.readinto(view[: 1 << 16])
+            self._read_into = _zstd_reader(buffered)
         elif self._waits:
             self._ahead = buffered.read1() if first else b""
             self._read_into = buffered.detach().readinto  # a buffer would wait for more than there is
@@ -235,10 +234,12 @@ class _Bytes:
         self._raw.close()
 
 
-def _zstd(file: Any) -> Any:
+def _zstd_reader(file: Any) -> Callable[[memoryview], int]:
+    """Reads a little at a time: what a call had read before it failed is lost."""
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    return lambda view: stream.readinto(view[: 1 << 16])
 
 
 def _ready(raw: io.FileIO) -> bool:
