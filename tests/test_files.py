@@ -34,6 +34,26 @@ def test_what_was_there_stays_if_anything_goes_wrong(tmp_path, error):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.parametrize("rights", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_keeps_its_rights_when_it_is_replaced(tmp_path, rights):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(rights)
+    with whole_file(path) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # nobody else reads it before it is done
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == rights
+
+
+def test_a_new_file_has_the_rights_of_any_new_file(tmp_path):
+    (tmp_path / "any").touch()
+    with whole_file(tmp_path / "a.txt") as temporary:
+        temporary.unlink()
+        temporary.touch(0o600)
+    assert (tmp_path / "a.txt").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "link").symlink_to("file")
     with whole_file(tmp_path / "link") as temporary:

@@ -26,7 +26,8 @@ def test_the_page_has_the_sets_it_should() -> None:
 
 def test_the_python_of_learning_from_files_runs(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"^```python\n(.*?)^```", (PAGES / "train-from-files.md").read_text(), re.DOTALL | re.MULTILINE)
+    page = (PAGES / "train-from-files.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     names: dict = {}
     exec(block, names)
     assert len(names["p"]) == 2000

@@ -522,10 +522,12 @@ def nasty(learner: Any, seed: int, rows: int) -> Batch:
     indices = np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths])
     labels = rng.choice([-1.0, 1.0], rows)
     weights = np.where(rng.random(rows) < 0.5, 1.0, 10 ** rng.uniform(-6, 6, rows))
-    top = largest_allowed(
-        learner, Batch.from_arrays(indptr, indices, np.full(n, LIMIT[learner.parameters["dtype"]]), labels, weights)
-    )
-    sizes = 10 ** np.where(rng.random(n) < 0.5, rng.uniform(-30, math.log10(top), n), rng.uniform(-3, 3, n))
+    longest, heaviest = int(lengths.max()), max(float(weights.max()), 1.0)
+    worst = np.full(longest, LIMIT[learner.parameters["dtype"]])
+    top = largest_allowed(learner, Batch.from_arrays([0, longest], np.arange(longest), worst, [1], [heaviest]))
+    # Shorter rows, and lighter ones, may have larger values.
+    top = np.repeat(top * np.sqrt((1 + longest) / (1 + lengths)) * heaviest / np.maximum(weights, 1.0), lengths)
+    sizes = 10 ** np.where(rng.random(n) < 0.5, rng.uniform(-30, np.log10(top), n), rng.uniform(-3, 3, n))
     sizes = np.minimum(np.where(rng.random(n) < 0.2, top, sizes), top)
     return Batch.from_arrays(indptr, indices, sizes * rng.choice([-1.0, 1.0], n), labels, weights)
 

@@ -32,6 +32,11 @@ def result_of(p, y, weights=None):
 # ----------------------------------------------------------------------------------------------------
 
 
+def test_minus_zero_is_zero():
+    assert result_of([-0.0, 0.5], [0, 1]).auc == result_of([0.0, 0.5], [0, 1]).auc == 1.0
+    assert result_of([-0.0, 0.5], [0, 1]).reliability["probability"].tolist() == [0.0, 0.5]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("negative", [0, -1])
 def test_metrics_equal_scikit_learns(weighted, negative):

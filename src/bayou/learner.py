@@ -33,6 +33,9 @@ from bayou.errors import BadInput, BadModel, NoPosterior
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e30, "float64": 1e150}
 
+# The attached array in which a model that hashes nothing keeps which feature has which number.
+_NUMBERING = "numbering.ids"
+
 # A large batch is learned so many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
 
@@ -88,7 +91,7 @@ class Learner:
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._lock = threading.RLock()
-        # What travels with the model, such as its recipe; the learner does not look inside.
+        # What travels with the model. Merging compares the recipes and numberings in it, and passes over the rest.
         self.attached: dict[str, Any] = {}  # as JSON can say it
         self.attached_arrays: dict[str, np.ndarray] = {}
 
@@ -258,7 +261,8 @@ class Learner:
         """A new learner that knows what both know.
 
         Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
-        knowledge is then counted once. What is attached to the two must have one recipe; the rest is taken from self.
+        knowledge is then counted once. What is attached to the two must have one recipe, and number features alike; the
+        rest is taken from self.
         """
         if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
             raise BadModel("merge takes a learner, and a learner as base=.")
@@ -276,6 +280,10 @@ class Learner:
             merged._examples += other._examples - before
             merged._negative = other._negative if merged._negative is None else merged._negative
             merged._add(other, base)
+            theirs = other.attached_arrays.get(_NUMBERING)
+            if theirs is not None and len(theirs) > len(merged.attached_arrays.get(_NUMBERING, ())):
+                merged.attached_arrays[_NUMBERING] = theirs.copy()
+        merged.attached.pop("unfinished", None)  # a run of one model is no run of both
         return merged
 
     def _check_alike(self, other: Learner) -> None:
@@ -290,6 +298,11 @@ class Learner:
         mine, theirs = (_plain(learner.attached.get("recipe")) for learner in (self, other))
         if mine != theirs:
             raise BadModel(f"the models were made by different recipes: {_difference(mine, theirs)}.")
+        ids, other_ids = (learner.attached_arrays.get(_NUMBERING) for learner in (self, other))
+        if ids is not None and other_ids is not None:
+            both = min(len(ids), len(other_ids))
+            if not np.array_equal(ids[:both], other_ids[:both]):
+                raise BadModel("the models number their features differently; resume both from one, or hash names.")
 
     def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
@@ -361,13 +374,28 @@ class Learner:
             )
         heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
         largest = math.sqrt(LIMIT[self._dtype] / (self._widest * (1 + batch.longest))) / heaviest
-        if largest < 1.0:
-            raise BadInput(f"a weight of {heaviest:g} is too large for {self._dtype} state with this prior.")
-        if batch.largest > largest and (sizes := np.abs(batch.values)).max(initial=0.0) > largest:
-            k = int(sizes.argmax())
+        if largest < 1.0 or batch.largest > largest:
+            self._check_sizes(batch, learn)
+
+    def _check_sizes(self, batch: Batch, learn: bool) -> None:
+        """Refuse values and weights that are too large, each row by its own length and weight.
+
+        Which rows are refused must not depend on the rows beside them: how a stream is cut into batches is no matter.
+        """
+        lengths = np.diff(batch.indptr)
+        heavy = np.maximum(batch.weights, 1.0) if learn and batch.weights is not None else np.ones(len(batch))
+        most = np.sqrt(LIMIT[self._dtype] / (self._widest * (1 + lengths))) / heavy
+        if (wrong := most < 1.0).any():
+            row = int(wrong.argmax())
             raise BadInput(
-                f"row {batch.row_of(k)}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
-                f"{self._dtype} state, this prior and these weights it may reach {largest:.2g}. Scale the feature"
+                f"row {row}: a weight of {heavy[row]:g} is too large for {self._dtype} state with this prior."
+            )
+        if (wrong := np.abs(batch.values) > np.repeat(most, lengths)).any():
+            k = int(wrong.argmax())
+            row = batch.row_of(k)
+            raise BadInput(
+                f"row {row}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
+                f"{self._dtype} state, this prior and this row's weight it may reach {most[row]:.2g}. Scale the feature"
                 + (", or use dtype='float64'." if self._dtype == "float32" else ".")
             )
 

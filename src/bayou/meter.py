@@ -120,6 +120,11 @@ class Meter:
         return int(self._counts[0])
 
     @property
+    def weight(self) -> float:
+        """The sum of their weights."""
+        return float(self._totals[_WEIGHT])
+
+    @property
     def log_loss(self) -> float | None:
         """The mean log loss so far."""
         return _ratio(self._totals[_LOSS], self._totals[_WEIGHT])
@@ -304,7 +309,7 @@ def _score(
         weight = weights[k]
         if weight == 0.0:
             continue
-        p = probabilities[k]
+        p = probabilities[k] + 0.0  # which makes 0 of -0, whose bits are those of a large number
         positive = labels[k] > 0.0
         doubt = max(1.0 - p, least_doubt)
         # 1 - p has lost what is small in p; log1p has not.

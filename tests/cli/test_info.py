@@ -97,6 +97,8 @@ def test_everything_in_words(run, tmp_path):
     ("recipe", "words"),
     [
         (Recipe(bits=4), "svmlight data, features as numbered into 2^4 = 16"),
+        (Recipe(bits=4, exact=True), "svmlight data, indices are taken as they are, below 2^4 = 16"),
+        (Recipe(kind="vw", bits=4), "vw data, features hashed into 2^4 = 16"),
         (Recipe(kind="vw", bits=4, exact=True, hash_all=True), "vw data, features numbered as they came"),
         (Recipe(kind="vw", bits=4, hash_all=True), "names that are numbers are hashed, too"),
         (Recipe(bits=4, label_above=2.5), "label, positive above 2.5"),

@@ -132,6 +132,7 @@ def test_wrong_usage_exits_2(run, tmp_path):
     assert run("merge", a, "--out", tmp_path / "c").exit_code == 2
     assert run("merge", a, a).exit_code == 2
     assert run("merge", a, a, "--out", tmp_path / "no" / "c").exit_code == 2
+    assert run("merge", a, a, "--out", tmp_path).exit_code == 2
 
 
 def test_what_is_no_model_exits_1(run, tmp_path):

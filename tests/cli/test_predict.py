@@ -17,6 +17,7 @@ from bayou.cli import app, options, predictions
 from bayou.learners import AdaGrad, Marginal
 from bayou.sources import Carried, Recipe, write
 from bayou.sources.answers import answers
+from bayou.sources.recipe import Column
 
 N_FEATURES = 256
 
@@ -254,15 +255,29 @@ def test_bad_lines_can_be_skipped(run, data, model, tmp_path):
         (["--out", "p.txt"], 2, "must end in one of .csv"),
         (["--out", "no/such/p.csv"], 2, "there is no folder"),
         (["--format", "swamp"], 2, "--format is 'swamp'; it must be one of auto, svmlight, vw"),
-        (["--format", "vw"], 1, "needs a recipe for vw data"),
+        (["--out", "folder.csv"], 2, "no file can be written there"),
+        (["--threads", "1000"], 2, "threads"),
+        (["nosuch.svm"], 2, "nosuch.svm: there is no such file"),
+        (["nosuch*.svm"], 2, "no file matches"),
+        (["--format", "vw"], 2, "needs a recipe for vw data"),
         (["--on-error", "swamp"], 2, "--on-error is 'swamp'; it must be one of raise, skip"),
     ],
 )
 def test_what_cannot_be_done_is_said(run, data, model, tmp_path, monkeypatch, arguments, code, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
     done = run("predict", data, "--model", model, *arguments)
     assert (done.exit_code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_a_table_without_a_column_that_is_needed_is_wrong_usage(run, tmp_path):
+    columns = (Column("y", "label"), Column("city", "category"))
+    model_of(tmp_path / "m.bayou", recipe=Recipe(kind="table", bits=8, label="y", columns=columns))
+    (tmp_path / "t.csv").write_text("age\n3\n")
+    done = run("predict", tmp_path / "t.csv", "--model", tmp_path / "m.bayou")
+    assert done.exit_code == 2
+    assert "there is no column 'city'" in done.stderr
 
 
 def test_the_command_knows_every_format():

@@ -92,6 +92,9 @@ def test_a_folder_that_is_not_there_is_said_before_the_work(run, tmp_path):
     done = run("simulate", "random", "--out", tmp_path / "no" / "f.svm")
     assert done.exit_code == 2
     assert "there is no folder" in done.stderr
+    done = run("simulate", "random", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "no file can be written there" in done.stderr
 
 
 def test_a_pipe_that_closes_early_is_no_error():

@@ -118,8 +118,8 @@ def test_standard_input_and_compression(data, tmp_path) -> None:
     assert same(tmp_path / "a.bayou", tmp_path / "b.bayou")
     assert same(tmp_path / "a.bayou", tmp_path / "c.bayou")
     twice = subprocess.run([*command, "--passes", "2"], input=data.read_bytes(), capture_output=True, text=False)
-    assert twice.returncode == 1
-    assert b"read only once" in twice.stderr
+    assert twice.returncode == 2
+    assert b"--passes needs data that can be read more than once" in twice.stderr
 
 
 def test_bad_lines_are_skipped_counted_and_shown(data, tmp_path) -> None:
@@ -154,6 +154,7 @@ def test_rows_the_learner_refuses_are_skipped_alone(tmp_path) -> None:
         (["--set", "prior=1"], 2, "prior_variance"),
         (["--set", "prior_variance"], 2, "name=value"),
         (["--set", "prior_variance=-1"], 2, "prior_variance"),
+        (["--set", "dtype=foo"], 2, "float32"),
         (["--checkpoint", "soon", "--model", "x.bayou"], 2, "10min"),
         (["--checkpoint", "5"], 2, "--model"),
         (["--cross", "a"], 2, "user,ad"),
@@ -217,6 +218,8 @@ def test_interrupted_training_is_kept_and_goes_on_exactly(data, tmp_path, kind) 
     text = data.read_bytes()
     fifo, model = tmp_path / "x.svm", tmp_path / "m.bayou"
     os.mkfifo(fifo)
+    bad = b"1 this is no example\n"
+    text = bad + text
     command = [sys.executable, "-m", "bayou", "train", str(fifo), "--bits", "8", "--model", str(model)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     with open(fifo, "wb", buffering=0) as pipe:
@@ -237,6 +240,96 @@ def test_interrupted_training_is_kept_and_goes_on_exactly(data, tmp_path, kind) 
     assert f"going on after {half.examples:,} examples" in said.stderr
     run(data, "--bits", "8", "--model", tmp_path / "whole.bayou")
     assert same(model, tmp_path / "whole.bayou")
+
+
+def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
+    """A run that is sent a signal after so many batches."""
+    from bayou.cli import training
+
+    learn, count = training.Training._learn, 0
+
+    def and_then_stop(self, batch):
+        nonlocal count
+        learn(self, batch)
+        count += 1
+        if count == batches:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training.Training, "_learn", and_then_stop)
+        run(data, "--bits", "8", "--model", model, *more, code=130)
+
+
+@pytest.mark.parametrize("batches", [1, 4, 7, 10, 14])
+def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batches) -> None:
+    """Also in a later pass, with examples held out and bad lines: weights and counters are those of one run."""
+    monkeypatch.setattr("bayou.sources.readahead.BLOCK_BYTES", 10_000)
+    lines = data.read_text().splitlines()
+    (tmp_path / "x.svm").write_text("\n".join(["hello", *lines[:2000], "1 1:x", *lines[2000:]]))
+    options = ["--passes", "2", "--holdout", "0.1"]
+    run(tmp_path / "x.svm", "--bits", "8", "--model", tmp_path / "whole.bayou", *options)
+    interrupted(tmp_path / "x.svm", tmp_path / "m.bayou", batches, *options, monkeypatch=monkeypatch)
+    assert not same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
+    # what was asked for at first is remembered
+    assert "0.1" in run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--holdout", "0.2", code=1).stderr
+    run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou")
+    assert same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
+    one, two = (bayou.load(tmp_path / f"{name}.bayou").attached["counters"] for name in ("m", "whole"))
+    assert one.pop("runs") == 2
+    assert two.pop("runs") == 1
+    assert one == pytest.approx(two)
+    assert two["skipped"] == 2
+
+
+def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bayou.sources.readahead.BLOCK_BYTES", 4000)
+    (tmp_path / "x.svm").write_text(data.read_text() + "hello\n")
+    said = run(tmp_path / "x.svm", "--bits", "8", "--on-error", "raise", "--model", tmp_path / "m.bayou", code=1)
+    assert "what was learned before that is in" in said.stderr
+    learner = bayou.load(tmp_path / "m.bayou")
+    assert 2000 < learner.examples < 3000
+    assert learner.attached["unfinished"]["rows"] == learner.examples
+
+
+def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bayou.sources.readahead.BLOCK_BYTES", 4000)
+    interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
+    learner = bayou.load(tmp_path / "m.bayou")
+    learner.attached["unfinished"]["data"] = ["-"]
+    learner.save(tmp_path / "m.bayou")
+    command = [sys.executable, "-m", "bayou", "train", "-", "--resume", str(tmp_path / "m.bayou"), "--json", "--quiet"]
+    done = subprocess.run(command, input=data.read_bytes(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["examples"] == 3000
+
+
+def test_weights_count_in_what_is_shown(tmp_path) -> None:
+    lines = [f"{(-1) ** k} {1 + 9 * (k % 2)} | x{k % 7}" for k in range(5000)]
+    (tmp_path / "x.vw").write_text("\n".join(lines))
+    said = run(tmp_path / "x.vw", "--bits", "8", "--holdout", "0.1")
+    since = [float(line.split()[2]) for line in said.stderr.splitlines() if line.strip()[:1].isdigit()]
+    assert since
+    assert all(0 < loss < 2 for loss in since)
+
+
+def test_labels_that_say_nothing_are_not_just_bad_lines(tmp_path) -> None:
+    (tmp_path / "x.svm").write_text("".join(f"{k % 7 + 1} {k}:1\n" for k in range(100)))
+    said = run(tmp_path / "x.svm", code=1)
+    assert "most labels say nothing" in said.stderr
+    assert "--positive" in said.stderr
+    assert results(tmp_path / "x.svm", "--positive", "2")["examples"] == 100
+    assert "all labels were the same" in run(tmp_path / "x.svm", "--positive", "8").stderr
+
+
+def test_where_no_model_can_be_written_is_said_at_once(data, tmp_path) -> None:
+    assert "is a folder" in run(data, "--model", tmp_path, code=2).stderr
+
+
+def test_a_full_standard_output_gets_a_sentence(data) -> None:
+    command = f"{sys.executable} -m bayou train {data} --quiet > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "standard output could not be written" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_full_disk_leaves_the_old_model_whole(data, tmp_path) -> None:

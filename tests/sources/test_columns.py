@@ -44,7 +44,7 @@ def test_options_overrule_the_looks() -> None:
     table = b"y,id,share,city,said,k\n1,17,0.5,Paris,a b,2\n0,18,0.7,Rome,c,1\n"
     assert roles(table, category=["id"], numeric=["share"], text=["said"], weight="k", ignore=["city"]) == {
         "y": "label",
-        "id": "code",
+        "id": "category",
         "share": "numeric",
         "city": "ignored",
         "said": "text",

@@ -28,14 +28,41 @@ CRITEO = b"\t".join([b"0", *[b"1"] * 12, b"", *[b"68fd1e64"] * 26]) + b"\n"
         ("train.dat", b"1 |f a b c:2\n", "vw"),
         ("-", b"1 2.0 'tag|a x:1 |b y\n", "vw"),
         ("-", b"| a b\n", "vw"),
+        ("-", b"1 |u url=a,b c\n", "vw"),
+        ("-", b"'tag| a,b\n", "vw"),
+        ("-", b"age|job,title\n", "csv"),
         ("-", b"age,job\n1,2\n", "csv"),
         ("-", b"age\tjob\n", "tsv"),
         ("-", b"\xef\xbb\xbf1 3:1\n", "svmlight"),
         ("-", b"", "svmlight"),
+        ("-", b"1\n", "svmlight"),
+        ("-", b"  1 3:1\n", "svmlight"),
+        ("-", b"1 3:1.5 12", "svmlight"),  # as far as it was read
+        ("-", b"1 3:1.5 12:-", "svmlight"),
+        ("-", b"1 |f", "vw"),
+        ("-", b"1 2:3 |f", "vw"),
+        ("-", b"age of a,job of b", "csv"),
     ],
 )
 def test_detect(name: str, head: bytes, expected: str) -> None:
     assert detect(name, head) == expected
+
+
+LONG = b" ".join(b"%d:10" % k for k in range(14_000))
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b" 7", b" 7:1e", b" # so\n"])
+def test_a_long_line_is_told_at_once(end: bytes) -> None:
+    assert len(LONG) > 100_000
+    assert detect("-", b"1 " + LONG + end) == "svmlight"
+
+
+@pytest.mark.parametrize(
+    "head", [b"1 " + LONG + b" x\n", b"1 " + LONG + b" x", b" " * 100_000 + b"x\n", b"1" * 100_000 + b"x\n"]
+)
+def test_a_long_line_that_is_nothing_is_told_at_once(head: bytes) -> None:
+    with pytest.raises(BadInput, match="--format"):
+        detect("-", head)
 
 
 def test_what_cannot_be_told_is_asked_for() -> None:

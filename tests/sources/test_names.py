@@ -112,6 +112,24 @@ def test_a_full_dictionary_stays_full_in_a_file():
     assert again.name_of([1, 2]) == ["a", None]
 
 
+def test_more_names_than_there_is_room_for_are_refused():
+    names = Names(100)
+    names.add(found(*((k, None, b"n") for k in range(5))))
+    with pytest.raises(BadModel, match="do not fit the model"):
+        Names.from_arrays(100, names.arrays(), limit=4)
+    again = Names.from_arrays(100, names.arrays(), limit=5)
+    again.add(found((7, None, b"m"), (8, None, b"m")))
+    assert (len(again), again.full) == (5, True)
+
+
+def test_no_name_is_added_beyond_the_limit_whatever_it_was_before():
+    names = Names(100)
+    names.add(found(*((k, None, b"n") for k in range(5))))
+    names._limit = 4
+    names.add(found((7, None, b"m")))
+    assert (len(names), names.full) == (5, True)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -3,10 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou import sources
 from bayou.errors import BadInput, BadModel
-from bayou.sources.names import Found
+from bayou.sources import readahead
+from bayou.sources.names import Found, Names
 from bayou.sources.numbering import UNKNOWN, Numbering, holds
 from bayou.sources.piece import Piece
+from bayou.sources.recipe import Recipe
 
 some_ids = st.lists(st.integers(1, 30) | st.integers(1, 2**64 - 1), max_size=30)
 
@@ -50,8 +53,10 @@ def test_more_features_than_the_table_holds_are_refused_with_a_sentence(limit):
     assert numbering.add(np.uint64([limit])).tolist() == [limit - 1]
 
 
-def piece() -> Piece:
-    found = Found(np.uint64([9, 8]), np.full((2, 8), -1), np.empty(0, np.uint8), np.empty(0, np.uint8), b"^")
+def piece(*named: int) -> Piece:
+    ids = np.array(named or (9, 8), np.uint64)
+    spans = np.arange(len(ids))[:, None] * np.ones(8, np.int64)
+    found = Found(ids, spans, np.empty(0, np.uint8), np.empty(0, np.uint8), b"^")
     return Piece(
         indptr=np.array([0, 2, 3, 3]),
         indices=np.uint64([7, 9, 8]),
@@ -71,6 +76,38 @@ def test_a_piece_gets_numbers_in_place_of_ids():
     assert numbered.indices.tolist() == [0, 1, 2]
     assert numbered.found is not None
     assert numbered.found.indices.tolist() == [1, 2]
+
+
+def test_names_come_in_the_order_of_numbers_and_only_for_what_has_one():
+    """A parser reports what it has not seen lately, and rows may be dropped after that."""
+    numbered, numbering = piece(8, 55, 9, 7, 8), Numbering(10)
+    numbering.number(numbered)
+    assert numbered.found is not None
+    assert numbered.found.indices.tolist() == [0, 1, 2, 2]
+    assert numbered.found.spans[:, 0].tolist() == [3, 2, 0, 4]
+
+
+@pytest.mark.parametrize("kind", ["vw", "table"])
+def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 3000, (2000, 3))
+    labels = rng.choice(["1", "-1", "oops", "7"], 2000)
+    if kind == "vw":
+        lines = [f"{y} |a x{i} x{j} |b y{k}" for y, (i, j, k) in zip(labels, words, strict=True)]
+    else:
+        lines = ["y,a,b,c", *(f"{y},x{i},x{j},y{k}" for y, (i, j, k) in zip(labels, words, strict=True))]
+    path = tmp_path / f"data.{'vw' if kind == 'vw' else 'csv'}"
+    path.write_text("\n".join(lines) + "\n")
+    stored = []
+    for size in (1 << 20, 5000):
+        monkeypatch.setattr(readahead, "BLOCK_BYTES", size)
+        monkeypatch.setattr("bayou.sources.carried.Names", lambda n_features: Names(n_features, limit=1500))
+        recipe = Recipe(kind=kind, bits=14, exact=True, cross=[("a", "b")], label=None if kind == "vw" else "y")
+        source = sources.open(path, recipe=recipe, on_error="skip", threads=0)
+        assert sum(1 for _ in source) > (1 if size == 5000 else 0)
+        stored.append({key: array.tolist() for key, array in source.carried.names.arrays().items()})
+    assert stored[0] == stored[1]
+    assert len(stored[0]["indices"]) == 1500
 
 
 def test_where_nothing_is_learned_unknown_features_are_left_out():

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numba import njit
 
-from bayou.sources.scan import PADDING, address_of, digits, number, where_at_most, where_byte
+from bayou.sources.scan import PADDING, address_of, digits, number, where_byte
 
 
 @njit
@@ -94,4 +94,3 @@ def test_finding_bytes_in_a_word(word: bytes, byte: int) -> None:
         return ((found & -found).bit_length() - 1) // 8 if found else 8
 
     assert first(where_byte(value, byte)) == next((k for k, b in enumerate(word) if b == byte), 8)
-    assert first(where_at_most(value, byte)) == next((k for k, b in enumerate(word) if b <= byte), 8)

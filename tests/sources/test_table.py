@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bayou.errors import BadInput
 from bayou.learners import Marginal
+from bayou.sources import cells
 from bayou.sources.carried import Carried
 from bayou.sources.columns import crosses
 from bayou.sources.delimited import CRITEO
@@ -157,10 +158,20 @@ def test_bad_rows_say_where_and_what(row: bytes, place: int, words: str) -> None
 def test_a_row_cannot_have_features_without_end() -> None:
     columns = (Column("y", "label"), Column("a", "text"), Column("b", "text"))
     recipe = Recipe(kind="table", columns=columns, cross=[("a", "b")])
-    words = " ".join(f"w{k}" for k in range(1100)).encode()
-    piece, _ = parse(b"y,a,b\n1,so,so\n1,%b,%b\n0,no,no\n" % (words, words), recipe)
-    assert piece.labels.tolist() == [1, 0]
-    assert "features" in piece.bad[0].what
+    many, more = (" ".join(f"w{k}" for k in range(n)).encode() for n in (256, 257))
+    text = b"y,a,b\n1,so,so\n1,%b,%b\n0,%b,%b\n0,no,no\n" % (many, more, many, many)
+    piece, _ = parse(text, recipe)
+    assert piece.labels.tolist() == [1, 0, 0]
+    assert np.diff(piece.indptr).tolist() == [3, cells.MOST_PAIRS + 512, 3]
+    assert [bad.line for bad in piece.bad] == [2]
+    assert "at most 1048576 features, and 65536 pairs of them" in piece.bad[0].what
+
+
+def test_a_row_may_have_more_words_than_pairs() -> None:
+    columns = (Column("y", "label"), Column("a", "text"), Column("b", "text"))
+    words = " ".join(f"w{k}" for k in range(70_000)).encode()
+    piece, _ = parse(b"y,a,b\n1,%b,\n" % words, Recipe(kind="table", columns=columns, cross=[("a", "b")]))
+    assert len(piece.indices) == 70_000
 
 
 # --- columns by name ------------------------------------------------------------------------------------------------

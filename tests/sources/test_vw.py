@@ -450,6 +450,15 @@ def test_a_line_may_not_grow_beyond_all_bounds_by_crosses(line):
     assert piece.indptr.tolist() == [0, 3]
 
 
+def test_as_many_pairs_as_a_line_may_have_are_fine():
+    side = int(MOST_PAIRS**0.5)
+    assert (side, MOST_PAIRS) == (256, 65_536)
+    a, b = (b" ".join(b"%d" % k for k in range(n)) for n in (side, side + 1))
+    piece = parse(b"1 |a %b |b %b\n1 |a %b |b %b\n" % (a, a, a, b), cross=(("a", "b"),))
+    assert piece.indptr.tolist() == [0, MOST_PAIRS + 2 * side]
+    assert [bad.line for bad in piece.bad] == [1]
+
+
 # --- against Vowpal Wabbit ------------------------------------------------------------------------------------------
 
 

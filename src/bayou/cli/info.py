@@ -117,8 +117,11 @@ def _counters(plain: dict[str, Any]) -> list[str]:
 
 
 def _recipe(recipe: Recipe) -> list[str]:
-    way = "numbered as they came" if recipe.exact else "as numbered" if recipe.kind == "svmlight" else "hashed"
-    said = [f"{recipe.kind} data, features {way} into 2^{recipe.bits} = {recipe.n_features:,}", _label(recipe)]
+    if recipe.kind == "svmlight":
+        way = "indices are taken as they are, below" if recipe.exact else "features as numbered into"
+    else:
+        way = "features numbered as they came into" if recipe.exact else "features hashed into"
+    said = [f"{recipe.kind} data, {way} 2^{recipe.bits} = {recipe.n_features:,}", _label(recipe)]
     if recipe.hash_all:
         said.append("names that are numbers are hashed, too")
     if recipe.weight is not None:

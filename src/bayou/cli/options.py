@@ -1,4 +1,4 @@
-"""What commands have in common: wrong usage, pipes that close, a line of progress, words for sizes."""
+"""What commands have in common: checks of options, pipes that close, a line of progress, words for sizes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ from bayou.errors import BadInput
 # As bayou.sources.FORMATS has them; that module is too heavy for showing help.
 FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
 ON_ERROR = ("raise", "skip")
-
-
-@contextlib.contextmanager
-def wrong_usage() -> Iterator[None]:
-    """What is refused in here was asked for wrongly, whatever the data: exit code 2."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadUsage(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -50,6 +41,8 @@ def check_choice(option: str, value: str, choices: Collection[str]) -> None:
 
 def check_folder(option: str, path: str | Path | None) -> None:
     """Say it before the work if a file can have no place."""
+    if path is not None and str(path) != "-" and Path(path).is_dir():
+        raise BadUsage(f"{option} is {path}, which is a folder; no file can be written there.")
     if path is not None and str(path) != "-" and not Path(path).parent.is_dir():
         raise BadUsage(f"{option} is {path}, but there is no folder {Path(path).parent}; make it first.")
 

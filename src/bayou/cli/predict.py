@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options
-from bayou.cli.usage import BadUsage
+from bayou.cli.usage import BadUsage, usage
 
 CSV, PARQUET = (".csv", ".csv.gz", ".csv.zst"), (".parquet", ".pq")
 
@@ -42,7 +42,7 @@ def predict(
     from bayou.learner import load
     from bayou.sources.write import output
 
-    with watch.compiling(), without_blas():
+    with usage(), watch.compiling(), without_blas():
         learner = load(model)
         carried = sources.Carried.of(learner)
         carried.names = None  # nobody will ask for them

@@ -23,8 +23,9 @@ SHOWN = 5
 
 def warm_up(learner: Learner, source: Source) -> None:
     """Have every kernel loaded, or compiled, by trying it on the first few rows."""
+    batch = source.taste()[:64]
     with contextlib.suppress(BadInput):  # it will be said when these rows come
-        predicted = learner.predict(source.taste()[:64])
+        predicted = learner.predict(batch)
         csv(answers(learner, predicted))
         Meter().add(predicted.probability, np.ones(len(predicted.probability)))
 

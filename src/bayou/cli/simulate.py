@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayou.cli import options, settings
-from bayou.cli.usage import BadUsage
+from bayou.cli.usage import BadUsage, usage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ def simulate(
     from bayou.simulate import GENERATORS
     from bayou.sources import write
 
-    with options.wrong_usage(), watch.compiling(), without_blas():
+    with usage(), watch.compiling(), without_blas():
         stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
         for batch in stream.batches(1):  # has the kernels loaded, or compiled
             write.svmlight(batch)

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli import settings
+from bayou.cli import options, settings
 from bayou.cli.usage import BadUsage, usage
 from bayou.errors import BadModel
 
-FORMATS = "auto, svmlight, vw, csv, tsv, criteo, parquet or jsonl"
 DEFAULT_LEARNER = "marginal"
 
 
@@ -27,7 +26,7 @@ def train(
     like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
     passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
-    format: Annotated[str, typer.Option(help=f"{FORMATS}.")] = "auto",
+    format: Annotated[str, typer.Option(help=f"One of {', '.join(options.FORMATS)}.")] = "auto",
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     positive: Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")] = None,
     label_above: Annotated[float | None, typer.Option(help="Labels above this number are positive.")] = None,
@@ -43,7 +42,9 @@ def train(
     negative_rate: Annotated[
         float | None, typer.Option(help="The share of negatives kept in the data; probabilities are set right for it.")
     ] = None,
-    holdout: Annotated[float, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")] = 0.0,
+    holdout: Annotated[
+        float | None, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")
+    ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(help="Save after every so many examples (1000000), or minutes (10min).")
     ] = None,
@@ -58,9 +59,10 @@ def train(
     if checkpoint and not model:
         raise BadUsage("--checkpoint needs --model: where to save.")
     every = _every(checkpoint)
-    if model is not None and not model.parent.is_dir():
-        raise BadUsage(f"--model is {model}, but there is no folder {model.parent}; make it first.")
-    options = {
+    options.check_folder("--model", model)
+    if model is not None and not os.access(model.parent, os.W_OK):
+        raise BadUsage(f"--model is {model}; no file can be written there.")
+    recipe = {
         "bits": bits,
         "label": label,
         "positive": positive,
@@ -76,7 +78,7 @@ def train(
         "hash_all": hash_all,
         "negative_rate": negative_rate,
     }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in recipe.items() if value is not None}
 
     from bayou import registry, sources
     from bayou.cli import training, watch
@@ -89,32 +91,29 @@ def train(
         old = load(old_path) if old_path else None
         if old is not None:
             _refuse_other(old, old_path, learner, given)
-            carried = Carried.of(old)
-        dtype = "float32"
-        if old is not None:
-            dtype = old.parameters["dtype"]
-        else:
-            kind = registry.find(learner or DEFAULT_LEARNER).load()
-            chosen = settings.parse(set_ or [], kind, taken=("n_features",))
-            dtype = str(chosen.get("dtype") or registry.find(learner or DEFAULT_LEARNER).dtype)
+        kind = type(old) if old is not None else registry.find(learner or DEFAULT_LEARNER).load()
+        chosen = settings.parse(set_ or [], kind, taken=("n_features",))
+        if resume:
+            _refuse_changes(old, chosen)
+        # A small one first: what is wrong with the parameters is wrong whatever the data.
+        small = kind(n_features=1, **chosen)
+        model_parameters = old.parameters if old is not None else {}
+        dtype = {**small.parameters, **model_parameters, **chosen}["dtype"]
         source = sources.open(
             data,
             recipe=None if old else given,
-            carried=carried if old else None,
+            carried=Carried.of(old) if old else None,
             format=format,
             on_error=on_error,
             threads=threads,
-            dtype=dtype,
+            dtype=str(dtype),
         )
-        if old is None:
-            new = kind(n_features=source.recipe.n_features, **chosen)
-        elif resume:
-            if set_:
-                raise BadUsage("--set changes a learner's parameters, which a resumed model already has; leave it out.")
-            new = old
-        else:
-            changed = settings.parse(set_ or [], type(old), taken=("n_features",))
-            new = type(old)(**{**old.parameters, **changed})
+        if passes > 1 and not source.again:
+            raise BadUsage("--passes needs data that can be read more than once; save what the pipe gives to a file.")
+        new = old
+        if new is None or like:
+            n_features = source.recipe.n_features if old is None else old.n_features
+            new = kind(**{**model_parameters, **chosen, "n_features": n_features})
         watch.check_memory(new)
         training.warm_up(new, source)
     run = training.Training(
@@ -129,10 +128,13 @@ def train(
         resumed=resume is not None,
     )
     outcome = run.run()
-    if as_json:
-        typer.echo(json.dumps(outcome.as_dict()))
-    else:
-        watch.summarise(outcome, model)
+    with options.standard_output():
+        if as_json:
+            typer.echo(json.dumps(outcome.as_dict()))
+        else:
+            watch.summarise(outcome, model)
+    if outcome.unsaved:
+        raise outcome.unsaved
     if outcome.signal:
         raise typer.Exit(128 + outcome.signal)
 
@@ -147,6 +149,14 @@ def _refuse_other(old: Any, path: Path | None, learner: str | None, given: dict[
         if json.loads(json.dumps(value)) != there:
             raise BadModel(
                 f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has {there}; leave the option out."
+            )
+
+
+def _refuse_changes(old: Any, chosen: dict[str, Any]) -> None:
+    for name, value in chosen.items():
+        if value != old.parameters[name]:
+            raise BadUsage(
+                f"--set {name}={value}, but the resumed model has {old.parameters[name]} and keeps it; leave it out."
             )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayou.batch import Batch
 from bayou.cli.watch import Watch
-from bayou.errors import BadInput
+from bayou.errors import BadInput, BadModel
 from bayou.learner import Learner
 from bayou.meter import Evaluation, Meter
 from bayou.sources import Source
@@ -33,6 +33,8 @@ class Outcome:
     learner: str
     bad: list[str] = field(default_factory=list)
     folded: int = 0
+    seen_before: bool = False  # the examples scored were learned from in an earlier pass
+    unsaved: BadModel | None = None  # why the model was not written
 
     def as_dict(self) -> dict[str, Any]:
         plain = self.result.as_dict() | {
@@ -41,6 +43,7 @@ class Outcome:
             "interrupted": self.signal is not None,
             "seconds": self.seconds,
             "folded": self.folded,
+            "seen_before": self.seen_before,
             "bad": self.bad,
         }
         if self.held_out is not None:
@@ -68,7 +71,7 @@ class Training:
         *,
         data: list[str],
         passes: int,
-        holdout: float,
+        holdout: float | None,
         path: Path | None,
         every: tuple[int | None, float | None],
         watch: Watch,
@@ -77,35 +80,53 @@ class Training:
         self._learner, self._source, self._watch = learner, source, watch
         self._data, self._path = data, path
         self._every_examples, self._every_seconds = every
-        self._passes, self._holdout = passes, holdout
+        self._passes = passes
         self._signal: int | None = None
         self._pass = self._done = 0  # passes finished; rows of the present one that are done with
         self._before = learner.attached.get("counters", {}) if resumed else {}
+        self._skipped_before = 0  # bad lines that a run counted which was interrupted, and that will be met again
+        self._newly_skipped = 0
         unfinished = learner.attached.pop("unfinished", None)
-        if resumed and unfinished and unfinished.get("data") == data and "-" not in data:
-            self._pass, self._done = int(unfinished["pass"]), int(unfinished["rows"])
+        if resumed and unfinished and unfinished.get("data") == data and source.again:
+            self._pass, self._done = unfinished["pass"], unfinished["rows"]
+            self._passes, self._skipped_before = max(passes, unfinished["passes"]), unfinished["skipped"]
+            if holdout not in (None, unfinished["holdout"]):
+                raise BadInput(f"--holdout is {holdout}, but the run to go on with had {unfinished['holdout']}.")
+            holdout = unfinished["holdout"]
             watch.say(f"going on after {self._done:,} examples of pass {self._pass + 1}, where it was interrupted")
+        self._first = self._pass  # in which predictions are scored: later ones have seen their examples
         self._refused: list[str] = []
         self._n_refused = 0
+        self._holdout = holdout or 0.0
+        self._meter, self._held_out = Meter(), Meter() if self._holdout else None
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
     def run(self) -> Outcome:
-        self._meter, self._held_out = Meter(), Meter() if self._holdout else None
-        first, converged = self._pass, False
+        converged = False
         start = time.perf_counter()
         with self._interrupts(), self._watch:
-            while self._pass < self._passes and not converged:
-                self._one_pass(scored=self._pass == first)
-                if self._signal:
-                    break
-                self._pass, self._done = self._pass + 1, 0
-                converged = self._learner.end_pass()
-            seconds = time.perf_counter() - start
-            self._meter.skipped = self._source.skipped + self._n_refused
-            if self._meter.skipped and not self._meter.examples and not self._signal:
-                why = (self._source.bad + self._refused)[0]
-                raise BadInput(f"none of the {self._source.lines:,} lines could be learned from; the first: {why}")
-            self._save(last=True)
+            try:
+                while self._pass < self._passes and not converged:
+                    self._one_pass()
+                    if self._signal:
+                        break
+                    self._pass, self._done = self._pass + 1, 0
+                    converged = self._learner.end_pass()
+                seconds = time.perf_counter() - start
+                self._meter.skipped = self._skipped
+                if self._skipped and self._source.rows <= self._n_refused and not self._signal:
+                    why = (self._source.bad + self._refused)[0]
+                    raise BadInput(f"none of the {self._source.lines:,} lines could be learned from; the first: {why}")
+            except BadInput:
+                if self._meter.examples and self._path is not None:
+                    self._save(unfinished=True)
+                    self._watch.say(f"what was learned before that is in {self._path}")
+                raise
+            unsaved = None
+            try:
+                self._save(unfinished=self._signal is not None)
+            except BadModel as error:
+                unsaved = error  # for after the results, which are not lost
         return Outcome(
             result=self._meter.result(),
             held_out=None if self._held_out is None else self._held_out.result(),
@@ -116,42 +137,54 @@ class Training:
             learner=self._learner.name,
             bad=(self._source.bad + self._refused)[:20],
             folded=self._source.folded,
+            seen_before=self._first > 0,
+            unsaved=unsaved,
         )
 
-    def _one_pass(self, scored: bool) -> None:
+    @property
+    def _skipped(self) -> int:
+        """Bad lines, and rows that the learner refused, of this pass."""
+        return self._source.skipped + self._n_refused
+
+    def _one_pass(self) -> None:
         """From row `_done` on; rows before it were learned by a run that was interrupted."""
+        self._refused, self._n_refused = [], 0
+        if self._held_out is not None:
+            self._held_out = Meter()
         skip = self._done
         for batch in self._source:
             if skip >= len(batch):
                 skip -= len(batch)
                 continue
             batch, skip = batch[skip:] if skip else batch, 0
-            self._learn(batch, scored)
+            self._learn(batch)
             self._done += len(batch)
+            if self._pass == self._first:
+                self._newly_skipped = max(self._skipped - self._skipped_before, 0)
             self._watch.update(self._meter, self._pass)
             if self._due():
-                self._save()
+                self._checkpoint()
             if self._signal:
                 return
 
-    def _learn(self, batch: Batch, scored: bool) -> None:
+    def _learn(self, batch: Batch) -> None:
         if batch.labels is not None and self._learner.negative_label == 0:
             batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
-        held = None
+        held, weights = None, batch.each_weight()
         if self._holdout:
             # every so-many-th row, counted over the whole stream: the same rows in every pass
             numbers = np.arange(self._done, self._done + len(batch))
             held = np.floor((numbers + 1) * self._holdout) > np.floor(numbers * self._holdout)
-            batch = batch.with_labels(batch.labels, np.where(held, 0.0, batch.each_weight()))
+            batch = batch.with_labels(batch.labels, np.where(held, 0.0, weights))
         probability = self._probability(batch)
         fine = ~np.isnan(probability)
         if not fine.all():
             probability = np.where(fine, probability, 0.5)
             batch = batch.with_labels(batch.labels, np.where(fine, batch.each_weight(), 0.0))
-        if scored:
+        if self._pass == self._first:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.counted_nonzeros)
-        if held is not None and self._held_out is not None and self._pass == self._passes - 1:
-            self._held_out.add(probability, batch.labels, (held & fine).astype(np.float64))
+        if held is not None and self._held_out is not None:
+            self._held_out.add(probability, batch.labels, np.where(held & fine, weights, 0.0))
 
     def _probability(self, batch: Batch) -> np.ndarray:
         """Learn; where the learner refuses a row, NaN for it, and all others learned: a batch is refused whole, before
@@ -177,32 +210,46 @@ class Training:
             return self._learner.examples - self._saved_examples >= self._every_examples
         return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
 
-    def _save(self, last: bool = False) -> None:
+    def _checkpoint(self) -> None:
+        """A failed one must not end the run: the next may succeed, and the last one says it."""
+        try:
+            self._save(unfinished=True)
+            self._watch.say(f"checkpoint after {self._learner.examples:,} examples: {self._path}")
+        except BadModel as error:
+            self._watch.say(f"no checkpoint: {error}")
+        self._saved_at, self._saved_examples = time.monotonic(), self._learner.examples
+
+    def _save(self, unfinished: bool) -> None:
         if self._path is None:
             return
         learner = self._learner
         learner.attached["counters"] = self._counters()
         learner.attached.pop("unfinished", None)
-        if self._signal or not last:
-            learner.attached["unfinished"] = {"data": self._data, "pass": self._pass, "rows": self._done}
+        if unfinished:
+            learner.attached["unfinished"] = {
+                "data": self._data,
+                "pass": self._pass,
+                "passes": self._passes,
+                "rows": self._done,
+                "skipped": self._skipped,
+                "holdout": self._holdout,
+            }
         self._source.carried.attach(learner)
         learner.save(self._path)
-        self._saved_at, self._saved_examples = time.monotonic(), learner.examples
-        if not last:
-            self._watch.say(f"checkpoint after {learner.examples:,} examples: {self._path}")
 
     def _counters(self) -> dict[str, Any]:
-        """What this model has seen in all its runs."""
-        now, before = self._meter.result(), self._before
-        examples, earlier = now.examples, before.get("examples", 0)
-        loss = [(n, x) for n, x in ((examples, now.log_loss), (earlier, before.get("log_loss"))) if n and x is not None]
-        return {
-            "examples": examples + earlier,
-            "nonzeros": now.nonzeros + before.get("nonzeros", 0),
-            "skipped": self._source.skipped + self._n_refused + before.get("skipped", 0),
-            "log_loss": sum(n * x for n, x in loss) / sum(n for n, _ in loss) if loss else None,
-            "runs": before.get("runs", 0) + 1,
+        """What this model has seen in all its runs; only predictions of examples it had not seen before count."""
+        counted = self._first == 0
+        now = {
+            "examples": self._meter.examples if counted else 0,
+            "nonzeros": int(self._meter.nonzeros) if counted else 0,
+            "skipped": self._newly_skipped if counted else 0,
+            "weight": self._meter.weight if counted else 0.0,
+            "loss": self._meter.weight * (self._meter.log_loss or 0.0) if counted else 0.0,
+            "runs": 1,
         }
+        total = {name: value + self._before.get(name, 0) for name, value in now.items()}
+        return {**total, "log_loss": total["loss"] / total["weight"] if total["weight"] else None}
 
     # --- interrupts -------------------------------------------------------------------------------------------------
 

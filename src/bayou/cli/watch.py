@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayou.cli.options import bytes_in_words
 from bayou.errors import BadInput
 from bayou.learner import Learner
 from bayou.meter import Meter
@@ -49,9 +50,10 @@ def check_memory(learner: Learner) -> None:
     size, free = learner.nbytes, free_memory()
     if free is not None and size > free:
         raise BadInput(
-            f"{learner.n_features:,} weights take {_size(size)} of memory; {_size(free)} are free. Use fewer --bits."
+            f"{learner.n_features:,} weights take {bytes_in_words(size)} of memory; "
+            f"{bytes_in_words(free)} are free. Use fewer --bits."
         )
-    print(f"{learner.name}: {learner.n_features:,} weights, up to {_size(size)} of memory", file=sys.stderr)
+    print(f"{learner.name}: {learner.n_features:,} weights, up to {bytes_in_words(size)} of memory", file=sys.stderr)
 
 
 def free_memory() -> int | None:
@@ -72,7 +74,7 @@ class Watch:
     def __init__(self, source: Source, learner: Learner, quiet: bool = False) -> None:
         self._source, self._learner, self._quiet = source, learner, quiet
         self._next = FIRST_ROW
-        self._last_examples, self._last_loss = 0, 0.0
+        self._last_weight, self._last_loss = 0.0, 0.0
         self._started = self._drawn = time.perf_counter()
         self._bar: Any = None
         self._header = False
@@ -114,7 +116,7 @@ class Watch:
 
     def _row(self, meter: Meter) -> None:
         examples, loss = meter.examples, meter.log_loss or 0.0
-        since = (loss * examples - self._last_loss * self._last_examples) / (examples - self._last_examples)
+        since = (loss * meter.weight - self._last_loss * self._last_weight) / (meter.weight - self._last_weight)
         seconds = max(time.perf_counter() - self._started, 1e-9)
         cells = (
             f"{examples:,}",
@@ -127,7 +129,7 @@ class Watch:
             self.say("".join(f"{name:>{width}}" for name, width in zip(COLUMNS, WIDTHS, strict=True)))
             self._header = True
         self.say("".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
-        self._last_examples, self._last_loss = examples, loss
+        self._last_weight, self._last_loss = meter.weight, loss
         while self._next <= examples:
             self._next *= 2
 
@@ -153,7 +155,7 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
     for sentence in outcome.bad[:5]:
         print(sentence, file=sys.stderr)
     if result.skipped:
-        print(f"{result.skipped:,} bad lines were skipped", file=sys.stderr)
+        print(f"{result.skipped:,} bad line{'s were' if result.skipped > 1 else ' was'} skipped", file=sys.stderr)
     if outcome.folded:
         print(
             f"{outcome.folded:,} feature numbers were too large for the table and were folded into it; "
@@ -166,7 +168,7 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
         if prefix:
             lines.append(("held-out examples", f"{of.examples:,}"))
         for name, value in (
-            ("log loss", of.log_loss),
+            ("log loss" + ", seen before" * outcome.seen_before * (not prefix), of.log_loss),
             ("AUC", of.auc),
             ("accuracy", of.accuracy),
             ("calibration error", of.calibration_error),
@@ -177,7 +179,12 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
     for name, shown in lines:
         print(f"{name:<28}{shown}")
     if outcome.signal:
-        print("interrupted: what was learned so far was kept", file=sys.stderr)
+        kept = "was kept" if path is not None else "is lost"
+        print(f"interrupted: what was learned so far {kept}", file=sys.stderr)
+    if result.examples and result.auc is None:
+        print("all labels were the same: there was nothing to tell apart", file=sys.stderr)
+    if outcome.unsaved is not None:
+        return
     if path is not None:
         print(f"the model is in {path}", file=sys.stderr)
     else:
@@ -186,11 +193,3 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
 
 def _ratio(part: float, whole: float) -> str:
     return f"{part / whole:.1f}" if whole else "-"
-
-
-def _size(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
-        size /= 1000
-    raise AssertionError

@@ -58,7 +58,7 @@ def open(
         what = "a table" if files is None else f"{files.names[0]} ({found})"
         raise BadInput(f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data.")
     reader = _reader(data if files is None else files, found, carried, dtype, tags, labels)
-    threads = max((os.cpu_count() or 1) - 1, 0) if threads is None else threads
+    threads = spare_cores() if threads is None else threads
     return Source(reader, carried, on_error=on_error, labels=labels, numbers=numbers, threads=threads)
 
 
@@ -83,6 +83,12 @@ def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, lab
 
     kind = ParquetReader if found == "parquet" else ArrowReader
     return kind(data, carried, labels=labels, dtype=dtype)
+
+
+def spare_cores() -> int:
+    """How many threads can read ahead while this one learns."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count - 1, 16)  # a handful of parsers keeps any learner busy
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:

@@ -29,6 +29,7 @@ def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0)
     """One row for each of `columns_of(learner)`, one column for each example.
 
     `low` and `high` bound the middle 95 % of what the probability may be: the link of the score's mean -+ 1.96 sd.
+    Where a score is both large and unsure, the probability itself, a mean, lies beyond that; then they reach to it.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal
@@ -64,8 +65,8 @@ def of_full_stream(probability: np.ndarray, negative_rate: float) -> np.ndarray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _interval(link, reach, table):
-    """Fill in rows 3 and 4, low and high, from rows 1 and 2, mean and variance of the score."""
+    """Fill in rows 3 and 4, low and high, from the rows before: probability, mean and variance of the score."""
     for k in range(table.shape[1]):
         room = reach * math.sqrt(table[2, k])
-        table[3, k] = links.cdf(link, table[1, k] - room)
-        table[4, k] = links.cdf(link, table[1, k] + room)
+        table[3, k] = min(links.cdf(link, table[1, k] - room), table[0, k])
+        table[4, k] = max(links.cdf(link, table[1, k] + room), table[0, k])

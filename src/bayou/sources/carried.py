@@ -36,10 +36,11 @@ class Carried:
         """What a loaded model carries; one that was saved from Python, without a recipe, reads svmlight."""
         plain = learner.attached.get("recipe")
         if plain is None:
-            bits = max((learner.n_features - 1).bit_length(), 1)
-            return cls(Recipe(kind="svmlight", bits=bits, exact=True))
+            return cls(Recipe(kind="svmlight", bits=_bits(learner), exact=True))
         recipe = Recipe.from_json(plain)
-        if recipe.n_features != learner.n_features:
+        # A model made in Python may have any number of weights; its indices are taken as they are.
+        as_is = recipe.kind == "svmlight" and recipe.exact and recipe.bits == _bits(learner)
+        if recipe.n_features != learner.n_features and not as_is:
             raise BadModel(
                 f"the model has {learner.n_features} weights, but its recipe makes {recipe.n_features} features."
             )
@@ -74,3 +75,8 @@ class Carried:
             self.numbering = other.numbering
         if self.names is not None and other.names is not None:
             self.names.merge(other.names)
+
+
+def _bits(learner: Learner) -> int:
+    """Enough to number all its features."""
+    return max((learner.n_features - 1).bit_length(), 1)

@@ -33,8 +33,8 @@ BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
 
 # What makes a row bad.
 NOT_NUMBER, NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 7)
-# A row may not grow beyond all bounds, by words or by crosses.
-MOST_FEATURES = 1 << 20
+# A row may not grow beyond all bounds, by words or by the pairs that come of crosses.
+MOST_FEATURES, MOST_PAIRS = 1 << 20, 1 << 16
 # Standardised numbers are cut here, so that one outlier does not move a weight by itself.
 CLIP = 5.0
 # Between the parts of a cell that is a list: no byte of UTF-8.
@@ -540,13 +540,14 @@ def count(n, value_rows, values, word_rows, word_ends, pairs, rows, wrong):
                 k += value_rows[s] < 0 or values[value_rows[s], i] != 0.0
             ends[s + 1] = k
         longest = max(longest, k)
+        crossed = 0
         for p in range(pairs.shape[0]):
-            k += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
-            if k > MOST_FEATURES:
+            crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
+            if crossed > MOST_PAIRS:
                 break
-        if k > MOST_FEATURES:
+        if k > MOST_FEATURES or crossed > MOST_PAIRS:
             wrong[rows[i]] = TOO_MANY
-        total += k
+        total += k + crossed
     return total, longest
 
 

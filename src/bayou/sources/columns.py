@@ -53,6 +53,7 @@ class Sight:
     values: Sequence[str] = ()
     odd: str | None = None
     strange: float = 0.0
+    as_written: bool = False  # numbers that stand there as text, so that 007 can be told from 7
 
     @property
     def whole(self) -> bool:
@@ -92,7 +93,9 @@ def _asked(recipe: Recipe, sights: Mapping[str, Sight]) -> dict[str, str]:
     roles = dict.fromkeys(recipe.ignore, "ignored") | dict.fromkeys(recipe.text, "text")
     roles |= dict.fromkeys(recipe.numeric, "numeric")
     for name in recipe.category:
-        roles[name] = {"number": "code", "flag": "flag"}.get(sights[name].kind, "category")
+        sight = sights[name]
+        typed = {"number": "category" if sight.as_written else "code", "flag": "flag"}
+        roles[name] = typed.get(sight.kind, "category")
     if recipe.weight is not None:
         roles[recipe.weight] = "weight"
     return roles

@@ -26,9 +26,11 @@ KIND = {"svmlight": "svmlight", "vw": "vw"} | dict.fromkeys(
     ("csv", "tsv", "criteo", "parquet", "jsonl", "arrow"), "table"
 )
 
-CRITEO_CELLS = 40
-_NUMBER = rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_SVMLIGHT = re.compile(rb"\s*(%s)?(\s+qid:\S+)?(\s+\d+:%s)*\s*(#.*)?" % (_NUMBER, _NUMBER))
+# No text can match these in two ways, or a long line that is no svmlight would take for ever to be found out.
+_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_SVMLIGHT = re.compile(rb"(?:%s)?(?:\s+qid:\S+)?(?:\s+\d+:%s)*\s*(?:#.*)?" % (_NUMBER, _NUMBER))
+_BEGUN = re.compile(rb"\d*:?[-+.\deE]*")  # a feature that may not be there to its end
+_VW = re.compile(rb" *(?:%s +){0,2}(?:'[^ |]*)?\|" % _NUMBER)  # whatever follows the bar
 _CRITEO = re.compile(rb"[01](\t(-?\d+)?){13}(\t\w*){26}\r?")
 
 
@@ -45,9 +47,9 @@ def detect(name: str, head: bytes) -> str:
         return by_name
     if first.lstrip().startswith(b"{"):
         return "jsonl"
-    if _SVMLIGHT.fullmatch(first) and (b":" in first or len(lines) == 1):
+    if _is_svmlight(first, alone=len(lines) == 1, ended=b"\n" in head):
         return "svmlight"
-    if b"|" in first and b"," not in first and b"\t" not in first.partition(b"|")[0]:
+    if _VW.match(first) or (b"|" in first and b"," not in first and b"\t" not in first.partition(b"|")[0]):
         return "vw"
     if b"\t" in first:
         return "tsv"
@@ -59,6 +61,19 @@ def detect(name: str, head: bytes) -> str:
         f"{name}: the format cannot be told from the beginning of the data; say it with --format "
         f"({', '.join(FORMATS[1:])})."
     )
+
+
+def _is_svmlight(line: bytes, alone: bool, ended: bool) -> bool:
+    """Whether a line is svmlight; the only line may be a label, and one without an end is judged up to its last blank.
+
+    >>> _is_svmlight(b"1 3:1 12", alone=True, ended=False), _is_svmlight(b"1 3:1 12", alone=True, ended=True)
+    (True, False)
+    """
+    line = line.lstrip()
+    if _SVMLIGHT.fullmatch(line):
+        return b":" in line or alone
+    before, _, begun = line.rpartition(b" ")
+    return not ended and b":" in before and bool(_BEGUN.fullmatch(begun) and _SVMLIGHT.fullmatch(before))
 
 
 def _by_suffix(name: str) -> str | None:

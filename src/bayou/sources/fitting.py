@@ -30,6 +30,7 @@ class FittingReader:
     """
 
     again = True
+    _why_empty = "the table has no rows, so that nothing can be learned about its columns."
     waits = False
     bytes_done = 0
     bytes_total: int | None = None
@@ -85,7 +86,7 @@ class FittingReader:
             if rows >= FIT_ROWS:
                 break
         if not rows:
-            raise BadInput("the table has no rows, so that nothing can be learned about its columns.")
+            raise BadInput(self._why_empty)
         self._carried.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 

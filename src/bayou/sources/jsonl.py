@@ -16,11 +16,10 @@ import numpy as np
 from bayou.sources import cells
 from bayou.sources.columns import LABELS, Sight, fit
 from bayou.sources.fitting import FittingReader
-from bayou.sources.piece import DESCRIBED, Bad, Piece
-from bayou.sources.readahead import STANDARD_INPUT, Block, Files
+from bayou.sources.piece import DESCRIBED, Bad, Piece, nothing
+from bayou.sources.readahead import Block, Files
 from bayou.sources.recipe import FIT_ROWS, Recipe
 from bayou.sources.sheet import Plan, Sheet
-from bayou.sources.source import _nothing
 from bayou.sources.values import column_as_cells, places_of, sight_of
 from bayou.sources.words import plain_words
 
@@ -120,7 +119,7 @@ class JsonReader(FittingReader):
     def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(carried, labels, dtype)
         self._files, self._parser = files, None
-        self.again = STANDARD_INPUT not in files.names
+        self.again = not files.waits
         self.waits = files.waits
         self.bytes_total = files.bytes_total
 
@@ -132,7 +131,11 @@ class JsonReader(FittingReader):
         return iter(self._files)
 
     def _sample(self, block: Block) -> tuple[list[dict[str, Any]], int]:
-        objects = [] if block.trouble is not None else read_lines(block)[1]
+        if block.trouble is not None:
+            return [], 0
+        _, objects, bad, _, _ = read_lines(block)
+        if bad:
+            self._why_empty = f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].what}; one stands in each line."
         return objects, len(objects)
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
@@ -142,5 +145,5 @@ class JsonReader(FittingReader):
 
     def _parse(self, block: Block) -> Piece:
         if block.trouble is not None:
-            return _nothing(block)
+            return nothing(block)
         return JsonLines(self.plan).parse(block)

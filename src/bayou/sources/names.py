@@ -172,7 +172,8 @@ class Names:
         except (KeyError, IndexError, TypeError, ValueError):
             raise BadModel("the names of features are incomplete; the file is damaged.") from None
         fits = len(ends) == len(indices) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all() and ends[-1] == len(text)
-        if not fits or (len(indices) and indices.max() >= n_features) or len(np.unique(indices)) != len(indices):
+        fits = fits and len(indices) <= self._limit and len(np.unique(indices)) == len(indices)
+        if not fits or (len(indices) and indices.max() >= n_features):
             raise BadModel("the names of features do not fit the model; the file is damaged.")
         self._count, self._indices, self._ends, self._text = len(indices), indices, ends, text
         np.bitwise_or.at(self.known, indices >> 3, np.uint8(1) << (indices & 7).astype(np.uint8))
@@ -222,7 +223,7 @@ def _add(
             has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
             size += between.size * (half == 4 and (has_prefix or has_name)) + separator.size * (has_prefix and has_name)
             size += spans[k, half + 1] - spans[k, half] + spans[k, half + 3] - spans[k, half + 2]
-        if count == limit or ends[count] + size > byte_limit:
+        if count >= limit or ends[count] + size > byte_limit:
             return count, True
         at = ends[count]
         for half in range(0, 8, 4):

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from bayou.errors import BadInput, BadModel
+from bayou.sources.names import Found
 from bayou.sources.piece import Piece
 from bayou.sources.scan import address_of, word_at
 
@@ -55,7 +56,17 @@ class Numbering:
         else:
             piece.indptr, piece.indices, piece.values = self.known_only(piece.indptr, piece.indices, piece.values)
         if piece.found is not None:
-            piece.found = piece.found._replace(indices=self.find(piece.found.indices))
+            piece.found = self._numbered(piece.found)
+
+    def _numbered(self, found: Found) -> Found:
+        """Names of features by number, in the order of the numbers, which no cutting into blocks changes.
+
+        Those without a number are left out: they were in rows that were dropped, or nothing is learned.
+        """
+        numbers = self.find(found.indices)
+        order = np.argsort(numbers, kind="stable")
+        order = order[numbers[order] != UNKNOWN]
+        return found._replace(indices=numbers[order], spans=found.spans[order])
 
     def add(self, ids: np.ndarray) -> np.ndarray:
         """The number of each id; new ids get the next ones."""

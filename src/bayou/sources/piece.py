@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from bayou.sources.names import Found
+    from bayou.sources.readahead import Block
 
 # Of the bad lines of a block so many are described; all are counted.
 DESCRIBED = 20
@@ -49,6 +50,21 @@ class Piece:
     folded: int = 0  # indices too wide for the table, folded into it
     facts: Facts | None = None
     found: Found | None = None  # features whose names are not known yet
+
+
+def nothing(block: Block) -> Piece:
+    """In place of lines that could not be read: one bad line, or a file that ends in trouble."""
+    return Piece(
+        indptr=np.zeros(1, np.int64),
+        indices=np.empty(0, np.uint32),
+        values=np.empty(0, np.float32),
+        labels=np.empty(0),
+        weights=None,
+        positions=np.empty(0, np.int64),
+        lines=block.lines,
+        bad=[Bad(0 if block.lines else -1, 0, block.trouble or "")],
+        skipped=1,
+    )
 
 
 _ones: dict[np.dtype, np.ndarray] = {}

@@ -102,11 +102,12 @@ class Files:
     @property
     def bytes_done(self) -> int:
         """How far the files were read, in bytes as they lie on disk."""
-        return self._finished + (0 if self._file is None else self._file.position)
+        file = self._file  # once: another thread may be reading on
+        return self._finished + (0 if file is None else file.position)
 
     @property
     def waits(self) -> bool:
-        """Whether reading may have to wait for somebody, as at a pipe."""
+        """Whether reading may have to wait for somebody, as at a pipe; what was read is then gone."""
         return self.bytes_total is None
 
     def head(self) -> bytes:
@@ -130,8 +131,7 @@ class Files:
             self._first = None
             with opened as self._file:
                 yield from self._blocks(self._file)
-                self._finished += self._file.position
-                self._file = None
+                self._finished, self._file = self._finished + self._file.position, None
 
     def _blocks(self, file: _Bytes) -> Iterator[Block]:
         room, first = self._block_bytes, True
@@ -172,6 +172,7 @@ class _Bytes:
     def __init__(self, name: str) -> None:
         self.name = "standard input" if name == STANDARD_INPUT else name
         self._ahead = b""  # looked at already, but not read
+        self.position = 0  # how many bytes were read from the file itself; 0 where that has no meaning
         self.trouble: str | None = None  # why there is no more to read, if it is not the file's end
         try:
             self._raw = io.FileIO(0, closefd=False) if name == STANDARD_INPUT else io.FileIO(name)
@@ -192,16 +193,16 @@ class _Bytes:
             self._read_into = buffered.readinto
 
     def head(self) -> bytes:
-        """What comes next, up to some 64 KiB; it stays to be read."""
-        if not self._ahead:
-            room = np.empty(_HEAD_BYTES, np.uint8)
-            self._ahead = room[: self.fill(room.data)].tobytes()
+        """What comes next, up to some 64 KiB, but a whole line if that is not longer; it stays to be read."""
+        room = np.empty(_HEAD_BYTES, np.uint8)
+        read = b""
+        while len(read) < _HEAD_BYTES and b"\n" not in read:
+            got = self.fill(room[len(read) :].data)
+            if not got:
+                break
+            read += room[len(read) : len(read) + got].tobytes()
+        self._ahead = read + self._ahead
         return self._ahead
-
-    @property
-    def position(self) -> int:
-        """How many bytes were read from the file itself; 0 where that has no meaning."""
-        return 0 if self._waits else self._raw.tell()
 
     def fill(self, view: memoryview) -> int:
         """Read until the view is full or the file ends; of a pipe, what there is, but something."""
@@ -216,6 +217,8 @@ class _Bytes:
             if not count:
                 break
             got += count
+        if not self._waits:
+            self.position = self._raw.tell()
         return got
 
     def rest_after_line(self, room: int) -> np.ndarray:

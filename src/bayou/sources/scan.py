@@ -147,12 +147,6 @@ def where_byte(word, byte):
     return (x - _ONES) & ~x & _HIGH
 
 
-@njit(forceinline=True)
-def where_at_most(word, byte):
-    """A high bit set where a byte of the word is at most `byte` < 127; only the lowest of those is sure to be right."""
-    return (word - _ONES * np.uint64(byte + 1)) & ~word & _HIGH
-
-
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ recipe makes of the same cells, wherever they came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -40,7 +40,7 @@ _WHAT = {
     cells.NOT_LABEL: "expected a label, {label}, in column {name}, not {text!r}",
     cells.NOT_WEIGHT: f"expected a weight from 0 to {LARGEST_WEIGHT:g} in column {{name}}, not {{text!r}}",
     cells.TOO_LARGE: f"expected a number of at most {LARGEST_VALUE:g} in size in column {{name}}, not {{text!r}}",
-    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features",
+    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features, and {cells.MOST_PAIRS} pairs of them",
 }
 _EXCERPT = 40
 
@@ -375,12 +375,25 @@ def _as_number(text: str | None) -> float:
         return float("nan")
 
 
+def _told_apart(edges: Sequence[float]) -> list[str]:
+    """Numbers as text, with no more digits than tell them apart.
+
+    >>> _told_apart([0.5, 1e9, 1e9 + 1]), _told_apart([1 / 3, 2 / 3])
+    (['0.5', '1000000000', '1000000001'], ['0.333333', '0.666667'])
+    """
+    for digits in range(6, 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
 def _bin_names(column: Column) -> list[str]:
     """
     >>> _bin_names(Column("age", "bins", edges=(17, 22.5)))
     ['age<17', 'age in [17,22.5)', 'age>=22.5']
     """
-    edges = [f"{edge:.6g}" for edge in column.edges]
+    edges = _told_apart(column.edges)
     if not edges:
         return [f"{column.name} is there"]
     between = [f"{column.name} in [{low},{high})" for low, high in pairwise(edges)]

@@ -13,8 +13,8 @@ from bayou.checks import one_of, whole_number
 from bayou.errors import BadInput
 from bayou.sources.carried import Carried
 from bayou.sources.labels import LabelRule
-from bayou.sources.piece import DESCRIBED, Bad, Piece
-from bayou.sources.readahead import STANDARD_INPUT, Block, Files, InOrder
+from bayou.sources.piece import DESCRIBED, Bad, Piece, nothing
+from bayou.sources.readahead import Block, Files, InOrder
 from bayou.sources.recipe import Recipe
 
 ON_ERROR = {"raise": False, "skip": True}
@@ -27,6 +27,7 @@ class _Ready:
     file: str
     first: bool
     labels: np.ndarray  # as the rule read them, with negatives as they were written
+    strange: np.ndarray  # labels as written that say nothing to the rule
     piece: Piece
     batch: Batch | None  # None if its features have no numbers yet
 
@@ -69,6 +70,11 @@ class Source:
     def recipe(self) -> Recipe:
         return self.carried.recipe
 
+    @property
+    def again(self) -> bool:
+        """Whether the data can be read more than once."""
+        return self._reader.again
+
     def _forget(self) -> None:
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
@@ -84,11 +90,14 @@ class Source:
 
     def __iter__(self) -> Iterator[Batch]:
         if self._passes and not self._reader.again:
-            raise BadInput("standard input can be read only once; save the data to a file to make several passes.")
+            raise BadInput("a pipe can be read only once; save the data to a file to make several passes.")
         self._passes += 1
         self._forget()
         self._reader.start(self)
-        self._ahead = ahead = InOrder(self._reader.tasks(), self._work, self._threads, help=not self._reader.waits)
+        # Somebody else must wait at a pipe, so that this thread can hear of an interrupt.
+        threads = max(self._threads, 1) if self._reader.waits else self._threads
+        ahead = InOrder(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
+        self._ahead = ahead
         try:
             for ready in ahead:
                 batch = self._finish(ready)
@@ -115,13 +124,14 @@ class Source:
     def _work(self, task: Any) -> _Ready:
         piece = self._reader.parse(task)
         labels = self._rule.read(piece.labels)
+        strange = piece.labels[np.isnan(labels) & ~np.isnan(piece.labels)]
         if self._labels_needed and np.isnan(labels).any():
             bad = np.isnan(labels)
             _drop(piece, bad, [self._rule.what(label) for label in piece.labels[bad][:DESCRIBED]])
             labels = labels[~bad]
         raw, piece.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
         batch = None if self._unnumbered(piece) else _batch(piece)
-        return _Ready(task.file, task.first, raw, piece, batch)
+        return _Ready(task.file, task.first, raw, strange, piece, batch)
 
     def _unnumbered(self, piece: Piece) -> bool:
         return self.carried.numbering is not None and piece.indices.dtype == np.uint64
@@ -134,6 +144,9 @@ class Source:
         if mixed is not None:
             _drop(piece, mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
+        if not self.lines and self._labels_needed and len(ready.strange) > len(ready.labels):
+            # Not a bad line here and there: what is positive was never said.
+            raise BadInput(f"{ready.file}: most labels say nothing: {self._rule.what(ready.strange[0])}.")
         if ready.first:
             self._line = 0
         self._note(ready.file, piece)
@@ -201,6 +214,9 @@ def _drop(piece: Piece, rows: np.ndarray, whats: Iterable[str]) -> None:
     piece.labels, piece.positions = piece.labels[keep], piece.positions[keep]
     piece.weights = None if piece.weights is None else piece.weights[keep]
     piece.tags = None if piece.tags is None else [tag for tag, kept in zip(piece.tags, keep, strict=True) if kept]
+    if piece.found is not None:
+        met = np.isin(piece.found.indices, piece.indices)
+        piece.found = piece.found._replace(indices=piece.found.indices[met], spans=piece.found.spans[met])
 
 
 class TextReader:
@@ -209,7 +225,7 @@ class TextReader:
     def __init__(self, files: Files, parser: Any) -> None:
         self._files, self._parser = files, parser
         files.cut = parser.cut
-        self.again = STANDARD_INPUT not in files.names
+        self.again = not files.waits
 
     @property
     def waits(self) -> bool:
@@ -234,21 +250,5 @@ class TextReader:
 
     def parse(self, block: Block) -> Piece:
         if block.trouble is not None:
-            return _nothing(block)
+            return nothing(block)
         return self._parser.parse(block)
-
-
-def _nothing(block: Block) -> Piece:
-    """In place of lines that could not be read."""
-    line = 0 if block.lines else -1
-    return Piece(
-        indptr=np.zeros(1, np.int64),
-        indices=np.empty(0, np.uint32),
-        values=np.empty(0, np.float32),
-        labels=np.empty(0),
-        weights=None,
-        positions=np.empty(0, np.int64),
-        lines=block.lines,
-        bad=[Bad(line, 0, block.trouble or "")],
-        skipped=1,
-    )

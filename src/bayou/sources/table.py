@@ -29,12 +29,11 @@ from bayou.sources.delimited import (
     split,
 )
 from bayou.sources.fitting import FittingReader
-from bayou.sources.piece import Bad, Piece
-from bayou.sources.readahead import STANDARD_INPUT, Block, Files, whole_lines
+from bayou.sources.piece import Bad, Piece, nothing
+from bayou.sources.readahead import Block, Files, whole_lines
 from bayou.sources.recipe import FIT_ROWS, Recipe
 from bayou.sources.scratch import Scratch
 from bayou.sources.sheet import Plan, Sheet
-from bayou.sources.source import _nothing
 from bayou.sources.words import plain_words
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def _sight(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> Si
     shown = list(texts)[1 : SHOWN + 1] + ["..."] * (len(texts) > SHOWN + 1)
     if n_numbers and not truths and not others:
         every = np.concatenate(numbers)
-        return Sight("number", every[~np.isnan(every)], values=shown)
+        return Sight("number", every[~np.isnan(every)], values=shown, as_written=True)
     kind = "text" if others or n_numbers else "flag" if truths else "nothing"
     n_texts = max(truths + others, 1)
     return Sight(kind, words=words / n_texts, values=shown, odd=odd, strange=others / max(n_numbers + n_texts, 1))
@@ -179,7 +178,7 @@ class TableReader(FittingReader):
     ) -> None:
         super().__init__(carried, labels, dtype)
         self._format = format
-        self.again = STANDARD_INPUT not in files.names
+        self.again = not files.waits
         self.waits = files.waits
         self.bytes_total = files.bytes_total
         # Each file is cut into rows by its own layout.
@@ -210,7 +209,7 @@ class TableReader(FittingReader):
 
     def _parse(self, task: _Task) -> Piece:
         if task.block.trouble is not None:
-            return _nothing(task.block)
+            return nothing(task.block)
         table = self._tables.get(task.layout)
         if table is None:
             table = self._tables[task.layout] = Table(self.plan, task.layout, task.file)

@@ -36,7 +36,8 @@ pair's value is the product of their values, its hash is `hashing.cross` of thei
 line's features. A namespace crossed with itself pairs any two different features once (that with the smaller hash
 counts as the first). "*" is every other namespace; " " is the one without a name. Two namespaces are crossed once,
 however many rules say so, in the order that the first of those rules has; for ("*", "*") the smaller hash is first.
-Namespaces with the same hash, such as 7 and 007, are one.
+Namespaces with the same hash, such as 7 and 007, are one. A line from which more than 65,536 pairs, or pairs of more
+than 1,024 namespaces, would come is bad.
 
 A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
 from stop to stop (both in `vw_lines`); one hashes the names (`vw_names`). In a single loop every name would wait for

@@ -8,9 +8,10 @@ from numba import njit
 from bayou.sources.hashing import cross, cross64
 from bayou.sources.scan import LARGEST_VALUE
 
-# A line may not grow beyond all bounds: so many namespaces of it take part, and so many pairs come of them.
+# A line may not grow beyond all bounds, nor a block of them: so many namespaces of a line take part, and so many pairs
+# come of them.
 MOST_SPACES = 1 << 10
-MOST_PAIRS = 1 << 20
+MOST_PAIRS = 1 << 16
 # What can be wrong with a row.
 TOO_MANY, TOO_LARGE = 1, 2
 WHAT = {
