@@ -31,7 +31,7 @@ class Found(NamedTuple):
     """
 
     indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into numbers
-    spans: np.ndarray  # int64, (n, 8): prefix start, stop, name start, stop; again for the second half of a cross
+    spans: np.ndarray  # whole numbers, (n, 4): prefix start, stop, name start, stop; (n, 8) if there may be crosses
     data: np.ndarray  # uint8, what the spans of names point into
     prefix_data: np.ndarray  # uint8, what the spans of prefixes point into
     separator: bytes  # between prefix and name if both are there: b"^", b"="
@@ -140,7 +140,7 @@ class Names:
                 f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same --bits."
             )
         n = len(other)
-        spans = np.full((n, 8), -1, np.int64)
+        spans = np.full((n, 4), -1, np.int32)
         spans[:, 2], spans[:, 3] = other._ends[:n], other._ends[1 : n + 1]
         self.add(Found(other._indices[:n], spans, other._text, other._text, b""))
 
@@ -219,14 +219,14 @@ def _add(
         if index >= n_features or known[index >> 3] & bit:
             continue
         size = 0
-        for half in range(0, 8, 4):
+        for half in range(0, spans.shape[1], 4):
             has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
             size += between.size * (half == 4 and (has_prefix or has_name)) + separator.size * (has_prefix and has_name)
             size += spans[k, half + 1] - spans[k, half] + spans[k, half + 3] - spans[k, half + 2]
         if count >= limit or ends[count] + size > byte_limit:
             return count, True
         at = ends[count]
-        for half in range(0, 8, 4):
+        for half in range(0, spans.shape[1], 4):
             has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
             if half == 4 and (has_prefix or has_name):
                 for byte in between:

@@ -343,7 +343,8 @@ class _Making:
             self._rows_with(origins)
             origins = origins[places]
         found = np.searchsorted(self.indptr, places, side="right") - 1
-        spans, spare = np.empty((count, 8), np.int64), np.empty(2 * cells.SPARE * count, np.uint8)
+        spans = plan.scratch.take("spans", (count, 8), np.int64)
+        spare = plan.scratch.take("spare", 2 * cells.SPARE * count, np.uint8)
         cells.name_places(
             sheet.table, plan._roles, plan._slot_columns, plan._slot_of, plan._number_rows, self.numbers,
             plan._edge_from, plan._edges, plan._bin_from, plan._prefixes, plan._bin_names, self.word_rows,
@@ -351,7 +352,8 @@ class _Making:
         )  # fmt: skip
         text = np.empty(int((spans[:, 3::4] - spans[:, 2::4]).sum()), np.uint8)
         cells.copy_names(spans, text)
-        return Found(self.indices[places], spans, text, plan._prefix_text, b"=")
+        kept = spans[:, :4] if self._plain else spans
+        return Found(self.indices[places], kept.astype(np.int32), text, plan._prefix_text, b"=")
 
     def _describe(self, row: int) -> Bad:
         column, what = divmod(int(self.wrong[row]), 16)

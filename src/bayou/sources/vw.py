@@ -149,10 +149,11 @@ class VW:
             hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32, False)
             origins, tags = self._cross(block, piece, names[1], tags)
         if len(known) and (news := count_new(piece.indices, names[0], known)):
-            found, spans = np.empty(news, piece.indices.dtype), np.empty((news, 8), np.int64)
+            found, spans = take("found", news, piece.indices.dtype), take("spans", (news, 8), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
             news = describe_new(block.data, piece.indices, names, origins, known, recent, found, spans)
-            piece.found = Found(found[:news], spans[:news], block.data, block.data, b"^")
+            kept = spans[:news] if len(self._rules) else spans[:news, :4]
+            piece.found = Found(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
         if self._tags:
             text = block.data.data
             piece.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
