@@ -29,6 +29,7 @@ from bayou.sources.scan import (
     number,
     trailing_zeros,
 )
+from bayou.sources.scratch import Scratch
 
 # What was wrong, by the kernel's code.
 _WHAT = {
@@ -58,24 +59,26 @@ class Svmlight:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
         self._dtype = np.dtype(dtype)
+        self._scratch = Scratch()
 
     def parse(self, block: Block) -> Piece:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         room = block.size // 4 + 1
         indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
-        indptr = np.empty(block.size // 2 + 2, np.int64)
-        labels, positions = np.empty(len(indptr)), np.empty(len(indptr), np.int64)
+        most = block.size // 2 + 2
+        indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
+        labels = self._scratch.take("labels", most, np.float64)
         bad = np.empty((DESCRIBED, 3), np.int64)
         rows, nonzeros, lines, skipped, folded, facts = _parse(
             block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
         )
         return Piece(
-            indptr=indptr[: rows + 1],
+            indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros],
             values=all_ones(nonzeros, self._dtype) if facts[3] else values[:nonzeros],
-            labels=labels[:rows],
+            labels=labels[:rows].copy(),
             weights=None,
-            positions=positions[:rows],
+            positions=positions[:rows].copy(),
             lines=lines,
             bad=[Bad(int(line), int(column), _WHAT[code]) for line, column, code in bad[:skipped]],
             skipped=skipped,
