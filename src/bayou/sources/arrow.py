@@ -482,8 +482,8 @@ class ParquetReader(FittingReader):
         bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
         try:
-            # Others learn and convert meanwhile: threads of its own would only be in their way.
-            for batch in file.iter_batches(batch_rows, columns=there, use_threads=False):
+            # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
+            for batch in file.iter_batches(batch_rows, columns=there, use_threads=True):
                 yield batch
                 self._done += size * batch.num_rows / max(rows, 1)
         except (OSError, pa.ArrowException) as error:
@@ -494,7 +494,7 @@ class ParquetReader(FittingReader):
             return
         batches, rows = [], 0
         for name in self._names:
-            for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=False):
+            for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=True):
                 batches.append(batch)
                 rows += batch.num_rows
                 if rows >= FIT_ROWS:
