@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -82,6 +81,7 @@ def _settings(given: list[str], generator: Any) -> dict[str, Any]:
 def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
     """(examples so far, the text of the latest), drawn and written out in all cores, in order."""
     from bayou.simulate import BATCH_SIZE
+    from bayou.sources import spare_cores
     from bayou.sources.readahead import InOrder
     from bayou.sources.write import svmlight
 
@@ -90,7 +90,7 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
         (batch,) = stream.batches(size, start=start)
         return start + size, svmlight(batch)
 
-    ahead = InOrder(range(0, n_examples, BATCH_SIZE), text, threads=max((os.cpu_count() or 1) - 1, 0))
+    ahead = InOrder(range(0, n_examples, BATCH_SIZE), text, threads=spare_cores())
     try:
         yield from ahead
     finally:

@@ -489,7 +489,7 @@ class ParquetReader(FittingReader):
         except (OSError, pa.ArrowException) as error:
             raise BadInput(f"{name}: the Parquet file cannot be read further: {str(error).splitlines()[0]}") from None
 
-    def start(self, source: Any = None) -> None:
+    def start(self) -> None:
         if self._carried.recipe.fitted:
             return
         batches, rows = [], 0

@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from bayou.simd import float_bits
 from bayou.sources.scan import leading_zeros, trailing_zeros
 
 # What may be overwritten behind the text, and the longest text of a number: "-1.23456789e-308", "-0.0000123456789".
@@ -56,16 +57,6 @@ def put_word(typingctx, address, word):
     return types.void(types.int64, types.uint64), _writer(64)
 
 
-@intrinsic
-def _bits_of(typingctx, number):
-    """The bits of a float64."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], _WORD)
-
-    return types.uint64(types.float64), codegen
-
-
 @njit(forceinline=True)
 def _eight_digits(number):
     """The eight digits of a number below 10^8, each in a byte, the first in the lowest."""
@@ -105,7 +96,7 @@ def _nine_digits(size):
         size *= 1e200
         lift = _TINY_POWER
     # log10(2) * the binary exponent: right or one too low.
-    binary = np.int64(_bits_of(size) >> np.uint64(52)) - 1023
+    binary = np.int64(float_bits(size) >> np.uint64(52)) - 1023
     power = (binary * 78913) >> 18
     scaled = size * _POWERS[_LAST + 8 - power]
     if scaled >= 1e9 - 0.5:

@@ -13,7 +13,6 @@ from bayou.sources.sheet import Plan
 
 if TYPE_CHECKING:
     from bayou.sources.carried import Carried
-    from bayou.sources.source import Source
 
 
 class _Nothing:
@@ -72,7 +71,7 @@ class FittingReader:
             )
         return self._plan
 
-    def start(self, source: Source | None = None) -> None:
+    def start(self) -> None:
         """Fit the recipe, unless that is done."""
         if self._carried.recipe.fitted:
             return

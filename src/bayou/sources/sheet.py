@@ -18,7 +18,7 @@ from bayou.sources.columns import crosses
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.names import Found, Names
 from bayou.sources.numbering import Numbering
-from bayou.sources.piece import DESCRIBED, Bad, Piece
+from bayou.sources.piece import DESCRIBED, Bad, Piece, all_ones
 from bayou.sources.recipe import Column, Recipe
 from bayou.sources.scan import LARGEST_VALUE, LARGEST_WEIGHT
 from bayou.sources.scratch import Scratch
@@ -115,7 +115,6 @@ class Plan:
         self._positive = np.frombuffer((recipe.positive or "").strip(" \t").encode() + b" ", np.uint8)[:-1]
         self._positive_number = _as_number(recipe.positive)
         self.scratch = Scratch()
-        self._ones = np.ones(0, self._dtype)
         self._lay_out_slots(recipe)
         self._hash_names()
 
@@ -191,13 +190,6 @@ class Plan:
             one, one, slots, none,
         )  # fmt: skip
         return slots[0]
-
-    def ones(self, size: int) -> np.ndarray:
-        """So many ones: the same for every block, and not to be written to."""
-        ones = self._ones
-        if len(ones) < size:
-            ones = self._ones = np.ones(size, self._dtype)
-        return ones[:size]
 
     def piece(self, sheet: Sheet) -> Piece:
         """The examples of a sheet."""
@@ -307,7 +299,7 @@ class _Making:
         self.indices = np.empty(total, self.plan._key)
         if self._plain:
             self.indptr = np.arange(n + 1) * self.plan._width
-            self.values = self.plan.ones(total)
+            self.values = all_ones(total, self.plan._dtype)
             cells.transpose(self.slots, self.plan._key.type(self.plan._mask), self.indices)
         else:
             self.indptr, self.values = np.empty(n + 1, np.int64), np.empty(total, self.plan._dtype)

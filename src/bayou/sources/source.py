@@ -93,7 +93,7 @@ class Source:
             raise BadInput("a pipe can be read only once; save the data to a file to make several passes.")
         self._passes += 1
         self._forget()
-        self._reader.start(self)
+        self._reader.start()
         # Somebody else must wait at a pipe, so that this thread can hear of an interrupt.
         threads = max(self._threads, 1) if self._reader.waits else self._threads
         ahead = InOrder(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
@@ -239,7 +239,7 @@ class TextReader:
     def bytes_total(self) -> int | None:
         return self._files.bytes_total
 
-    def start(self, source: Source) -> None:
+    def start(self) -> None:
         """Nothing has to be known before the first block."""
 
     def taste(self) -> Block:
