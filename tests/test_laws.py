@@ -22,6 +22,7 @@ from scipy.special import logit, ndtri
 import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, registry
 from bayou.learner import LIMIT
+from bayou.learners import bank
 
 WIDTH = 24
 
@@ -52,6 +53,13 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "l2": lambda n: {"l2": 0.01},
         "bare": lambda n: {"intercept": False},
     },
+    "bank": {
+        "default": lambda n: {},
+        "wide": lambda n: {"preset": "wide"},
+        "share": lambda n: {"combine": "share"},
+        "lanes": lambda n: {"lanes": [{"scale": True, "normalise": True, "memory": 0.01}, {"rate": 0.5}, {}]},
+        "bare": lambda n: {"intercept": False},
+    },
 }
 # Pairs of arguments that say the same thing, the second in its general form.
 SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[str, Any]]]]] = {
@@ -63,6 +71,7 @@ SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[st
         "intercept variance": lambda n: ({}, {"intercept_variance": 3.0}),
     },
     "adagrad": {"no l2": lambda n: ({}, {"l2": 0.0})},
+    "bank": {"lanes of the preset": lambda n: ({}, {"lanes": list(bank.PRESETS["slim"])})},
 }
 
 
@@ -102,6 +111,7 @@ every = over()
 plain = over(lambda case: case.variant == "default")
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)
+linear = over(lambda case: case.record.linear)
 mergeable = over(lambda case: case.record.merge != "refused")
 few = settings(max_examples=12)
 
@@ -391,12 +401,17 @@ def test_empty_rows_teach_the_intercept_alone(case):
     learner.learn(stream(15))
     means, before = learner.mean, bits(learner)[1]
     p = learner.learn(Batch.from_rows([{}] * 20, labels=[1] * 20))
-    assert learner.mean.tobytes() == means.tobytes()
+    after = bits(learner)[1]
+    assert all(after[name] == before[name] for name in learner._per_feature)
+    if case.record.linear:
+        assert learner.mean.tobytes() == means.tobytes()
     if learner.parameters["intercept"]:
-        assert (np.diff(p) > 0).all()
+        # a combination may change its mind about its parts on the way
+        assert (np.diff(p) > 0).all() if case.record.linear else p[-1] > p[0]
     else:
         assert (p == 0.5).all()
-        assert bits(learner)[1] == before
+        assert after["intercept"] == before["intercept"]
+        assert after == before or not case.record.linear
         assert learner.intercept == (0.0, 0.0)
 
 
@@ -568,8 +583,10 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
         if case.record.posterior:
             assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
             assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
-            assert (learner.variance <= fresh.variance).all()
-            assert 0 <= learner.intercept[1] <= fresh.intercept[1]
+            assert learner.intercept[1] >= 0
+            if case.record.linear:  # what a mixture believes may widen: its parts can disagree
+                assert (learner.variance <= fresh.variance).all()
+                assert learner.intercept[1] <= fresh.intercept[1]
 
 
 @every
@@ -616,16 +633,24 @@ def test_what_a_learner_shows_are_copies(case):
     assert bits(learner) == before
 
 
-@every
+@linear
 def test_mean_variance_and_intercept_say_what_predict_uses(case):
     learner = case.new()
     learner.learn(stream(19))
     one_each = Batch.from_csr(np.eye(WIDTH))
     predicted = learner.predict(one_each)
     np.testing.assert_allclose(predicted.mean, learner.mean + learner.intercept[0], rtol=1e-5, atol=1e-5)
-    assert learner.mean.dtype == case.dtype
     if case.record.posterior and not learner.parameters.get("memory"):
         np.testing.assert_allclose(predicted.variance, learner.variance + learner.intercept[1], rtol=1e-5)
+
+
+@every
+def test_weights_have_the_type_of_the_state(case):
+    learner = case.new()
+    learner.learn(stream(19))
+    assert learner.mean.dtype == case.dtype
+    if case.record.posterior:
+        assert learner.variance.dtype == case.dtype
 
 
 @every
@@ -715,10 +740,11 @@ def test_draws_have_the_posteriors_mean_and_spread(case):
     learner = case.new()
     learner.learn(stream(23))
     n = 4000
-    one_each = Batch.from_rows([{i: 0.1} for i in range(WIDTH)])
+    x = 0.1 / np.maximum(1.0, np.sqrt(learner.variance.astype(float)))  # no score where a probability rounds to 1
+    one_each = Batch.from_rows([{i: x[i]} for i in range(WIDTH)])
     drawn = scores(learner, one_each, n, seed=1)
-    mean = learner.intercept[0] + 0.1 * learner.mean
-    variance = learner.intercept[1] + 0.01 * learner.variance
+    mean = learner.intercept[0] + x * learner.mean
+    variance = learner.intercept[1] + x**2 * learner.variance
     # 4.5 standard errors: of 24 features none should stray so far, and the seed is fixed
     assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * np.sqrt(variance / n)).all()
     assert (np.abs(drawn.var(axis=0) / variance - 1) < 4.5 * math.sqrt(2 / n)).all()
@@ -871,7 +897,7 @@ def test_a_common_base_is_counted_once(case, start, a, b):
     same_numbers(left.merge(right, base=case.new()), left.merge(right), case.rounding)
 
 
-@mergeable
+@over(lambda case: case.record.merge != "refused" and case.record.linear)
 @few
 @given(seed=seeds)
 def test_learners_of_disjoint_features_merge_to_the_one_that_saw_all(case, seed):
@@ -894,7 +920,7 @@ def test_a_merged_learner_goes_on_learning(case):
     assert [bits(a), bits(b)] == before
 
 
-@mergeable
+@over(lambda case: case.record.merge != "refused" and case.record.linear)
 def test_more_evidence_never_widens(case):
     a, b = grown(case, 1), grown(case, 2)
     if case.record.posterior:
@@ -984,7 +1010,7 @@ def test_a_pickle_of_a_large_table_holds_what_was_touched(case):
     arguments = VARIANTS.get(case.record.name, {"default": lambda n: {}})[case.variant](1 << 20)
     learner = case.record.load()(n_features=1 << 20, dtype=case.dtype, **arguments)
     learner.learn(Batch.from_rows([{7: 1.0, 1 << 19: 2.0}], labels=[1]))
-    assert len(pickle.dumps(learner)) < 10_000
+    assert len(pickle.dumps(learner)) < 20_000
     assert bits(pickle.loads(pickle.dumps(learner))) == bits(learner)
 
 

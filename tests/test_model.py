@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 import bayou
 from bayou import BadModel, Batch, model
-from bayou.learners import AdaGrad, Marginal
+from bayou.learners import AdaGrad, Bank, Marginal
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -417,7 +417,7 @@ def test_a_header_that_is_no_mapping_is_refused(tmp_path):
 # --- golden files -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "kind"), [("marginal", Marginal), ("adagrad", AdaGrad)])
+@pytest.mark.parametrize(("name", "kind"), [("marginal", Marginal), ("adagrad", AdaGrad), ("bank", Bank)])
 def test_golden_files_of_version_1_load_as_they_were(name, kind):
     learner = bayou.load(GOLDEN / f"{name}-v1.bayou")
     expected = np.load(GOLDEN / f"{name}-v1.npz")
@@ -439,7 +439,9 @@ def test_golden_files_hold_their_parameters_and_go_on():
     assert marginal.parameters["prior_mean"] == 0.25
     adagrad = bayou.load(GOLDEN / "adagrad-v1.bayou")
     assert (adagrad.parameters["learning_rate"], adagrad.parameters["l2"]) == (0.3, 0.01)
-    for learner in (marginal, adagrad):
+    bank = bayou.load(GOLDEN / "bank-v1.bayou")
+    assert [str(output.lane) for output in bank.lanes] == ["tempered 10", "scaled 1", "AdaGrad 0.8", "tempered 10"]
+    for learner in (marginal, adagrad, bank):
         before = learner.examples
         with pytest.raises(bayou.BadInput, match="both -1 and 0"):  # the golden streams said 0
             learner.learn(Batch.from_rows([{}], labels=[-1]))

@@ -43,7 +43,7 @@ class Theirs(Learner):
 
 
 def test_names_are_the_keys_in_order():
-    assert list(registry.records())[:2] == ["marginal", "adagrad"]
+    assert list(registry.records())[:3] == ["bank", "marginal", "adagrad"]
     for name, record in registry.records().items():
         assert record.name == name == record.load().name
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
@@ -81,7 +81,8 @@ def test_every_learner_takes_both_types_and_no_intercept(record, dtype):
 def test_parameters_never_share_a_name_with_an_attribute(record):
     """Except those that a learner shows under the same name with the same meaning."""
     shared = set(inspect.signature(record.load()).parameters) & set(dir(record.load()))
-    assert shared <= {"n_features", "intercept"}
+    # what lanes were asked for, and how they are doing
+    assert shared <= {"n_features", "intercept", "lanes"}
 
 
 @every
@@ -108,7 +109,7 @@ def test_unknown_class_names_are_attribute_errors():
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():
-    with pytest.raises(BadInput, match=r"no learner called 'swamp'; there are: marginal, adagrad"):
+    with pytest.raises(BadInput, match=r"no learner called 'swamp'; there are: bank, marginal, adagrad"):
         registry.find("swamp")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import bayou.sources as sources
     from bayou.batch import Batch
     from bayou.errors import BadInput, BadModel, NoPosterior
-    from bayou.estimators import AdaGradClassifier, MarginalClassifier
+    from bayou.estimators import AdaGradClassifier, BankClassifier, MarginalClassifier
     from bayou.learner import load
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ __all__ = [
     "AdaGradClassifier",
     "BadInput",
     "BadModel",
+    "BankClassifier",
     "Batch",
     "MarginalClassifier",
     "NoPosterior",
@@ -40,6 +41,7 @@ _HOME = {
     "AdaGradClassifier": "bayou.estimators",
     "BadInput": "bayou.errors",
     "BadModel": "bayou.errors",
+    "BankClassifier": "bayou.estimators",
     "Batch": "bayou.batch",
     "MarginalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.errors",

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayou.errors import BadInput
 
-_Code = TypeVar("_Code", int, float)
+_Choice = TypeVar("_Choice")
 
 
 def whole_number(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
@@ -37,8 +37,8 @@ def yes_or_no(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def one_of(name: str, value: Any, choices: Mapping[str, _Code]) -> _Code:
-    """One of some words; what the kernel calls it."""
+def one_of(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
+    """One of some words; what it stands for."""
     if not isinstance(value, str) or value not in choices:
         raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
     return choices[value]

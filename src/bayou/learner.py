@@ -69,6 +69,7 @@ class Learner:
     """Base of all learners; see the module's docstring for what a new one must say."""
 
     name: ClassVar[str]
+    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -174,6 +175,10 @@ class Learner:
         _to_probability(self._link, scores)
         return scores
 
+    def parts(self) -> list[dict[str, Any]]:
+        """What a learner made of several others tells of each, as JSON can say it; others have nothing to tell."""
+        return []
+
     def end_pass(self) -> bool:
         """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
         return False
@@ -206,14 +211,20 @@ class Learner:
     @property
     def nbytes(self) -> int:
         """The memory that the weights take once all of them are touched."""
-        return sum(array.nbytes for array in self._arrays().values())
+        return self.nbytes_for(self._n_features)
+
+    def nbytes_for(self, n_features: int) -> int:
+        """The memory that a learner like this one would take with so many weights."""
+        arrays = self._arrays()
+        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
+        return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
 
     @property
     def touched(self) -> np.ndarray:
         """The features whose weights are no longer as the prior says, in ascending order."""
         with self._lock:
-            arrays = [a for name, a in self._arrays().items() if name != "intercept" and len(a) == self._n_features]
-            found = [model.nonzero_rows(array) for array in arrays]
+            arrays = self._arrays()
+            found = [model.nonzero_rows(arrays[name]) for name in self._per_feature]
         return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
     @property

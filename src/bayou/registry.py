@@ -27,6 +27,7 @@ class Record:
     task: Literal["classify", "regress"] = "classify"
     dtype: Literal["float32", "float64"] = "float32"
     posterior: bool = True  # variance, intervals, sampling
+    linear: bool = True  # the score is sum of mean * value; else the means are a linear picture of it
     dense: bool = False  # needs a dense feature space, so refuses sizes that do not fit
     # exact: equal to one learner that saw both streams. approximate: a sound posterior, but not that one.
     merge: Literal["exact", "approximate", "refused"] = "approximate"
@@ -39,6 +40,14 @@ class Record:
 
 
 _OWN = (
+    Record(
+        name="bank",
+        path="bayou.learners.bank:Bank",
+        estimator="BankClassifier",
+        summary="several priors side by side, combined by evidence: nothing to tune",
+        paper="none: ours",
+        linear=False,
+    ),
     Record(
         name="marginal",
         path="bayou.learners.marginal:Marginal",

@@ -204,21 +204,48 @@ def scatter_pairs(typingctx, table, indices, start, first, second):
     return types.void(table, indices, types.intp, first, second), codegen
 
 
+def _ask_for(builder, pointer):
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    # for reading (no dearer to write to later, and measurably cheaper to ask for), kept close, data
+    builder.call(ask, [builder.bitcast(pointer, byte), *(ir.Constant(number, n) for n in (0, 3, 1))])
+
+
+@intrinsic
+def prefetch(typingctx, array, at):
+    """Ask for array[at] to be brought into the cache."""
+
+    def codegen(context, builder, sig, args):
+        _ask_for(builder, _address(context, builder, sig.args[0], args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
 @intrinsic
 def prefetch_pairs(typingctx, table, indices, start):
     """Ask for table[indices[start : start + LANES]] to be brought into the cache."""
 
     def codegen(context, builder, sig, args):
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         for lane in range(LANES):
-            pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), byte)
-            # for reading (no dearer to write to later, and measurably cheaper to ask for), kept close, data
-            builder.call(ask, [pointer, *(ir.Constant(number, n) for n in (0, 3, 1))])
+            _ask_for(builder, _row_address(context, builder, sig, args, lane))
         return context.get_dummy_value()
 
     return types.void(table, indices, types.intp), codegen
+
+
+@intrinsic
+def like(typingctx, vec, other):
+    """The lanes of vec in the type of other's."""
+
+    def codegen(context, builder, sig, args):
+        mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
+        if mine == theirs:
+            return args[0]
+        return (builder.fptrunc if mine > theirs else builder.fpext)(args[0], args[1].type)
+
+    return other(vec, other), codegen
 
 
 @intrinsic
@@ -342,17 +369,41 @@ def rounding_noise(typingctx, value, ids, start, count):
         here = builder.mul(builder.trunc(args[3], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
         first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
         noise = builder.sitofp(builder.add(bits, _shuffle(builder, first, first, [0] * LANES)), kind)
-        # The exponent bits alone are the power of two below |value|; its last place is 2^-23 of that.
-        power = builder.bitcast(builder.and_(builder.bitcast(args[0], whole), constant(0x7F800000)), kind)
-        return builder.fmul(noise, builder.fmul(power, ir.Constant(kind, [2.0**-55] * LANES)))
+        return builder.fmul(noise, _last_place(builder, args[0], 2.0**-32))
 
     return value(value, ids, types.intp, types.uint64), codegen
+
+
+def _last_place(builder, value, times):
+    """The last place of each float32 lane: its exponent bits are the power of two below |value|, 2^-23 of that."""
+    whole = ir.VectorType(ir.IntType(32), LANES)
+    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * LANES))
+    return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * LANES))
 
 
 @njit(forceinline=True)
 def add_on_average(value, step, ids, start, count):
     """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
     return value + (step + rounding_noise(value, ids, start, count))
+
+
+@njit(forceinline=True)
+def rounding_phase(feature, count):
+    """The sequence of `rounding_noise` as a number, in [-1/2, 1/2)."""
+    bits = np.uint64(feature) * np.uint64(0x7FEB352D) + np.uint64(count) * np.uint64(0x9E3779B1)
+    return np.float64(np.int32(np.uint32(bits))) * 2.0**-32
+
+
+@intrinsic
+def last_place(typingctx, value):
+    """The last place of each float32 lane; for float64, whose last place is nobody's loss, 0."""
+
+    def codegen(context, builder, sig, args):
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        return _last_place(builder, args[0], 1.0)
+
+    return value(value), codegen
 
 
 def _series(function, degree, low, high):

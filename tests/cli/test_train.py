@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
-from bayou.learners import Marginal
+from bayou.learners import Bank, Marginal
 
 
 def run(*arguments, code: int = 0):
@@ -71,9 +71,9 @@ def test_json_has_what_was_promised(data) -> None:
 def test_the_model_is_what_python_would_have_learned(data, tmp_path) -> None:
     from sklearn.datasets import load_svmlight_file
 
-    run(data, "--bits", "8", "--set", "prior_variance=2", "--model", tmp_path / "m.bayou")
+    run(data, "--bits", "8", "--set", "preset=wide", "--model", tmp_path / "m.bayou")
     X, y = load_svmlight_file(str(data), n_features=256, zero_based=True)
-    learner = Marginal(256, prior_variance=2.0)
+    learner = Bank(256, preset="wide")
     learner.learn(bayou.Batch.from_csr(X, y))
     assert np.array_equal(bayou.load(tmp_path / "m.bayou").mean, learner.mean)
 
@@ -93,10 +93,10 @@ def test_two_halves_are_the_whole(data, tmp_path) -> None:
 
 
 def test_like_takes_the_recipe_and_the_learner_but_no_weights(data, tmp_path) -> None:
-    run(data, "--bits", "8", "--set", "prior_variance=0.5", "--model", tmp_path / "a.bayou")
+    run(data, "--bits", "8", "--set", "combine=share", "--model", tmp_path / "a.bayou")
     run(data, "--like", tmp_path / "a.bayou", "--model", tmp_path / "b.bayou")
     assert same(tmp_path / "a.bayou", tmp_path / "b.bayou")
-    assert bayou.load(tmp_path / "b.bayou").parameters["prior_variance"] == 0.5
+    assert bayou.load(tmp_path / "b.bayou").parameters["combine"] == "share"
 
 
 def test_passes_and_holdout(data) -> None:
@@ -139,7 +139,7 @@ def test_rows_the_learner_refuses_are_skipped_alone(tmp_path) -> None:
     good = ["1 1:1", "-1 2:1", "1 3:1"]
     (tmp_path / "a.svm").write_text("\n".join([*good[:2], "1 1:9e11", good[2]]))
     (tmp_path / "b.svm").write_text("\n".join(good))
-    wide = ["--bits", "4", "--set", "prior_variance=1e8"]
+    wide = ["--bits", "4", "--learner", "marginal", "--set", "prior_variance=1e8"]
     said = run(tmp_path / "a.svm", *wide, "--model", tmp_path / "a.bayou")
     run(tmp_path / "b.svm", *wide, "--model", tmp_path / "b.bayou")
     assert same(tmp_path / "a.bayou", tmp_path / "b.bayou")
@@ -151,9 +151,9 @@ def test_rows_the_learner_refuses_are_skipped_alone(tmp_path) -> None:
     ("arguments", "code", "sentence"),
     [
         (["--learner", "nosuch"], 2, "marginal"),
-        (["--set", "prior=1"], 2, "prior_variance"),
-        (["--set", "prior_variance"], 2, "name=value"),
-        (["--set", "prior_variance=-1"], 2, "prior_variance"),
+        (["--set", "prior=1"], 2, "preset"),
+        (["--set", "preset"], 2, "name=value"),
+        (["--set", "preset=fat"], 2, "preset"),
         (["--set", "dtype=foo"], 2, "float32"),
         (["--checkpoint", "soon", "--model", "x.bayou"], 2, "10min"),
         (["--checkpoint", "5"], 2, "--model"),
@@ -187,7 +187,7 @@ def test_a_resumed_model_keeps_its_recipe(data, tmp_path) -> None:
     run(data, "--bits", "8", "--model", tmp_path / "m.bayou")
     for wrong, word in ((["--bits", "9"], "bits"), (["--learner", "adagrad"], "adagrad")):
         assert word in run(data, "--resume", tmp_path / "m.bayou", *wrong, code=1).stderr
-    run(data, "--resume", tmp_path / "m.bayou", "--bits", "8", "--learner", "marginal")
+    run(data, "--resume", tmp_path / "m.bayou", "--bits", "8", "--learner", "bank")
 
 
 def test_a_model_saved_from_python_can_go_on(data, tmp_path) -> None:
@@ -201,7 +201,7 @@ def test_a_model_saved_from_python_can_go_on(data, tmp_path) -> None:
 def test_too_many_weights_are_refused_before_they_are_taken(data, monkeypatch) -> None:
     monkeypatch.setattr("bayou.cli.watch.free_memory", lambda: 10**9)
     said = run(data, "--bits", "31", code=2)
-    assert "17.2 GB" in said.stderr
+    assert "155 GB" in said.stderr
     assert "fewer --bits" in said.stderr
 
 

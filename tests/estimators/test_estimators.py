@@ -20,18 +20,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayou
-from bayou import AdaGradClassifier, MarginalClassifier, registry
+from bayou import AdaGradClassifier, BankClassifier, MarginalClassifier, registry
 from bayou.estimators import OnlineClassifier, expected_failed_checks
 
-BOTH = pytest.mark.parametrize("make", [MarginalClassifier, AdaGradClassifier])
+ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
 
 
-@parametrize_with_checks([MarginalClassifier(), AdaGradClassifier()], expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(
+    [BankClassifier(), MarginalClassifier(), AdaGradClassifier()], expected_failed_checks=expected_failed_checks
+)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-@BOTH
+@ALL
 def test_only_the_two_weight_checks_are_expected_to_fail(make):
     assert set(expected_failed_checks(make())) == {
         "check_sample_weight_equivalence_on_dense_data",
@@ -59,18 +61,18 @@ def cancer():
     return StandardScaler().fit_transform(X), y
 
 
-@BOTH
+@ALL
 def test_accuracy_on_two_classes(make, cancer):
     assert cross_val_score(make(random_state=0), *cancer, cv=5).mean() > 0.95
 
 
-@BOTH
+@ALL
 def test_accuracy_on_ten_classes(make):
     X, y = load_digits(return_X_y=True)
     assert cross_val_score(make(random_state=0), X / 16, y, cv=3).mean() > 0.88
 
 
-@BOTH
+@ALL
 def test_sorted_data_are_learned(make):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
@@ -82,7 +84,7 @@ def test_sorted_data_are_learned(make):
     assert make(random_state=1).fit(X[by_label], y[by_label]).intercept_[0] < 1.0
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_clone_and_pickle_predict_the_same_bits(make, n_classes):
     rng = np.random.default_rng(1)
@@ -103,7 +105,7 @@ def test_clone_keeps_a_prior_for_each_feature():
     assert np.abs(model.coef_[0, :2]).max() < 0.1 < np.abs(model.coef_[0, 2:]).min()
 
 
-@BOTH
+@ALL
 def test_hashed_text_in_a_pipeline(make):
     texts = ["good fun film", "bad dull film", "good film", "dull and bad"] * 20
     labels = ["like", "dislike"] * 40
@@ -111,14 +113,14 @@ def test_hashed_text_in_a_pipeline(make):
     assert model.predict(["good fun", "bad dull"]).tolist() == ["like", "dislike"]
 
 
-@BOTH
+@ALL
 def test_hashed_mappings_in_a_pipeline(make):
     rows = [{"site": "a", "age": 3}, {"site": "b", "age": 3}] * 40
     model = make_pipeline(FeatureHasher(n_features=2**20), make(random_state=0)).fit(rows, [1, 0] * 40)
     assert model.predict([{"site": "a"}, {"site": "b"}]).tolist() == [1, 0]
 
 
-@BOTH
+@ALL
 def test_scaler_in_a_pipeline(make, cancer):
     X, y = load_breast_cancer(return_X_y=True)
     piped = make_pipeline(StandardScaler(), make(random_state=0)).fit(X, y)
@@ -137,14 +139,14 @@ def test_grid_search_prefers_a_prior_that_fits():
     assert search.best_estimator_.learner_.parameters["prior_variance"] == 4.0
 
 
-@BOTH
+@ALL
 def test_calibration_wrapper(make, cancer):
     X, y = cancer
     calibrated = CalibratedClassifierCV(make(random_state=0), cv=3).fit(X, y)
     assert calibrated.score(X, y) > 0.95
 
 
-@BOTH
+@ALL
 def test_sample_weight_is_routed_through_a_pipeline(make, cancer):
     X, y = cancer
     weights = np.random.default_rng(0).random(len(y))
@@ -159,7 +161,7 @@ def test_sample_weight_is_routed_through_a_pipeline(make, cancer):
     assert score == piped[-1].score(StandardScaler().fit_transform(X), y, sample_weight=weights)
 
 
-@BOTH
+@ALL
 def test_feature_names_are_kept_and_checked(make):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(50, 3)), columns=["age", "height", "income"])
@@ -179,7 +181,7 @@ def test_feature_names_are_kept_and_checked(make):
         model.predict(table.values)
 
 
-@BOTH
+@ALL
 def test_other_number_of_features_is_refused(make):
     model = make().fit(np.eye(4), [0, 1, 0, 1])
     for call in (model.predict, lambda X: model.partial_fit(X, [0, 1, 0])):
@@ -187,13 +189,13 @@ def test_other_number_of_features_is_refused(make):
             call(np.eye(3))
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("name", ["coef_", "intercept_", "learner_", "learners_", "classes_"])
 def test_fitted_attributes_are_absent_before_fit(make, name):
     assert not hasattr(make(), name)
 
 
-@BOTH
+@ALL
 def test_unfitted_estimator_does_not_predict(make):
     with pytest.raises(NotFittedError):
         make().predict_proba(np.eye(2))

@@ -49,6 +49,7 @@ def _plain(path: Path, learner: Learner, carried: Carried) -> dict[str, Any]:
         "negative_label": learner.negative_label,
         "touched": len(learner.touched),
         "intercept": _intercept(learner),
+        "parts": learner.parts(),
         "recipe": learner.attached.get("recipe"),
         "counters": learner.attached.get("counters"),
         "unfinished": learner.attached.get("unfinished"),
@@ -80,6 +81,7 @@ def _lines(path: Path, learner: Learner, carried: Carried) -> list[tuple[str, st
     shown = {name: value for name, value in plain["parameters"].items() if name not in ("n_features", "intercept")}
     lines += _titled("parameters", [f"{name} = {_value(value)}" for name, value in shown.items()])
     lines += _titled("seen", _counters(plain))
+    lines += _titled("parts", [_part(part) for part in plain["parts"]])
     if plain["recipe"] is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))
     else:
@@ -92,6 +94,12 @@ def _lines(path: Path, learner: Learner, carried: Carried) -> list[tuple[str, st
 
 def _titled(title: str, texts: list[str]) -> list[tuple[str, str]]:
     return [(title if k == 0 else "", text) for k, text in enumerate(texts)]
+
+
+def _part(part: dict[str, Any]) -> str:
+    """A name, then numbers in columns."""
+    numbers = (f"{name} {value:8.5f}" for name, value in part.items() if name != "name")
+    return f"{part['name']:<26}" + "  ".join(numbers)
 
 
 def _value(value: Any) -> str:

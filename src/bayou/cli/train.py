@@ -14,7 +14,7 @@ from bayou.cli import options, settings
 from bayou.cli.usage import BadUsage, usage
 from bayou.errors import BadModel
 
-DEFAULT_LEARNER = "marginal"
+DEFAULT_LEARNER = "bank"
 
 
 def train(
@@ -110,11 +110,11 @@ def train(
         )
         if passes > 1 and not source.again:
             raise BadUsage("--passes needs data that can be read more than once; save what the pipe gives to a file.")
+        n_features = source.recipe.n_features if old is None else old.n_features
+        watch.check_memory(small if old is None else old, n_features)
         new = old
         if new is None or like:
-            n_features = source.recipe.n_features if old is None else old.n_features
             new = kind(**{**model_parameters, **chosen, "n_features": n_features})
-        watch.check_memory(new)
         training.warm_up(new, source)
     run = training.Training(
         new,

@@ -45,15 +45,15 @@ def compiling() -> Iterator[None]:
         timer.cancel()
 
 
-def check_memory(learner: Learner) -> None:
-    """Say what the weights will take, and refuse what does not fit."""
-    size, free = learner.nbytes, free_memory()
+def check_memory(learner: Learner, n_features: int) -> None:
+    """Say what so many weights of a learner like this one will take, and refuse what does not fit."""
+    size, free = learner.nbytes_for(n_features), free_memory()
     if free is not None and size > free:
         raise BadInput(
-            f"{learner.n_features:,} weights take {bytes_in_words(size)} of memory; "
+            f"{n_features:,} weights of a {learner.name} take {bytes_in_words(size)} of memory; "
             f"{bytes_in_words(free)} are free. Use fewer --bits."
         )
-    print(f"{learner.name}: {learner.n_features:,} weights, up to {bytes_in_words(size)} of memory", file=sys.stderr)
+    print(f"{learner.name}: {n_features:,} weights, up to {bytes_in_words(size)} of memory", file=sys.stderr)
 
 
 def free_memory() -> int | None:

@@ -1,6 +1,6 @@
 """scikit-learn's face of the learners: one shared shell, and a small class for each learner."""
 
-from bayou.estimators.classifiers import AdaGradClassifier, MarginalClassifier
+from bayou.estimators.classifiers import AdaGradClassifier, BankClassifier, MarginalClassifier
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
-__all__ = ["AdaGradClassifier", "MarginalClassifier", "OnlineClassifier", "expected_failed_checks"]
+__all__ = ["AdaGradClassifier", "BankClassifier", "MarginalClassifier", "OnlineClassifier", "expected_failed_checks"]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayou.learners.adagrad import AdaGrad
+    from bayou.learners.bank import Bank
     from bayou.learners.marginal import Marginal
 
-__all__ = ["AdaGrad", "Marginal"]
+__all__ = ["AdaGrad", "Bank", "Marginal"]
 
 
 def __getattr__(name: str) -> Any:

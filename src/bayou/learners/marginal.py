@@ -61,6 +61,7 @@ from bayou.simd import (
     pick,
     prefetch_pairs,
     put,
+    rounding_phase,
     scatter_pairs,
     sqrt,
     store,
@@ -510,16 +511,9 @@ def _stream_general(
                 intercept[1] = gains[k] + more
             else:
                 feature = indices[start + k - 1]
-                noise = _noise(feature, example) if state.itemsize == 4 else 0.0
+                noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
                 state[feature, 0] = max(min(_nudged(means[k] + step, noise), far), -far)
                 state[feature, 1] = min(max(_nudged(gains[k] + more, noise), gains[k]), most)
-
-
-@njit(cache=True, nogil=True)
-def _noise(feature, example):
-    """The golden-ratio sequence of `simd.rounding_noise` as a scalar, in [-1/2, 1/2)."""
-    bits = feature * np.uint64(0x7FEB352D) + example * np.uint64(0x9E3779B1)
-    return np.float64(np.int32(bits & np.uint64(0xFFFFFFFF))) * 2.0**-32
 
 
 @njit(cache=True, nogil=True)

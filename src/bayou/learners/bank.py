@@ -1,0 +1,1129 @@
+"""The bank: several priors learned side by side and combined by evidence, so that nothing is left to tune.
+
+A lane is a small learner of all weights with one answer to the questions that a user would otherwise have to answer:
+how large are weights, in which units do features come, how sure may one be, do weights drift?
+
+**A Gaussian lane** believes its weights to be N(mu_i, v_i). For an example (x, y = +-1) of weight c, with m = sum x mu
+and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 = pi/8:
+
+    g = 1/(1 + C8 ku s)    z = y m sqrt(g)    dm = y sqrt(g) S(-z)    dv = g S(z) S(-z)
+    mu += x v dm           v *= max(1 - h, 1/(1 + 2h))                h = x^2 v dv
+
+    temper      (ku, kp): how much of its variance to believe when updating and when predicting
+    scale       one factor e^l for all features, l ~ N(0, .05), is learned as one more weight, of the value
+                M = e^l sum x mu: s += M^2 v_l, and a step of l is at most 1/2
+    normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter
+    memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
+
+A lane with a `rate` is AdaGrad instead. Weights c <= 1 multiply dm and dv; of a larger one the first unit counts as
+above and the rest where it leaves the score: t = g s [S(-z) + (c - 1) S(-z - t)].
+
+**The unit of the stream.** All lanes but the normalised ones see x in units in which a typical row (the geometric mean
+of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; most streams do as they are.
+
+**Combining**, in three storeys. A lane has one output logit z_k, or two with different kp (`second`).
+
+    1. fixed share:   P = sum w_k S(z_k), logit zm;   w_k <- (1 - a) w_k p_k(y)/P(y) + a/K,  a = max(1/(t+1), 1e-5)
+    2. two stackers:  zm + b + A zm + sum c_k (z_k - zm), Bayesian logistic regression with full covariance S, prior
+                      N(0, diag(.01, .01, 10/K)), learned by the same step; one of them with S += 1e-4 (S0 - S)
+    3. fixed share over zm and the two stackers' logits: the probability
+
+**The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
+lie apart, the stackers' variances, each averaged by the shares of its storey), and the mean that gives the probability
+back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands: e^l mu of
+all lanes, summed with their coefficients; their variance is that of the mixture of lanes.
+
+Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares.
+
+Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching: marginal-gaussian, appendix D.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+
+from bayou import links
+from bayou.batch import Batch
+from bayou.checks import one_of, positive_number, yes_or_no
+from bayou.errors import BadInput, BadModel
+from bayou.learner import LIMIT, Learner, Scores
+from bayou.simd import (
+    LANES,
+    any_above,
+    copy_lanes,
+    exp2,
+    exp2_within,
+    fill,
+    last_place,
+    like,
+    load,
+    magnitude,
+    prefetch,
+    rounding_phase,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
+
+C8 = links.C8
+LOG2E = 1.0 / math.log(2.0)
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+
+# l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
+SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
+# A typical row's length is brought to between these, and is settled after so many rows.
+SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
+# An output says no more than this, so that no product of probabilities vanishes: S(-30) is 1e-13. To the stackers it
+# says no more than that: beyond, a larger logit tells nothing but pulls the harder.
+SUREST, SUREST_STACKED = 30.0, 15.0
+STACKER_PRIOR, STACKER_SPREAD, STACKER_MEMORY = 0.01, 10.0, 1e-4
+# A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
+LEAST_ROOT = 1e-6
+# Mean squares are at least this, so that v0/q stays a float32.
+LEAST_SQUARE = 1e-30
+# Non-zeros between a feature and the one whose lanes are asked for.
+AHEAD = 48
+MAX_LANES = 64
+
+# Rows of the table of settings.
+(PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION) = range(10)
+# What is counted of the stream: rows measured, their mean log length, whether a value other than 1 or -1 was met, the
+# sum of weights.
+ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+# Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
+FINALS = ("bank", "mixture", "stacker", "stacker with memory")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One learner of the bank: Gaussian, or AdaGrad if it has a rate. See the module's docstring."""
+
+    prior_variance: float = 1.0
+    temper: tuple[float, float] = (1.0, 1.0)
+    second: float | None = None  # kp of a second output
+    scale: bool = False
+    normalise: bool = False
+    memory: float = 0.0
+    rate: float | None = None
+
+    def __str__(self) -> str:
+        if self.rate is not None:
+            return f"AdaGrad {self.rate:g}"
+        words = ["scaled"] * self.scale + ["tempered"] * (self.temper[0] < 1.0) + ["normalised"] * self.normalise
+        memory = f", memory {self.memory:g}" if self.memory else ""
+        return f"{' '.join(words) or 'plain'} {self.prior_variance:g}{memory}"
+
+
+def _scaled(v0: float, memory: float = 0.0) -> Lane:
+    return Lane(v0, scale=True, memory=memory)
+
+
+def _tempered(v0: float, memory: float = 0.0, second: float | None = None) -> Lane:
+    return Lane(v0, temper=(0.3, 0.1), second=second, memory=memory)
+
+
+def _normalised(v0: float) -> Lane:
+    return Lane(v0, normalise=True)
+
+
+PRESETS = {
+    "slim": (
+        *(_scaled(0.1), _scaled(10.0)),
+        *(_tempered(0.1), _tempered(10.0, second=0.3)),
+        _normalised(1.0),
+        *(_tempered(1.0, memory=0.1), _tempered(10.0, memory=0.01)),
+        Lane(rate=0.8),
+    ),
+    "wide": (
+        *(_scaled(0.1), _scaled(1.0), _scaled(10.0), _scaled(100.0)),
+        *(_tempered(0.1), _tempered(10.0, second=0.3), _tempered(100.0, second=0.3)),
+        *(_normalised(0.1), _normalised(1.0), _normalised(10.0)),
+        *(_scaled(0.1, memory=0.01), _scaled(10.0, memory=0.01)),
+        *(_tempered(1.0, memory=0.01), _tempered(10.0, memory=0.01), _tempered(10.0, memory=0.1)),
+        Lane(rate=0.8),
+    ),
+}
+COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
+# After so many examples, so many outputs are kept.
+NARROWING = {4096: 12, 16384: 8}
+
+
+class Output(NamedTuple):
+    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
+
+    lane: Lane
+    temper: float  # kp of this output
+    weight: float  # its share of the mixture
+    stacking: float  # its coefficient c_k, the mean over both stackers by their shares
+    loss: float  # its own mean log loss so far
+    scale: float  # the factor e^l it has learned, 1 if it learns none
+    kept: bool  # not dropped by narrowing
+
+    @property
+    def name(self) -> str:
+        """The lane's name, and kp where this is its second output."""
+        return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
+
+
+class Bank(Learner):
+    """Many priors side by side, combined by evidence: the default learner.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        preset: "slim" (8 lanes, one cache line per feature) or "wide" (16 lanes, a little better, half as fast).
+        lanes: lanes of your own instead: a list of `Lane`s, or of mappings with their fields.
+        combine: "stack", or "share" for the first storey alone.
+        narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
+        intercept: whether there is an extra weight whose feature is always 1.
+        intercept_variance: its prior variance; in each lane max(3, prior_variance) if not given.
+        dtype: of the state, "float32" or "float64". The intercept and the stackers are always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Bank(n_features=10)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> bool(p[0] == 0.5 and p[1] > 0.5)
+    True
+    >>> [str(output.lane) for output in learner.lanes][:3]
+    ['scaled 0.1', 'scaled 10', 'tempered 0.1']
+    """
+
+    name = "bank"
+    _per_feature = ("state", "squares")
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        preset: str = "slim",
+        lanes: Sequence[Any] | None = None,
+        combine: str = "stack",
+        narrowing: bool = False,
+        intercept: bool = True,
+        intercept_variance: float | None = None,
+        dtype: Any = None,
+    ) -> None:
+        chosen = one_of("preset", preset, PRESETS) if lanes is None else _own_lanes(lanes)
+        if intercept_variance is not None:
+            intercept_variance = positive_number("intercept_variance", intercept_variance, high=1e15)
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            preset=preset,
+            lanes=None if lanes is None else [asdict(lane) | {"temper": list(lane.temper)} for lane in chosen],
+            combine=combine,
+            narrowing=yes_or_no("narrowing", narrowing),
+            intercept_variance=intercept_variance,
+        )
+        self._lanes = chosen
+        self._blocks = -(-len(chosen) // LANES)
+        n_stackers = one_of("combine", combine, COMBINATIONS)
+        if narrowing and not n_stackers:
+            raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
+        self._settings = self._lane_settings(intercept_variance)
+        widest = np.where(self._settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / self._settings[PRECISION]
+        self._widest = max(1.0, float(widest.max()), float((1.0 / self._settings[BIAS_PRIOR]).max()))
+
+        firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
+        self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
+        outputs = len(self._outputs)
+        room, wide = _padded(outputs), _padded(outputs + 2)
+        self._lane_of = np.zeros(room, np.int64)
+        self._output_spread = np.zeros(room)
+        for o, (lane, temper) in enumerate(self._outputs):
+            self._lane_of[o], self._output_spread[o] = lane, C8 * temper
+
+        # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
+        # bytes mean the prior.
+        self._state = _aligned_zeros(self._n_features, 2 * LANES * self._blocks, self._dtype)
+        # Mean square and uses, counted from the stream's first value other than 1 or -1 on. Before, they are all 1.
+        self._squares = np.zeros((self._n_features, 2), self._dtype)
+        self._stream_state = np.zeros(4)
+        self._intercept_state = np.zeros((2, LANES * self._blocks))
+        self._scale_state = np.zeros((2, LANES * self._blocks))
+        self._shares = np.zeros(room)
+        self._shares[:outputs] = 1.0 / outputs
+        self._kept = np.zeros(room)
+        self._kept[:outputs] = 1.0
+        self._final_shares = np.full(1 + n_stackers, 1.0 / (1 + n_stackers))
+        self._stacker_prior = np.zeros(wide)
+        self._stacker_prior[: outputs + 2] = STACKER_SPREAD / outputs
+        self._stacker_prior[:2] = STACKER_PRIOR if self._has_intercept else 0.0, STACKER_PRIOR
+        self._stacker_mean = np.zeros((n_stackers, wide))
+        self._stacker_covariance = np.zeros((n_stackers, wide, wide))
+        self._stacker_covariance[:] = np.diag(self._stacker_prior)
+        # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
+        self._losses = np.zeros((2, room + LANES))
+        self._losses[1] = 1.0
+
+    def _lane_settings(self, intercept_variance: float | None) -> np.ndarray:
+        settings = np.zeros((PRECISION + 1, LANES * self._blocks))
+        settings[[PRIOR, PRECISION, KEEP, BIAS_PRIOR]] = 1.0  # of lanes that only fill the block
+        for k, lane in enumerate(self._lanes):
+            gaussian = lane.rate is None
+            precision = 1.0 / lane.prior_variance if gaussian else 1.0
+            wide = max(3.0, lane.prior_variance) if intercept_variance is None else intercept_variance
+            settings[:, k] = (
+                0.0 if lane.normalise and gaussian else precision,
+                precision if lane.normalise and gaussian else 0.0,
+                C8 * lane.temper[0],
+                1.0 / (1.0 + lane.memory) if gaussian else 1.0,
+                0.0 if lane.rate is None else lane.rate,
+                lane.scale and gaussian,
+                lane.normalise and gaussian,
+                1.0,
+                1.0 / wide if gaussian else 1.0,
+                precision,
+            )
+        return settings
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        small = {
+            "stream": self._stream_state,
+            "intercept": self._intercept_state,
+            "scale": self._scale_state,
+            "shares": self._shares,
+            "kept": self._kept,
+            "final shares": self._final_shares,
+            "stacker means": self._stacker_mean,
+            "stacker covariances": self._stacker_covariance,
+            "losses": self._losses,
+        }
+        # One row each: a row of a file that is all zeros is left out.
+        return {"state": self._state, "squares": self._squares} | {name: a.reshape(1, -1) for name, a in small.items()}
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        probability = np.empty(len(batch))
+        mean, variance = np.zeros(len(batch)), np.zeros(len(batch))
+        row, examples = 0, self._examples
+        while row < len(batch):
+            stops = [at for at in NARROWING if at > examples] if self._parameters["narrowing"] else []
+            stop = min(stops, default=-1)
+            row, examples = _stream(
+                batch.indptr,
+                batch.indices,
+                batch.values,
+                batch.longest,
+                batch.ones,
+                signs,
+                weights,
+                self._state.reshape(-1),
+                self._squares,
+                self._stream_state,
+                self._settings,
+                self._has_intercept,
+                self._intercept_state,
+                self._scale_state,
+                len(self._outputs),
+                self._lane_of,
+                self._output_spread,
+                self._shares,
+                self._kept,
+                self._final_shares,
+                self._stacker_prior,
+                len(self._stacker_mean),
+                self._stacker_mean.reshape(-1),
+                self._stacker_covariance.reshape(-1),
+                self._losses,
+                self._widest,
+                row,
+                examples,
+                stop,
+                probability,
+                mean,
+                variance,
+            )
+            if examples == stop:
+                self._narrow(NARROWING[stop])
+        return Scores(probability, mean, variance)
+
+    def _narrow(self, keep: int) -> None:
+        """Keep the outputs with most evidence, summed over the stackers; the others as if they had never been.
+
+        The evidence for c_k != 0 is the density of c_k = 0 before the data over that after them, as logarithms.
+        """
+        outputs = np.arange(len(self._outputs))
+        evidence = np.where(self._kept[outputs] > 0, 0.0, -np.inf)
+        for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
+            now, before = np.diag(covariance)[2 + outputs], self._stacker_prior[2 + outputs]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                evidence += (mean[2 + outputs] ** 2 / now - np.log(before / now)) / 2.0
+        evidence[~(self._kept[outputs] > 0)] = -np.inf
+        for output in np.argsort(-evidence, kind="stable")[keep:]:
+            self._drop(int(output))
+        self._shares *= self._kept
+        self._shares /= self._shares.sum()
+
+    def _drop(self, output: int) -> None:
+        """Condition the stackers on c_k = 0, and let a lane rest none of whose outputs is left."""
+        if self._kept[output]:
+            self._kept[output] = 0.0
+            j = output + 2
+            for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
+                gain = covariance[:, j] / covariance[j, j]
+                mean -= gain * mean[j]
+                covariance -= np.outer(gain, covariance[j])
+                mean[j] = covariance[j] = covariance[:, j] = 0.0
+        self._rest()
+
+    def _rest(self) -> None:
+        """What follows from which outputs are kept."""
+        n = len(self._outputs)
+        at = 2 + np.flatnonzero(self._kept[:n] == 0)
+        self._stacker_prior[at] = 0.0
+        live = np.bincount(self._lane_of[:n], self._kept[:n], minlength=self._settings.shape[1]) > 0
+        self._settings[LIVE] = live
+        self._settings[KEEP, ~live] = 1.0
+
+    @classmethod
+    def _restored(cls, header: Any, arrays: Any) -> Self:
+        learner = super()._restored(header, arrays)
+        learner._rest()
+        return learner
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def lanes(self) -> list[Output]:
+        """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
+        with self._lock:
+            factors, stacking = self._scale_factors(), self._stacking()
+            losses = self._mean_losses()
+            return [
+                Output(
+                    self._lanes[lane],
+                    temper,
+                    float(self._shares[o]),
+                    float(stacking[o]),
+                    float(losses[o]),
+                    float(factors[lane]),
+                    bool(self._kept[o]),
+                )
+                for o, (lane, temper) in enumerate(self._outputs)
+            ]
+
+    def parts(self) -> list[dict[str, Any]]:
+        """`lanes` and `storeys` in words and numbers, for the command."""
+        outputs = [
+            {"name": o.name, "weight": o.weight, "stacking": o.stacking, "loss": o.loss, "scale": o.scale}
+            for o in self.lanes
+            if o.kept
+        ]
+        return outputs + [{"name": name, **numbers} for name, numbers in self.storeys.items()]
+
+    @property
+    def storeys(self) -> dict[str, dict[str, float]]:
+        """Mean log loss so far, and share in the last storey, of the bank, the mixture and the stackers."""
+        with self._lock:
+            losses = self._mean_losses()[-LANES:]
+            shares = [1.0, *self._final_shares]
+            names = FINALS[: len(shares)]
+            return {
+                name: {"share": float(share), "loss": float(loss)}
+                for name, share, loss in zip(names, shares, losses, strict=False)
+            }
+
+    def _mean_losses(self) -> np.ndarray:
+        weight = self._stream_state[WEIGHT]
+        summed = self._losses[0] - np.log(self._losses[1])
+        return summed / weight if weight else np.full(summed.size, math.log(2.0))
+
+    def _scale_factors(self) -> np.ndarray:
+        """e^l of each lane."""
+        return np.exp(self._scale_state[0])
+
+    def _factors(self) -> np.ndarray:
+        """What a value is multiplied by in each lane: scale and unit of the stream."""
+        unit = _unit(self._stream_state[LOG_LENGTH]) if self._stream_state[ROWS] else 1.0
+        return self._scale_factors() * np.where(self._settings[NORMALISED] > 0, 1.0, unit)
+
+    def _stacking(self) -> np.ndarray:
+        """The coefficients of the outputs in the stackers, averaged by the stackers' shares."""
+        n = len(self._outputs)
+        shares = self._final_shares[1:]
+        if not shares.size:
+            return np.zeros(n)
+        return shares @ self._stacker_mean[:, 2 : 2 + n] / shares.sum()
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Of each lane: its coefficient in the linearised combination, its weight in the mixture; and the offset."""
+        n, width = len(self._outputs), self._settings.shape[1]
+        shares, of = self._shares[:n], self._lane_of[:n]
+        each, offset = self._final_shares[0] * shares, 0.0
+        for share, mean in zip(self._final_shares[1:], self._stacker_mean, strict=True):
+            c = mean[2 : 2 + n]
+            each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
+            offset += share * mean[0]
+        gaussian = np.where(self._settings[RATE] > 0, 0.0, np.bincount(of, shares, minlength=width))
+        if not gaussian.sum():
+            gaussian = np.bincount(of, shares, minlength=width)
+        return np.bincount(of, each, minlength=width), gaussian / gaussian.sum(), float(offset)
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._weights_at(features)[0]
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return self._weights_at(features)[1]
+
+    def _weights_at(self, features: Any) -> np.ndarray:
+        """Means and variances of some effective weights."""
+        coefficients, mixing, _ = self._coefficients()
+        numbers = np.arange(self._n_features)[features]
+        found = np.empty((2, len(numbers)), self._dtype)
+        _effective_weights(
+            numbers, self._state, self._squares, self._settings, self._factors(), coefficients, mixing, found
+        )
+        return found
+
+    def _intercept(self) -> tuple[float, float]:
+        coefficients, mixing, offset = self._coefficients()
+        means, gains = self._intercept_state
+        mean = float(coefficients @ means) + offset
+        variances = np.where(self._settings[RATE] > 0, 0.0, 1.0 / (self._settings[BIAS_PRIOR] + gains))
+        stacked = sum(u * s[0, 0] for u, s in zip(self._final_shares[1:], self._stacker_covariance, strict=True))
+        return mean, float(mixing @ (variances + (means - mixing @ means) ** 2) + stacked)
+
+    # --- merging ------------------------------------------------------------------------------------------------
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        parts = [(self, 1.0), (other, 1.0)] + ([] if base is None else [(base, -1.0)])
+        before = [(learner._factors(), sign) for learner, sign in parts]
+        states = [learner._intercept_state.copy() for learner, _ in parts]
+        scales = [learner._scale_state.copy() for learner, _ in parts]
+        streams = [learner._stream_state.copy() for learner, _ in parts]
+        signs = [sign for _, sign in parts]
+
+        rows = max(0.0, float(sum(s * stream[ROWS] for s, stream in zip(signs, streams, strict=True))))
+        lengths = sum(s * stream[ROWS] * stream[LOG_LENGTH] for s, stream in zip(signs, streams, strict=True))
+        self._stream_state[LOG_LENGTH] = lengths / rows if rows else 0.0
+        self._stream_state[ROWS] = rows
+        self._stream_state[OTHER] = max(stream[OTHER] for stream in streams)
+        self._stream_state[WEIGHT] = max(0.0, sum(s * stream[WEIGHT] for s, stream in zip(signs, streams, strict=True)))
+
+        precision = np.where(self._settings[SCALED] > 0, SCALE_PRECISION, 1.0)
+        self._scale_state[:] = _natural_sum(scales, signs, precision)
+        ones = np.ones_like(precision)
+        held = np.where(self._settings[RATE] > 0, 0.0, self._settings[BIAS_PRIOR])
+        self._intercept_state[:] = _natural_sum(states, signs, held * ones)
+
+        last = other if base is None else base
+        short = _merge_lanes(
+            (self._state, other._state, last._state),
+            (self._squares, other._squares, last._squares),
+            np.array([*signs, 0.0][:3]),
+            np.array([factors for factors, _ in before] + [before[1][0]])[:3],
+            self._settings,
+            self._factors(),
+        )
+        if short:
+            raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+
+        dropped = np.flatnonzero((self._kept > 0) & (other._kept == 0))
+        self._add_stackers(parts)
+        self._shares, self._final_shares = (
+            _merged_shares([getattr(learner, name) for learner, _ in parts], signs)
+            for name in ("_shares", "_final_shares")
+        )
+        summed = sum(s * (learner._losses[0] - np.log(learner._losses[1])) for learner, s in parts)
+        self._losses[0], self._losses[1] = np.maximum(summed, 0.0), 1.0
+        for output in dropped:
+            self._drop(int(output))
+        self._shares *= self._kept
+        self._shares /= self._shares.sum()
+
+    def _add_stackers(self, parts: list[tuple[Any, float]]) -> None:
+        """Precisions, and precisions times means, add beyond the prior's."""
+        for j in range(len(self._stacker_mean)):
+            live = np.flatnonzero(self._stacker_prior > 0)
+            prior = np.diag(1.0 / self._stacker_prior[live])
+            gained, moved = np.zeros_like(prior), np.zeros(len(live))
+            for learner, sign in parts:
+                # Where an output was dropped there is nothing to invert: it counts as never learned.
+                there = learner._stacker_prior[live] > 0
+                covariance = learner._stacker_covariance[j][np.ix_(live, live)]
+                covariance = np.where(np.outer(there, there), covariance, np.diag(self._stacker_prior[live]))
+                precision = np.linalg.inv(covariance)
+                gained += sign * (precision - prior)
+                moved += sign * precision @ learner._stacker_mean[j][live]
+            # With memory, or a base, less may be known than the prior says in some direction; that much is known.
+            root = np.sqrt(self._stacker_prior[live])
+            values, vectors = np.linalg.eigh(root[:, None] * (gained + gained.T) / 2.0 * root)
+            half = root[:, None] * vectors
+            covariance = half / (1.0 + np.maximum(values, 0.0)) @ half.T
+            self._stacker_covariance[j][np.ix_(live, live)] = (covariance + covariance.T) / 2.0
+            self._stacker_mean[j][live] = covariance @ moved
+
+
+def _own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
+    """Lanes as a caller describes them, checked."""
+    if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:
+        raise BadInput(f"lanes is {lanes!r}; give a list of 1 to {MAX_LANES} lanes.")
+    return tuple(_own_lane(lane) for lane in lanes)
+
+
+def _own_lane(given: Any) -> Lane:
+    try:
+        lane = given if isinstance(given, Lane) else Lane(**given)
+        ku, kp = (positive_number("temper of a lane", k, high=100.0) for k in lane.temper)
+    except (TypeError, ValueError) as error:
+        fields = ", ".join(Lane.__dataclass_fields__)
+        raise BadInput(f"{given!r} is no lane: {error}. A lane has {fields}; temper is two numbers.") from None
+    if min(ku, kp) < 0.01:
+        raise BadInput(f"a lane's temper is {lane.temper}; both numbers must be from 0.01 to 100.")
+    second = None if lane.second is None else positive_number("second of a lane", lane.second, zero=True, high=100.0)
+    rate = None if lane.rate is None else positive_number("rate of a lane", lane.rate, high=1e6)
+    variance = positive_number("prior_variance of a lane", lane.prior_variance, high=1e6)
+    if variance < 1e-6:
+        raise BadInput(f"prior_variance of a lane is {variance:g}; it must be from 1e-6 to 1e6.")
+    return Lane(
+        prior_variance=variance,
+        temper=(ku, kp),
+        second=second,
+        scale=yes_or_no("scale of a lane", lane.scale),
+        normalise=yes_or_no("normalise of a lane", lane.normalise),
+        memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
+        rate=rate,
+    )
+
+
+def _padded(n: int) -> int:
+    """The multiple of LANES that holds n."""
+    return -(-n // LANES) * LANES
+
+
+def _aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
+    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes)."""
+    item = np.dtype(dtype).itemsize
+    room = np.zeros(rows * columns + 64 // item, dtype)
+    skip = -room.ctypes.data % 64 // item
+    return room[skip : skip + rows * columns].reshape(rows, columns)
+
+
+def _merged_shares(shares: list[np.ndarray], signs: list[float]) -> np.ndarray:
+    """Evidence adds: the shares' logarithms do. A share of 0 stays one."""
+    there = np.all([each > 0 for each in shares], axis=0)
+    logs = sum(sign * np.log(np.where(there, each, 1.0)) for each, sign in zip(shares, signs, strict=True))
+    merged = np.where(there, np.exp(logs - np.max(logs[there])), 0.0)
+    return merged / merged.sum()
+
+
+def _natural_sum(states: list[np.ndarray], signs: list[float], prior: np.ndarray) -> np.ndarray:
+    """Rows (mean, precision gained) merged: natural parameters add beyond the prior's precision."""
+    gained = np.maximum(sum(s * state[1] for s, state in zip(signs, states, strict=True)), 0.0)
+    moved = sum(s * (prior + state[1]) * state[0] for s, state in zip(signs, states, strict=True))
+    whole = prior + gained
+    return np.stack([np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0), gained])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unit(log_length):
+    """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
+    there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
+    return math.exp(min(max(there - log_length, -69.0), 69.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _heavy(z, tau, c):
+    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
+
+    t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z), by Newton's steps from beyond the inflection of q: monotone.
+    """
+    slope, curvature = links.slope_and_curvature(links.LOGISTIC, z)
+    first, rest = tau * slope, (c - 1.0) * tau
+    t = max(first, -z)
+    for _ in range(100):
+        q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+        previous = t
+        t = (first + rest * (q + k * t)) / (1.0 + rest * k)
+        if abs(t - previous) <= 1e-12 * abs(t):
+            break
+    q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+    return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    ones,
+    signs,
+    weights,
+    state,
+    squares,
+    stream,
+    settings,
+    has_intercept,
+    intercept,
+    scale,
+    n_outputs,
+    lane_of,
+    output_spread,
+    shares,
+    kept,
+    final_shares,
+    stacker_prior,
+    n_stackers,
+    stacker_mean,
+    stacker_covariance,
+    losses,
+    widest,
+    row,
+    examples,
+    stop,
+    probability,
+    score_mean,
+    score_variance,
+):
+    """Predict rows from `row` on, learn from those whose weight is not 0. (The next row, examples learned so far.)
+
+    Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
+    gained. Rows with a weight end early, where `examples` reaches `stop`.
+    """
+    dtype = state.dtype.type
+    width = settings.shape[1]
+    stride = 2 * width
+    room = shares.size
+    wide = stacker_prior.size
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    reach = math.sqrt(most / widest)
+
+    # Settings in the state's type, for the loops over features.
+    prior, per_square = np.empty(width, state.dtype), np.empty(width, state.dtype)
+    keep, lose, rate = np.empty(width, state.dtype), np.empty(width, state.dtype), np.empty(width, state.dtype)
+    factors, slopes = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
+    curvatures = np.zeros(width, state.dtype)
+    # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
+    spreads, rates, scaled, keeps = settings[SPREAD], settings[RATE], settings[SCALED], settings[KEEP]
+    normalised, live_lanes, bias_prior = settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]
+    bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
+    summed, product_so_far = losses[0], losses[1]
+    any_rate = False
+    any_scaled = False
+    for k in range(width):
+        prior[k], per_square[k] = settings[PRIOR, k], settings[PER_SQUARE, k]
+        keep[k], rate[k] = settings[KEEP, k], settings[RATE, k]
+        lose[k] = dtype(1) - keep[k]
+        any_rate |= settings[RATE, k] > 0.0
+        any_scaled |= settings[SCALED, k] > 0.0
+    # One row's scratch.
+    xs = np.zeros(longest + LANES, state.dtype)
+    mean_squares = np.ones(longest + LANES, state.dtype)
+    xvs = np.zeros((longest + 1) * width, state.dtype)
+    m, s, own, v_scale = np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width)
+    heavy = np.zeros(2 * width)
+    output_m, output_s, z = np.zeros(room), np.zeros(room), np.zeros(room)
+    plus, minus = np.zeros(room), np.zeros(room)
+    chance = np.ones(room + LANES)
+    f = np.zeros(wide + LANES)
+    direction = np.zeros(n_stackers * wide)
+    stacked_m, stacked_s = np.zeros(n_stackers), np.zeros(n_stackers)
+    finals_plus, finals_minus = np.zeros(1 + n_stackers), np.zeros(1 + n_stackers)  # S(q), S(-q)
+    logits = np.zeros(1 + n_stackers)
+    share_floor = kept / kept.sum()
+
+    zero = fill(load(xs, 0), 0.0)
+    zeros = fill(load(m, 0), 0.0)
+    counted, log_length = stream[ROWS], stream[LOG_LENGTH]
+    unit = _unit(log_length) if counted > 0.0 else 1.0
+    filled = dtype(-1)
+    stale = True  # factors are to be made anew
+    end = indptr[indptr.size - 1]
+    while row < indptr.size - 1:
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        c = np.float64(weights[row])
+
+        # --- the row in units of the stream
+        new_log_length = log_length
+        if counted < SETTLED and length > 0:
+            square = 0.0
+            for k in range(start, start + length):
+                square += np.float64(values[k]) ** 2
+            new_log_length += (0.5 * math.log(max(square, 1e-300)) - log_length) / (counted + 1.0)
+            row_unit = _unit(new_log_length)
+            if row_unit != unit:
+                unit = row_unit
+                stale = True
+        if stale:
+            for at in range(0, width, LANES):
+                factor = exp2(load(scale_log, at) * LOG2E)
+                unscaled = load(normalised, at)
+                factor = factor * (1.0 + unscaled * (1.0 / unit - 1.0)) * load(live_lanes, at)
+                store(factors, at, like(factor, zero))
+            stale = False
+        counts = stream[OTHER] > 0.0
+        if ones:
+            if filled != dtype(unit):
+                filled = dtype(unit)
+                xs[:] = filled
+        else:
+            bound = dtype(reach / math.sqrt(1.0 + length))
+            rescale = dtype(unit)
+            whole = length // LANES * LANES
+            for k in range(0, whole, LANES):
+                copy_lanes(xs, k, values, start + k)
+                x = load(xs, k)
+                counts |= any_above(magnitude(x * x - 1.0), 0.0)
+                store(xs, k, max(min(x * rescale, bound), -bound))
+            for k in range(whole, length):
+                x = dtype(values[start + k])
+                counts |= x * x != dtype(1)
+                xs[k] = max(min(x * rescale, bound), -bound)
+        if counts:
+            for k in range(length):
+                i = indices[start + k]
+                x = dtype(values[start + k])
+                q = squares[i, 0] + (x * x - squares[i, 0]) / (squares[i, 1] + dtype(1))
+                mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+
+        # --- the lanes' scores
+        ahead = start + AHEAD
+        fetch = ahead + length <= end
+        for at in range(0, width, LANES):
+            factor = load(factors, at)
+            fixed, moving = load(prior, at), load(per_square, at)
+            if not counts:
+                fixed = fixed + moving
+            sum_m = sum_s = zero
+            for k in range(length):
+                if fetch:
+                    prefetch(state, np.int64(indices[ahead + k]) * stride + 2 * at)
+                place = np.int64(indices[start + k]) * stride + 2 * at
+                x = factor * xs[k]
+                precision = fixed + load(state, place + LANES)
+                if counts:
+                    precision = precision + moving * mean_squares[k]
+                xv = x / precision
+                sum_m = sum_m + x * load(state, place)
+                sum_s = sum_s + x * xv
+                store(xvs, k * width + at, xv)
+            gaussian = where_above(load(rates, at), 0.0, zeros, zeros + 1.0)
+            of_features = like(sum_m, zeros)
+            live = load(live_lanes, at) * np.float64(has_intercept)
+            v_bias = live / (load(bias_prior, at) + load(bias_gain, at))
+            v_l = load(scaled, at) / (SCALE_PRECISION + load(scale_gain, at))
+            store(own, at, of_features)
+            store(v_scale, at, v_l)
+            store(m, at, of_features + live * load(bias_mean, at))
+            store(s, at, gaussian * (like(sum_s, zeros) + v_bias) + of_features * of_features * v_l)
+
+        # --- first storey
+        for o in range(n_outputs):
+            output_m[o], output_s[o] = m[lane_of[o]], s[lane_of[o]]
+        sum_plus = sum_minus = zeros
+        for at in range(0, room, LANES):
+            logit = load(output_m, at) / sqrt(load(output_s, at) * load(output_spread, at) + 1.0) * load(kept, at)
+            logit = max(min(logit, SUREST), -SUREST)
+            e = exp2_within(logit * LOG2E)
+            negative = 1.0 / (e + 1.0)
+            positive = e * negative
+            share = load(shares, at)
+            sum_plus, sum_minus = sum_plus + share * positive, sum_minus + share * negative
+            store(z, at, logit)
+            store(plus, at, positive)
+            store(minus, at, negative)
+        mixed_plus, mixed_minus = total(sum_plus), total(sum_minus)
+        mixed = math.log(mixed_plus / mixed_minus)
+        logits[0] = mixed
+        finals_plus[0] = mixed_plus / (mixed_plus + mixed_minus)
+        finals_minus[0] = mixed_minus / (mixed_plus + mixed_minus)
+
+        # --- second storey
+        offset = min(max(mixed, -SUREST_STACKED), SUREST_STACKED)
+        if n_stackers:
+            f[0], f[1] = 1.0, offset
+            for at in range(0, room, LANES):
+                logit = max(min(load(z, at), SUREST_STACKED), -SUREST_STACKED)
+                store(f, at + 2, (logit - offset) * load(kept, at))
+        for j in range(n_stackers):
+            score, spread = zeros, zeros
+            for at in range(0, wide, LANES):
+                along = zeros
+                for k in range(n_outputs + 2):
+                    along = along + f[k] * load(stacker_covariance, (j * wide + k) * wide + at)
+                store(direction, j * wide + at, along)
+                score = score + load(stacker_mean, j * wide + at) * load(f, at)
+                spread = spread + along * load(f, at)
+            stacked_m[j] = offset + total(score)
+            stacked_s[j] = max(total(spread), 0.0)
+            logit = stacked_m[j] / math.sqrt(1.0 + C8 * stacked_s[j])
+            logits[1 + j] = min(max(logit, -SUREST), SUREST)
+            finals_plus[1 + j] = links.sigmoid(logits[1 + j])
+            finals_minus[1 + j] = links.sigmoid(-logits[1 + j])
+
+        # --- third storey
+        sure_plus = sure_minus = 0.0
+        for j in range(1 + n_stackers):
+            sure_plus += final_shares[j] * finals_plus[j]
+            sure_minus += final_shares[j] * finals_minus[j]
+        probability[row] = sure_plus / (sure_plus + sure_minus)
+        if c == 0.0:
+            variance = 0.0
+            known = 0.0
+            center = 0.0
+            for o in range(n_outputs):
+                center += shares[o] * z[o]
+                if rates[lane_of[o]] == 0.0:
+                    known += shares[o]
+                    variance += shares[o] * output_s[o]
+            variance = variance / known if known > 0.0 else 0.0
+            for o in range(n_outputs):
+                variance += final_shares[0] * shares[o] * (z[o] - center) ** 2
+            center = 0.0
+            for j in range(1 + n_stackers):
+                center += final_shares[j] * logits[j]
+            for j in range(1 + n_stackers):
+                variance += final_shares[j] * (logits[j] - center) ** 2
+                if j > 0:
+                    variance += final_shares[j] * stacked_s[j - 1]
+            score_variance[row] = variance
+            score_mean[row] = math.log(sure_plus / sure_minus) * math.sqrt(1.0 + C8 * variance)
+            row += 1
+            continue
+
+        # --- learning: what the label tells every lane
+        examples += 1
+        y = np.float64(signs[row])
+        for at in range(0, width, LANES):
+            spread = load(s, at)
+            g = 1.0 / (load(spreads, at) * spread + 1.0)
+            root = sqrt(g)
+            e = exp2(load(m, at) * root * (y * LOG2E))
+            slope = 1.0 / (e + 1.0)
+            curvature = e * slope * slope
+            if c > 1.0:
+                for k in range(at, at + LANES):
+                    shrink = 1.0 / (1.0 + spreads[k] * s[k])
+                    if rates[k] > 0.0:
+                        heavy[k], heavy[width + k] = c * links.sigmoid(-y * m[k]), 0.0
+                    else:
+                        heavy[k], heavy[width + k] = _heavy(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
+                slope, curvature = load(heavy, at), load(heavy, width + at)
+            else:
+                slope, curvature = slope * c, curvature * c
+            step, fall = slope * root * y, curvature * g
+            store(slopes, at, like(step, zero))
+            store(curvatures, at, like(fall, zero))
+
+            big, v_l = load(own, at), load(v_scale, at)
+            far = load(scale_log, at) + max(min(big * v_l * step, SCALE_STEP), -SCALE_STEP)
+            store(scale_log, at, max(min(far, SCALE_FARTHEST), -SCALE_FARTHEST))
+            more = load(scaled, at) * (big * big * fall)
+            store(scale_gain, at, min(load(scale_gain, at) + more / max(1.0 - more * v_l, 0.5), LIMIT_64))
+
+            live = load(live_lanes, at) * np.float64(has_intercept)
+            base, gained = load(bias_prior, at), load(bias_gain, at)
+            v = live / (base + gained)
+            pace = load(rates, at)
+            more = live * fall / max(1.0 - v * fall, 0.5)
+            grown = gained + live * (step * step)
+            moved = where_above(pace, 0.0, live * pace * step / max(sqrt(grown), LEAST_ROOT), v * step)
+            kept_share = load(keeps, at)
+            gained = max((gained + more) * kept_share - base * (1.0 - kept_share), 0.0)
+            store(bias_mean, at, load(bias_mean, at) + moved)
+            store(bias_gain, at, min(where_above(pace, 0.0, grown, gained), LIMIT_64))
+
+        # --- every feature in every lane
+        for at in range(0, width, LANES):
+            factor, step, fall = load(factors, at), load(slopes, at), load(curvatures, at)
+            stay, fade, pace = load(keep, at), load(lose, at), load(rate, at)
+            fixed, moving = load(prior, at), load(per_square, at)
+            for k in range(length):
+                i = indices[start + k]
+                place = np.int64(i) * stride + 2 * at
+                phase = dtype(rounding_phase(i, examples))
+                mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
+                x = factor * xs[k]
+                xf = x * fall
+                top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
+                shift = xv * step
+                if any_rate:
+                    gradient = x * step
+                    square = gradient * gradient
+                    top = where_above(pace, 0.0, pace * gradient, top)
+                    bottom = where_above(pace, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
+                    more = top / bottom
+                    shift = where_above(pace, 0.0, more, shift)
+                    more = where_above(pace, 0.0, square, more)
+                else:
+                    more = top / bottom
+                base = fixed + moving * (mean_squares[k] if counts else dtype(1))
+                grown = gained + (more + phase * last_place(gained))
+                grown = min(max(grown * stay - base * fade, 0.0), most)
+                store(state, place, mean + (shift + phase * last_place(mean)))
+                store(state, place + LANES, grown)
+
+        # --- what the label tells the combination
+        learned = examples - 1
+        alpha = max(1.0 / (learned + 2.0), 1e-5)
+        positive = y > 0.0
+        for at in range(0, room, LANES):
+            if positive:
+                store(chance, at, load(plus, at))
+            else:
+                store(chance, at, load(minus, at))
+        chance[room] = (sure_plus if positive else sure_minus) / (sure_plus + sure_minus)
+        for j in range(1 + n_stackers):
+            chance[room + 1 + j] = finals_plus[j] if positive else finals_minus[j]
+        if c == 1.0:
+            whole = (1.0 - alpha) / (mixed_plus if positive else mixed_minus)
+            low = False
+            for at in range(0, room, LANES):
+                share = load(shares, at) * load(chance, at) * whole + load(share_floor, at) * alpha
+                store(shares, at, share)
+            for at in range(0, room + LANES, LANES):
+                product = load(product_so_far, at) * load(chance, at)
+                store(product_so_far, at, product)
+                low |= any_above(1e-250 - product, 0.0)
+            if low:
+                for k in range(room + LANES):
+                    summed[k] -= math.log(product_so_far[k])
+                    product_so_far[k] = 1.0
+            whole = 0.0
+            for j in range(1 + n_stackers):
+                final_shares[j] *= chance[room + 1 + j]
+                whole += final_shares[j]
+            for j in range(1 + n_stackers):
+                final_shares[j] = (1.0 - alpha) * final_shares[j] / whole + alpha / (1 + n_stackers)
+        else:
+            for k in range(room + LANES):
+                summed[k] -= c * math.log(chance[k])
+            best = -np.inf
+            for o in range(n_outputs):
+                if kept[o] > 0.0:
+                    output_m[o] = math.log(shares[o]) + c * math.log(chance[o])
+                    best = max(best, output_m[o])
+            whole = 0.0
+            for o in range(n_outputs):
+                shares[o] = math.exp(output_m[o] - best) if kept[o] > 0.0 else 0.0
+                whole += shares[o]
+            for o in range(n_outputs):
+                shares[o] = (1.0 - alpha) * shares[o] / whole + alpha * share_floor[o]
+            best = -np.inf
+            for j in range(1 + n_stackers):
+                logits[j] = math.log(final_shares[j]) + c * math.log(chance[room + 1 + j])
+                best = max(best, logits[j])
+            whole = 0.0
+            for j in range(1 + n_stackers):
+                final_shares[j] = math.exp(logits[j] - best)
+                whole += final_shares[j]
+            for j in range(1 + n_stackers):
+                final_shares[j] = (1.0 - alpha) * final_shares[j] / whole + alpha / (1 + n_stackers)
+        for j in range(n_stackers):
+            spread = stacked_s[j]
+            g = 1.0 / (1.0 + C8 * spread)
+            if c > 1.0:
+                slope, curvature = _heavy(y * stacked_m[j] * math.sqrt(g), g * spread, c)
+            else:
+                slope = c * (finals_minus[1 + j] if positive else finals_plus[1 + j])
+                curvature = slope * (finals_plus[1 + j] if positive else finals_minus[1 + j])
+            step, fall = y * math.sqrt(g) * slope, g * curvature
+            root = math.sqrt(min(fall, 2.0 * fall / (1.0 + 2.0 * spread * fall)))
+            stay = 1.0 - STACKER_MEMORY * j  # the second one forgets
+            for at in range(j * wide, (j + 1) * wide, LANES):
+                along = load(direction, at)
+                store(stacker_mean, at, load(stacker_mean, at) + along * step)
+                store(direction, at, along * root)
+            for k in range(n_outputs + 2):
+                here = (j * wide + k) * wide
+                for at in range(0, wide, LANES):
+                    fallen = direction[j * wide + k] * load(direction, j * wide + at)
+                    store(stacker_covariance, here + at, (load(stacker_covariance, here + at) - fallen) * stay)
+                stacker_covariance[here + k] += (1.0 - stay) * stacker_prior[k]
+
+        # --- what is counted
+        if counts:
+            stream[OTHER] = 1.0
+            for k in range(length):
+                i = indices[start + k]
+                squares[i, 0] = mean_squares[k]
+                squares[i, 1] += dtype(1)
+        if counted < SETTLED and length > 0:
+            counted += 1.0
+            log_length = new_log_length
+        stream[WEIGHT] += c
+        stale |= any_scaled
+        row += 1
+        if examples == stop:
+            break
+    stream[ROWS], stream[LOG_LENGTH] = counted, log_length
+    return row, examples
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, found):
+    """(means, variances) of some features' weights in the linearised combination of all lanes."""
+    for n in range(numbers.size):
+        i = numbers[n]
+        square = squares[i, 0] if squares[i, 1] > 0 else 1.0
+        mean = middle = 0.0
+        for k in range(settings.shape[1]):
+            weight = factors[k] * state[i, k // LANES * 2 * LANES + k % LANES]
+            mean += coefficients[k] * weight
+            middle += mixing[k] * weight
+        variance = 0.0
+        for k in range(settings.shape[1]):
+            if mixing[k] > 0.0:
+                place = k // LANES * 2 * LANES + k % LANES
+                apart = factors[k] * state[i, place] - middle
+                precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
+                own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
+                variance += mixing[k] * (own + apart * apart)
+        found[0, n] = mean
+        found[1, n] = variance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _merge_lanes(states, squares, signs, factors, settings, merged_factors):
+    """Merge the lanes of up to three banks into the first: natural parameters add, in the units of the features.
+
+    True if the third, which is subtracted, knows more of some feature than the others do.
+    """
+    mine = states[0]
+    most = LIMIT_32 if mine.itemsize == 4 else LIMIT_64
+    short = False
+    for i in range(mine.shape[0]):
+        uses = square = 0.0
+        each = np.ones(3)
+        for part in range(3):
+            if squares[part][i, 1] > 0:
+                each[part] = squares[part][i, 0]
+                uses += signs[part] * squares[part][i, 1]
+                square += signs[part] * squares[part][i, 1] * squares[part][i, 0]
+        merged_square = min(max(square / uses, LEAST_SQUARE), most) if uses > 0.0 else 1.0
+        for k in range(settings.shape[1]):
+            place = k // LANES * 2 * LANES + k % LANES
+            gained = moved = raw = 0.0
+            for part in range(3):
+                if signs[part] != 0.0:
+                    gain, factor = np.float64(states[part][i, place + LANES]), factors[part, k]
+                    held = settings[PRIOR, k] + settings[PER_SQUARE, k] * each[part]
+                    if settings[RATE, k] > 0.0:
+                        held = 0.0
+                    gained += signs[part] * gain / (factor * factor)
+                    moved += signs[part] * (held + gain) * states[part][i, place] / factor
+                    raw += signs[part] * gain
+            if signs[2] < 0.0 and settings[KEEP, k] == 1.0 and raw < -1e-6 * states[2][i, place + LANES]:
+                short = True
+            factor = merged_factors[k]
+            held = settings[PRIOR, k] + settings[PER_SQUARE, k] * merged_square
+            if settings[RATE, k] > 0.0:
+                held = 0.0
+            gain = max(gained, 0.0) * factor * factor
+            mine[i, place] = moved * factor / (held + gain) if held + gain > 0.0 else 0.0
+            mine[i, place + LANES] = min(gain, most)
+        if uses > 0.0:
+            squares[0][i, 0] = merged_square
+            squares[0][i, 1] = uses
+    return short
