@@ -23,7 +23,7 @@ def test_demo_shows_a_table_and_writes_a_picture(run, tmp_path):
     picture = tmp_path / "demo.png"
     done = run("demo", "--examples", 3000, "--out", picture)
     assert done.exit_code == 0, done.output
-    for name in ("Marginal", "AdaGrad", "true weights"):
+    for name in ("Bank", "Marginal", "AdaGrad", "true weights"):
         assert re.search(rf"^ *{name} +0\.\d{{4}} +0\.\d{{4}} +\d+\.\d% +0\.\d{{4}} ", done.stdout, re.MULTILINE)
     for words in (
         "log loss",

@@ -1,4 +1,4 @@
-"""The demo's numbers: three predictors on one simulated stream, and what the Bayesian one knows of it."""
+"""The demo's numbers: predictors on one simulated stream, and what the bank knows of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from bayou import evaluate, simulate
 from bayou.batch import Batch
-from bayou.learners import AdaGrad, Marginal
+from bayou.learner import Learner
+from bayou.learners import AdaGrad, Bank, Marginal
 
 # 131,070 features: a long tail, and still small enough for any machine.
 N_CATEGORIES = 16
@@ -67,6 +68,7 @@ class Knowledge:
 class Study:
     stream: simulate.Simulation
     truth: Run
+    bank: Run
     marginal: Run
     adagrad: Run
     knowledge: Knowledge
@@ -96,10 +98,11 @@ class _Truth:
         return 1.0 / (1.0 + np.exp(-(batch.to_csr(len(self.weights)) @ self.weights)))
 
 
-def _learners(stream: simulate.Simulation) -> tuple[Marginal, AdaGrad]:
+def _learners(stream: simulate.Simulation) -> tuple[Bank, Marginal, AdaGrad]:
     # The categories already hold one feature that is always on: an intercept would be one too many.
+    bank = Bank(stream.n_features, intercept=False)
     marginal = Marginal(stream.n_features, prior_variance=stream.prior_variance, intercept=False)
-    return marginal, AdaGrad(stream.n_features, learning_rate=ADAGRAD_RATE, intercept=False)
+    return bank, marginal, AdaGrad(stream.n_features, learning_rate=ADAGRAD_RATE, intercept=False)
 
 
 def warm_up() -> None:
@@ -112,7 +115,7 @@ def warm_up() -> None:
 def run(n_examples: int, seed: int, console: Console) -> Study:
     """The stream is drawn anew for each predictor; the same seed gives the same examples."""
     stream = simulate.longtail(n_categories=N_CATEGORIES, seed=seed)
-    truth, (marginal, adagrad) = _Truth(stream.weights), _learners(stream)
+    truth, (bank, marginal, adagrad) = _Truth(stream.weights), _learners(stream)
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(),
@@ -127,9 +130,10 @@ def run(n_examples: int, seed: int, console: Console) -> Study:
         return Study(
             stream,
             truth=measure("true weights", truth),
+            bank=measure("Bank", bank),
             marginal=measure("Marginal", marginal),
             adagrad=measure("AdaGrad", adagrad),
-            knowledge=_knowledge(marginal, stream.weights, truth.seen),
+            knowledge=_knowledge(bank, stream.weights, truth.seen),
         )
 
 
@@ -149,7 +153,7 @@ def category(features: np.ndarray) -> np.ndarray:
     return np.log2(features + 2).astype(np.int64)
 
 
-def _knowledge(marginal: Marginal, truth: np.ndarray, seen: np.ndarray) -> Knowledge:
+def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> Knowledge:
     groups = category(np.arange(len(truth)))
     times = np.bincount(groups, seen)
 
@@ -157,5 +161,5 @@ def _knowledge(marginal: Marginal, truth: np.ndarray, seen: np.ndarray) -> Knowl
         average = np.bincount(groups, weights * seen) / np.maximum(times, 1)
         return weights - average[groups]
 
-    mean, sd = marginal.mean.astype(np.float64), np.sqrt(marginal.variance.astype(np.float64))
+    mean, sd = learner.mean.astype(np.float64), np.sqrt(learner.variance.astype(np.float64))
     return Knowledge(relative(mean), sd, relative(truth), seen)

@@ -25,7 +25,7 @@ COLUMNS = [
 def show(study: Study, console: Console) -> None:
     known = study.knowledge
     _say_what(study, console)
-    console.print(_scores([study.marginal, study.adagrad, study.truth]))
+    console.print(_scores([study.bank, study.marginal, study.adagrad, study.truth]))
     for name, meaning in COLUMNS:
         console.print(f"  [dim]{name:<12} {meaning}[/dim]")
     _say_who_won(study, console)
@@ -42,24 +42,26 @@ def _say_what(study: Study, console: Console) -> None:
     console.print(
         f"A simulated stream of {examples:,} ad views, clicked or not. Each has one feature from each "
         f"of {N_CATEGORIES} categories (site, device, ad, ...). There are {features:,} features: a few "
-        f"come all the time, most hardly ever, {seen:,} came at all. Two learners go through it once: "
+        f"come all the time, most hardly ever, {seen:,} came at all. Three learners go through it once: "
         "they predict each example, and only then are told its label."
     )
 
 
 def _say_who_won(study: Study, console: Console) -> None:
-    share = (study.marginal.result.regret or 0.0) / (study.adagrad.result.regret or 1.0)
+    told, tuned = (
+        (study.bank.result.regret or 0.0) / (other.result.regret or 1.0) for other in (study.marginal, study.adagrad)
+    )
     console.print(
-        f"\nNot knowing the true weights cost Marginal {share:.0%} of what it cost AdaGrad. AdaGrad's "
-        "learning rate was tuned for this kind of stream. Marginal has none; it was given the true "
-        "spread of the weights as its prior."
+        f"\nNot knowing the true weights cost the Bank {tuned:.0%} of what it cost AdaGrad, whose learning rate "
+        f"was tuned for this kind of stream, and {told:.0%} of what it cost Marginal, which was told the "
+        "true spread of the weights. The Bank was told nothing and has nothing to tune."
     )
 
 
 def _say_how_to_read(console: Console) -> None:
     console.print(
         "\n[bold]What the model knows[/bold]\n"
-        "For each weight Marginal keeps a mean and a standard deviation (sd). Only differences within a "
+        "For each weight the Bank has a mean and a standard deviation (sd). Only differences within a "
         "category can be learned, so weights are shown less the average of their category.\n"
     )
 

@@ -15,8 +15,9 @@ and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 =
     normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
 
-A lane with a `rate` is AdaGrad instead. Weights c <= 1 multiply dm and dv; of a larger one the first unit counts as
-above and the rest where it leaves the score: t = g s [S(-z) + (c - 1) S(-z - t)].
+A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
+c <= 1 multiply dm and dv; of a larger one the first unit counts as above and the rest where it leaves the score, at
+t = g s [S(-z) + (c - 1) S(-z - t)].
 
 **The unit of the stream.** All lanes but the normalised ones see x in units in which a typical row (the geometric mean
 of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; most streams do as they are.
@@ -89,7 +90,7 @@ LEAST_ROOT = 1e-6
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
 # Non-zeros between a feature and the one whose lanes are asked for.
-AHEAD = 48
+AHEAD = 96
 MAX_LANES = 64
 
 # Rows of the table of settings.
@@ -162,7 +163,7 @@ class Output(NamedTuple):
     temper: float  # kp of this output
     weight: float  # its share of the mixture
     stacking: float  # its coefficient c_k, the mean over both stackers by their shares
-    loss: float  # its own mean log loss so far
+    loss: float  # its own mean log loss so far; NaN once it was dropped
     scale: float  # the factor e^l it has learned, 1 if it learns none
     kept: bool  # not dropped by narrowing
 
@@ -233,12 +234,13 @@ class Bank(Learner):
 
         firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
         self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
+        # Slots of a stacker's coefficients: b, A, then one for each output. What is kept of outputs has the same slots.
         outputs = len(self._outputs)
-        room, wide = _padded(outputs), _padded(outputs + 2)
-        self._lane_of = np.zeros(room, np.int64)
-        self._output_spread = np.zeros(room)
-        for o, (lane, temper) in enumerate(self._outputs):
-            self._lane_of[o], self._output_spread[o] = lane, C8 * temper
+        room = _padded(outputs + 2)
+        self._slots = slice(2, 2 + outputs)
+        self._lane_of = np.array([lane for lane, _ in self._outputs])
+        self._output_spread = np.zeros(room, self._dtype)
+        self._output_spread[self._slots] = [C8 * temper for _, temper in self._outputs]
 
         # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
         # bytes mean the prior.
@@ -248,16 +250,14 @@ class Bank(Learner):
         self._stream_state = np.zeros(4)
         self._intercept_state = np.zeros((2, LANES * self._blocks))
         self._scale_state = np.zeros((2, LANES * self._blocks))
-        self._shares = np.zeros(room)
-        self._shares[:outputs] = 1.0 / outputs
         self._kept = np.zeros(room)
-        self._kept[:outputs] = 1.0
+        self._kept[self._slots] = 1.0
+        self._shares = self._kept / outputs
         self._final_shares = np.full(1 + n_stackers, 1.0 / (1 + n_stackers))
-        self._stacker_prior = np.zeros(wide)
-        self._stacker_prior[: outputs + 2] = STACKER_SPREAD / outputs
+        self._stacker_prior = self._kept * (STACKER_SPREAD / outputs)
         self._stacker_prior[:2] = STACKER_PRIOR if self._has_intercept else 0.0, STACKER_PRIOR
-        self._stacker_mean = np.zeros((n_stackers, wide))
-        self._stacker_covariance = np.zeros((n_stackers, wide, wide))
+        self._stacker_mean = np.zeros((n_stackers, room))
+        self._stacker_covariance = np.zeros((n_stackers, room, room))
         self._stacker_covariance[:] = np.diag(self._stacker_prior)
         # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
         self._losses = np.zeros((2, room + LANES))
@@ -317,13 +317,12 @@ class Bank(Learner):
                 signs,
                 weights,
                 self._state.reshape(-1),
-                self._squares,
+                self._squares.reshape(-1),
                 self._stream_state,
                 self._settings,
                 self._has_intercept,
                 self._intercept_state,
                 self._scale_state,
-                len(self._outputs),
                 self._lane_of,
                 self._output_spread,
                 self._shares,
@@ -351,36 +350,30 @@ class Bank(Learner):
 
         The evidence for c_k != 0 is the density of c_k = 0 before the data over that after them, as logarithms.
         """
-        outputs = np.arange(len(self._outputs))
-        evidence = np.where(self._kept[outputs] > 0, 0.0, -np.inf)
+        slots = np.flatnonzero(self._kept)
+        evidence = np.zeros(len(slots))
         for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
-            now, before = np.diag(covariance)[2 + outputs], self._stacker_prior[2 + outputs]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                evidence += (mean[2 + outputs] ** 2 / now - np.log(before / now)) / 2.0
-        evidence[~(self._kept[outputs] > 0)] = -np.inf
-        for output in np.argsort(-evidence, kind="stable")[keep:]:
-            self._drop(int(output))
+            now, before = np.diag(covariance)[slots], self._stacker_prior[slots]
+            evidence += (mean[slots] ** 2 / now - np.log(before / now)) / 2.0
+        for slot in slots[np.argsort(-evidence, kind="stable")[keep:]]:
+            self._drop(slot)
         self._shares *= self._kept
         self._shares /= self._shares.sum()
 
-    def _drop(self, output: int) -> None:
+    def _drop(self, slot: int) -> None:
         """Condition the stackers on c_k = 0, and let a lane rest none of whose outputs is left."""
-        if self._kept[output]:
-            self._kept[output] = 0.0
-            j = output + 2
-            for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
-                gain = covariance[:, j] / covariance[j, j]
-                mean -= gain * mean[j]
-                covariance -= np.outer(gain, covariance[j])
-                mean[j] = covariance[j] = covariance[:, j] = 0.0
+        self._kept[slot] = 0.0
+        for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
+            gain = covariance[:, slot] / covariance[slot, slot]
+            mean -= gain * mean[slot]
+            covariance -= np.outer(gain, covariance[slot])
+            mean[slot] = covariance[slot] = covariance[:, slot] = 0.0
         self._rest()
 
     def _rest(self) -> None:
         """What follows from which outputs are kept."""
-        n = len(self._outputs)
-        at = 2 + np.flatnonzero(self._kept[:n] == 0)
-        self._stacker_prior[at] = 0.0
-        live = np.bincount(self._lane_of[:n], self._kept[:n], minlength=self._settings.shape[1]) > 0
+        self._stacker_prior[2:] *= self._kept[2:]
+        live = np.bincount(self._lane_of, self._kept[self._slots], minlength=self._settings.shape[1]) > 0
         self._settings[LIVE] = live
         self._settings[KEEP, ~live] = 1.0
 
@@ -396,19 +389,12 @@ class Bank(Learner):
     def lanes(self) -> list[Output]:
         """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
         with self._lock:
-            factors, stacking = self._scale_factors(), self._stacking()
-            losses = self._mean_losses()
+            scales = np.exp(self._scale_state[0])[self._lane_of]
+            columns = [self._shares, self._stacking(), self._mean_losses(), self._kept]
+            numbers = zip(*(column[self._slots].tolist() for column in columns), scales.tolist(), strict=True)
             return [
-                Output(
-                    self._lanes[lane],
-                    temper,
-                    float(self._shares[o]),
-                    float(stacking[o]),
-                    float(losses[o]),
-                    float(factors[lane]),
-                    bool(self._kept[o]),
-                )
-                for o, (lane, temper) in enumerate(self._outputs)
+                Output(self._lanes[lane], temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
+                for (lane, temper), (weight, stacking, loss, kept, scale) in zip(self._outputs, numbers, strict=True)
             ]
 
     def parts(self) -> list[dict[str, Any]]:
@@ -437,30 +423,23 @@ class Bank(Learner):
         summed = self._losses[0] - np.log(self._losses[1])
         return summed / weight if weight else np.full(summed.size, math.log(2.0))
 
-    def _scale_factors(self) -> np.ndarray:
-        """e^l of each lane."""
-        return np.exp(self._scale_state[0])
-
     def _factors(self) -> np.ndarray:
         """What a value is multiplied by in each lane: scale and unit of the stream."""
         unit = _unit(self._stream_state[LOG_LENGTH]) if self._stream_state[ROWS] else 1.0
-        return self._scale_factors() * np.where(self._settings[NORMALISED] > 0, 1.0, unit)
+        return np.exp(self._scale_state[0]) * np.where(self._settings[NORMALISED] > 0, 1.0, unit)
 
     def _stacking(self) -> np.ndarray:
         """The coefficients of the outputs in the stackers, averaged by the stackers' shares."""
-        n = len(self._outputs)
         shares = self._final_shares[1:]
-        if not shares.size:
-            return np.zeros(n)
-        return shares @ self._stacker_mean[:, 2 : 2 + n] / shares.sum()
+        return shares @ self._stacker_mean / shares.sum() if shares.size else np.zeros(self._shares.size)
 
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Of each lane: its coefficient in the linearised combination, its weight in the mixture; and the offset."""
-        n, width = len(self._outputs), self._settings.shape[1]
-        shares, of = self._shares[:n], self._lane_of[:n]
+        width, of = self._settings.shape[1], self._lane_of
+        shares = self._shares[self._slots]
         each, offset = self._final_shares[0] * shares, 0.0
         for share, mean in zip(self._final_shares[1:], self._stacker_mean, strict=True):
-            c = mean[2 : 2 + n]
+            c = mean[self._slots]
             each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
             offset += share * mean[0]
         gaussian = np.where(self._settings[RATE] > 0, 0.0, np.bincount(of, shares, minlength=width))
@@ -535,8 +514,8 @@ class Bank(Learner):
         )
         summed = sum(s * (learner._losses[0] - np.log(learner._losses[1])) for learner, s in parts)
         self._losses[0], self._losses[1] = np.maximum(summed, 0.0), 1.0
-        for output in dropped:
-            self._drop(int(output))
+        for slot in dropped:
+            self._drop(slot)
         self._shares *= self._kept
         self._shares /= self._shares.sum()
 
@@ -666,7 +645,6 @@ def _stream(
     has_intercept,
     intercept,
     scale,
-    n_outputs,
     lane_of,
     output_spread,
     shares,
@@ -694,46 +672,38 @@ def _stream(
     width = settings.shape[1]
     stride = 2 * width
     room = shares.size
-    wide = stacker_prior.size
+    n_outputs = lane_of.size
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / widest)
 
-    # Settings in the state's type, for the loops over features.
-    prior, per_square = np.empty(width, state.dtype), np.empty(width, state.dtype)
-    keep, lose, rate = np.empty(width, state.dtype), np.empty(width, state.dtype), np.empty(width, state.dtype)
-    factors, slopes = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
-    curvatures = np.zeros(width, state.dtype)
     # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
-    spreads, rates, scaled, keeps = settings[SPREAD], settings[RATE], settings[SCALED], settings[KEEP]
-    normalised, live_lanes, bias_prior = settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]
+    typed = settings.astype(state.dtype)
+    prior, per_square, spreads, keep, rate = typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], typed[RATE]
+    lose = dtype(1) - keep
+    scaled, keeps, bias_prior = settings[SCALED], settings[KEEP], settings[BIAS_PRIOR]
+    normalised, live_lanes = settings[NORMALISED], settings[LIVE]
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
-    summed, product_so_far = losses[0], losses[1]
-    any_rate = False
-    any_scaled = False
-    for k in range(width):
-        prior[k], per_square[k] = settings[PRIOR, k], settings[PER_SQUARE, k]
-        keep[k], rate[k] = settings[KEEP, k], settings[RATE, k]
-        lose[k] = dtype(1) - keep[k]
-        any_rate |= settings[RATE, k] > 0.0
-        any_scaled |= settings[SCALED, k] > 0.0
+    summed, products = losses[0], losses[1]
+    any_rate, any_scaled = rate.any(), scaled.any()
+    factors, slopes, curvatures = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
     # One row's scratch.
     xs = np.zeros(longest + LANES, state.dtype)
     mean_squares = np.ones(longest + LANES, state.dtype)
     xvs = np.zeros((longest + 1) * width, state.dtype)
-    m, s, own, v_scale = np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width)
-    heavy = np.zeros(2 * width)
-    output_m, output_s, z = np.zeros(room), np.zeros(room), np.zeros(room)
-    plus, minus = np.zeros(room), np.zeros(room)
-    chance = np.ones(room + LANES)
-    f = np.zeros(wide + LANES)
-    direction = np.zeros(n_stackers * wide)
+    m, s, own = np.zeros(width, state.dtype), np.zeros(width, state.dtype), np.zeros(width, state.dtype)
+    v_bias, v_scale = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
+    heavy = np.zeros(2 * width, state.dtype)
+    output_m, output_s, z = np.zeros(room, state.dtype), np.zeros(room, state.dtype), np.zeros(room, state.dtype)
+    plus, minus, f, along = np.zeros(room), np.zeros(room), np.zeros(room), np.zeros(n_stackers * room)
     stacked_m, stacked_s = np.zeros(n_stackers), np.zeros(n_stackers)
-    finals_plus, finals_minus = np.zeros(1 + n_stackers), np.zeros(1 + n_stackers)  # S(q), S(-q)
-    logits = np.zeros(1 + n_stackers)
+    logits, finals_plus, finals_minus = np.zeros(1 + n_stackers), np.zeros(1 + n_stackers), np.zeros(1 + n_stackers)
+    chance = np.zeros(room)
     share_floor = kept / kept.sum()
+    is_b, is_a = np.zeros(room), np.zeros(room)
+    is_b[0], is_a[1] = 1.0, 1.0
 
     zero = fill(load(xs, 0), 0.0)
-    zeros = fill(load(m, 0), 0.0)
+    zeros = fill(load(f, 0), 0.0)
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = _unit(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
@@ -758,8 +728,7 @@ def _stream(
         if stale:
             for at in range(0, width, LANES):
                 factor = exp2(load(scale_log, at) * LOG2E)
-                unscaled = load(normalised, at)
-                factor = factor * (1.0 + unscaled * (1.0 / unit - 1.0)) * load(live_lanes, at)
+                factor = where_above(load(normalised, at), 0.0, factor / unit, factor) * load(live_lanes, at)
                 store(factors, at, like(factor, zero))
             stale = False
         counts = stream[OTHER] > 0.0
@@ -782,9 +751,9 @@ def _stream(
                 xs[k] = max(min(x * rescale, bound), -bound)
         if counts:
             for k in range(length):
-                i = indices[start + k]
+                there = 2 * np.int64(indices[start + k])
                 x = dtype(values[start + k])
-                q = squares[i, 0] + (x * x - squares[i, 0]) / (squares[i, 1] + dtype(1))
+                q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
                 mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
 
         # --- the lanes' scores
@@ -798,7 +767,10 @@ def _stream(
             sum_m = sum_s = zero
             for k in range(length):
                 if fetch:
-                    prefetch(state, np.int64(indices[ahead + k]) * stride + 2 * at)
+                    there = np.int64(indices[ahead + k])
+                    prefetch(state, there * stride + 2 * at)
+                    if counts and at == 0:
+                        prefetch(squares, 2 * there)
                 place = np.int64(indices[start + k]) * stride + 2 * at
                 x = factor * xs[k]
                 precision = fixed + load(state, place + LANES)
@@ -808,26 +780,26 @@ def _stream(
                 sum_m = sum_m + x * load(state, place)
                 sum_s = sum_s + x * xv
                 store(xvs, k * width + at, xv)
-            gaussian = where_above(load(rates, at), 0.0, zeros, zeros + 1.0)
-            of_features = like(sum_m, zeros)
-            live = load(live_lanes, at) * np.float64(has_intercept)
-            v_bias = live / (load(bias_prior, at) + load(bias_gain, at))
-            v_l = load(scaled, at) / (SCALE_PRECISION + load(scale_gain, at))
-            store(own, at, of_features)
+            live = like(load(live_lanes, at), zero) * dtype(has_intercept)
+            v_b = live / like(load(bias_prior, at) + load(bias_gain, at), zero)
+            v_l = like(load(scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
+            sum_s = where_above(load(rate, at), 0.0, zero, sum_s + v_b)
+            store(own, at, sum_m)
+            store(v_bias, at, v_b)
             store(v_scale, at, v_l)
-            store(m, at, of_features + live * load(bias_mean, at))
-            store(s, at, gaussian * (like(sum_s, zeros) + v_bias) + of_features * of_features * v_l)
+            store(s, at, sum_s + sum_m * sum_m * v_l)
+            store(m, at, sum_m + live * like(load(bias_mean, at), zero))
 
         # --- first storey
         for o in range(n_outputs):
-            output_m[o], output_s[o] = m[lane_of[o]], s[lane_of[o]]
+            output_m[2 + o], output_s[2 + o] = m[lane_of[o]], s[lane_of[o]]
         sum_plus = sum_minus = zeros
         for at in range(0, room, LANES):
-            logit = load(output_m, at) / sqrt(load(output_s, at) * load(output_spread, at) + 1.0) * load(kept, at)
-            logit = max(min(logit, SUREST), -SUREST)
+            logit = load(output_m, at) / sqrt(load(output_s, at) * load(output_spread, at) + 1.0)
+            logit = max(min(logit, SUREST), -SUREST) * like(load(kept, at), zero)
             e = exp2_within(logit * LOG2E)
             negative = 1.0 / (e + 1.0)
-            positive = e * negative
+            positive, negative = like(e * negative, zeros), like(negative, zeros)
             share = load(shares, at)
             sum_plus, sum_minus = sum_plus + share * positive, sum_minus + share * negative
             store(z, at, logit)
@@ -840,27 +812,27 @@ def _stream(
         finals_minus[0] = mixed_minus / (mixed_plus + mixed_minus)
 
         # --- second storey
-        offset = min(max(mixed, -SUREST_STACKED), SUREST_STACKED)
         if n_stackers:
-            f[0], f[1] = 1.0, offset
+            offset = min(max(mixed, -SUREST_STACKED), SUREST_STACKED)
             for at in range(0, room, LANES):
-                logit = max(min(load(z, at), SUREST_STACKED), -SUREST_STACKED)
-                store(f, at + 2, (logit - offset) * load(kept, at))
+                logit = like(max(min(load(z, at), SUREST_STACKED), -SUREST_STACKED), zeros)
+                store(f, at, (logit - offset) * load(kept, at) + load(is_b, at) + load(is_a, at) * offset)
         for j in range(n_stackers):
             score, spread = zeros, zeros
-            for at in range(0, wide, LANES):
-                along = zeros
+            for at in range(0, room, LANES):
+                product = zeros
                 for k in range(n_outputs + 2):
-                    along = along + f[k] * load(stacker_covariance, (j * wide + k) * wide + at)
-                store(direction, j * wide + at, along)
-                score = score + load(stacker_mean, j * wide + at) * load(f, at)
-                spread = spread + along * load(f, at)
+                    product = product + f[k] * load(stacker_covariance, (j * room + k) * room + at)
+                store(along, j * room + at, product)
+                score = score + load(stacker_mean, j * room + at) * load(f, at)
+                spread = spread + product * load(f, at)
             stacked_m[j] = offset + total(score)
             stacked_s[j] = max(total(spread), 0.0)
             logit = stacked_m[j] / math.sqrt(1.0 + C8 * stacked_s[j])
             logits[1 + j] = min(max(logit, -SUREST), SUREST)
-            finals_plus[1 + j] = links.sigmoid(logits[1 + j])
-            finals_minus[1 + j] = links.sigmoid(-logits[1 + j])
+            e = math.exp(logits[1 + j])
+            finals_minus[1 + j] = 1.0 / (1.0 + e)
+            finals_plus[1 + j] = e * finals_minus[1 + j]
 
         # --- third storey
         sure_plus = sure_minus = 0.0
@@ -873,13 +845,14 @@ def _stream(
             known = 0.0
             center = 0.0
             for o in range(n_outputs):
-                center += shares[o] * z[o]
-                if rates[lane_of[o]] == 0.0:
-                    known += shares[o]
-                    variance += shares[o] * output_s[o]
+                share = shares[2 + o]
+                center += share * z[2 + o]
+                if rate[lane_of[o]] == 0.0:
+                    known += share
+                    variance += share * output_s[2 + o]
             variance = variance / known if known > 0.0 else 0.0
             for o in range(n_outputs):
-                variance += final_shares[0] * shares[o] * (z[o] - center) ** 2
+                variance += final_shares[0] * shares[2 + o] * (z[2 + o] - center) ** 2
             center = 0.0
             for j in range(1 + n_stackers):
                 center += final_shares[j] * logits[j]
@@ -894,45 +867,46 @@ def _stream(
 
         # --- learning: what the label tells every lane
         examples += 1
-        y = np.float64(signs[row])
+        y = dtype(signs[row])
         for at in range(0, width, LANES):
             spread = load(s, at)
             g = 1.0 / (load(spreads, at) * spread + 1.0)
             root = sqrt(g)
-            e = exp2(load(m, at) * root * (y * LOG2E))
-            slope = 1.0 / (e + 1.0)
-            curvature = e * slope * slope
-            if c > 1.0:
+            if c <= 1.0:
+                e = exp2(load(m, at) * root * (y * dtype(LOG2E)))
+                slope = dtype(c) / (e + 1.0)
+                curvature = slope * (e / (e + 1.0))
+            else:
                 for k in range(at, at + LANES):
-                    shrink = 1.0 / (1.0 + spreads[k] * s[k])
-                    if rates[k] > 0.0:
+                    shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
+                    if rate[k] > 0.0:
                         heavy[k], heavy[width + k] = c * links.sigmoid(-y * m[k]), 0.0
                     else:
                         heavy[k], heavy[width + k] = _heavy(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
                 slope, curvature = load(heavy, at), load(heavy, width + at)
-            else:
-                slope, curvature = slope * c, curvature * c
             step, fall = slope * root * y, curvature * g
-            store(slopes, at, like(step, zero))
-            store(curvatures, at, like(fall, zero))
+            store(slopes, at, step)
+            store(curvatures, at, fall)
 
             big, v_l = load(own, at), load(v_scale, at)
-            far = load(scale_log, at) + max(min(big * v_l * step, SCALE_STEP), -SCALE_STEP)
+            far = load(scale_log, at) + like(max(min(big * v_l * step, SCALE_STEP), -SCALE_STEP), zeros)
             store(scale_log, at, max(min(far, SCALE_FARTHEST), -SCALE_FARTHEST))
-            more = load(scaled, at) * (big * big * fall)
-            store(scale_gain, at, min(load(scale_gain, at) + more / max(1.0 - more * v_l, 0.5), LIMIT_64))
+            more = like(load(scaled, at), zero) * (big * big * fall)
+            more = like(more / max(1.0 - more * v_l, 0.5), zeros)
+            store(scale_gain, at, min(load(scale_gain, at) + more, LIMIT_64))
 
-            live = load(live_lanes, at) * np.float64(has_intercept)
-            base, gained = load(bias_prior, at), load(bias_gain, at)
-            v = live / (base + gained)
-            pace = load(rates, at)
-            more = live * fall / max(1.0 - v * fall, 0.5)
-            grown = gained + live * (step * step)
-            moved = where_above(pace, 0.0, live * pace * step / max(sqrt(grown), LEAST_ROOT), v * step)
-            kept_share = load(keeps, at)
-            gained = max((gained + more) * kept_share - base * (1.0 - kept_share), 0.0)
-            store(bias_mean, at, load(bias_mean, at) + moved)
-            store(bias_gain, at, min(where_above(pace, 0.0, grown, gained), LIMIT_64))
+            # the intercept
+            v, pace = load(v_bias, at), load(rate, at)
+            live, kept_share = load(live_lanes, at) * np.float64(has_intercept), load(keeps, at)
+            gained = load(bias_gain, at)
+            grown = gained + live * like(step * step, zeros)
+            moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
+            if any_rate:
+                moved = where_above(pace, 0.0, pace * step / max(sqrt(like(grown, zero)), LEAST_ROOT), moved)
+            gained = gained + live * like(more, zeros)
+            gained = max(gained * kept_share - load(bias_prior, at) * (1.0 - kept_share), 0.0)
+            store(bias_mean, at, load(bias_mean, at) + live * like(moved, zeros))
+            store(bias_gain, at, min(where_above(like(pace, zeros), 0.0, grown, gained), LIMIT_64))
 
         # --- every feature in every lane
         for at in range(0, width, LANES):
@@ -967,52 +941,62 @@ def _stream(
         # --- what the label tells the combination
         learned = examples - 1
         alpha = max(1.0 / (learned + 2.0), 1e-5)
-        positive = y > 0.0
-        for at in range(0, room, LANES):
-            if positive:
+        if y > 0.0:
+            mixed_chance, bank_chance = mixed_plus, sure_plus / (sure_plus + sure_minus)
+            for at in range(0, room, LANES):
                 store(chance, at, load(plus, at))
-            else:
+            for j in range(1 + n_stackers):
+                logits[j] = finals_plus[j]
+        else:
+            mixed_chance, bank_chance = mixed_minus, sure_minus / (sure_plus + sure_minus)
+            for at in range(0, room, LANES):
                 store(chance, at, load(minus, at))
-        chance[room] = (sure_plus if positive else sure_minus) / (sure_plus + sure_minus)
-        for j in range(1 + n_stackers):
-            chance[room + 1 + j] = finals_plus[j] if positive else finals_minus[j]
+            for j in range(1 + n_stackers):
+                logits[j] = finals_minus[j]
         if c == 1.0:
-            whole = (1.0 - alpha) / (mixed_plus if positive else mixed_minus)
+            whole = (1.0 - alpha) / mixed_chance
             low = False
             for at in range(0, room, LANES):
-                share = load(shares, at) * load(chance, at) * whole + load(share_floor, at) * alpha
-                store(shares, at, share)
-            for at in range(0, room + LANES, LANES):
-                product = load(product_so_far, at) * load(chance, at)
-                store(product_so_far, at, product)
+                of_label = load(chance, at)
+                store(shares, at, load(shares, at) * of_label * whole + load(share_floor, at) * alpha)
+                product = load(products, at) * of_label
+                store(products, at, product)
                 low |= any_above(1e-250 - product, 0.0)
+            products[room] *= bank_chance
+            low |= products[room] < 1e-250
+            for j in range(1 + n_stackers):
+                products[room + 1 + j] *= logits[j]
+                low |= products[room + 1 + j] < 1e-250
             if low:
                 for k in range(room + LANES):
-                    summed[k] -= math.log(product_so_far[k])
-                    product_so_far[k] = 1.0
+                    summed[k] -= math.log(products[k])
+                    products[k] = 1.0
             whole = 0.0
             for j in range(1 + n_stackers):
-                final_shares[j] *= chance[room + 1 + j]
+                final_shares[j] *= logits[j]
                 whole += final_shares[j]
             for j in range(1 + n_stackers):
                 final_shares[j] = (1.0 - alpha) * final_shares[j] / whole + alpha / (1 + n_stackers)
         else:
-            for k in range(room + LANES):
-                summed[k] -= c * math.log(chance[k])
+            summed[room] -= c * math.log(bank_chance)
             best = -np.inf
-            for o in range(n_outputs):
+            for o in range(2, n_outputs + 2):
                 if kept[o] > 0.0:
-                    output_m[o] = math.log(shares[o]) + c * math.log(chance[o])
-                    best = max(best, output_m[o])
+                    likely = math.log(chance[o])
+                    summed[o] -= c * likely
+                    chance[o] = math.log(shares[o]) + c * likely
+                    best = max(best, chance[o])
             whole = 0.0
-            for o in range(n_outputs):
-                shares[o] = math.exp(output_m[o] - best) if kept[o] > 0.0 else 0.0
+            for o in range(2, n_outputs + 2):
+                shares[o] = math.exp(chance[o] - best) if kept[o] > 0.0 else 0.0
                 whole += shares[o]
-            for o in range(n_outputs):
+            for o in range(2, n_outputs + 2):
                 shares[o] = (1.0 - alpha) * shares[o] / whole + alpha * share_floor[o]
             best = -np.inf
             for j in range(1 + n_stackers):
-                logits[j] = math.log(final_shares[j]) + c * math.log(chance[room + 1 + j])
+                likely = math.log(logits[j])
+                summed[room + 1 + j] -= c * likely
+                logits[j] = math.log(final_shares[j]) + c * likely
                 best = max(best, logits[j])
             whole = 0.0
             for j in range(1 + n_stackers):
@@ -1023,32 +1007,34 @@ def _stream(
         for j in range(n_stackers):
             spread = stacked_s[j]
             g = 1.0 / (1.0 + C8 * spread)
+            against = finals_minus[1 + j] if y > 0.0 else finals_plus[1 + j]
+            in_favour = finals_plus[1 + j] if y > 0.0 else finals_minus[1 + j]
             if c > 1.0:
                 slope, curvature = _heavy(y * stacked_m[j] * math.sqrt(g), g * spread, c)
             else:
-                slope = c * (finals_minus[1 + j] if positive else finals_plus[1 + j])
-                curvature = slope * (finals_plus[1 + j] if positive else finals_minus[1 + j])
+                slope, curvature = c * against, c * against * in_favour
             step, fall = y * math.sqrt(g) * slope, g * curvature
             root = math.sqrt(min(fall, 2.0 * fall / (1.0 + 2.0 * spread * fall)))
             stay = 1.0 - STACKER_MEMORY * j  # the second one forgets
-            for at in range(j * wide, (j + 1) * wide, LANES):
-                along = load(direction, at)
-                store(stacker_mean, at, load(stacker_mean, at) + along * step)
-                store(direction, at, along * root)
+            for at in range(j * room, (j + 1) * room, LANES):
+                product = load(along, at)
+                store(stacker_mean, at, load(stacker_mean, at) + product * step)
+                store(along, at, product * root)
             for k in range(n_outputs + 2):
-                here = (j * wide + k) * wide
-                for at in range(0, wide, LANES):
-                    fallen = direction[j * wide + k] * load(direction, j * wide + at)
+                here = (j * room + k) * room
+                for at in range(0, room, LANES):
+                    fallen = along[j * room + k] * load(along, j * room + at)
                     store(stacker_covariance, here + at, (load(stacker_covariance, here + at) - fallen) * stay)
-                stacker_covariance[here + k] += (1.0 - stay) * stacker_prior[k]
+                if j > 0:
+                    stacker_covariance[here + k] += STACKER_MEMORY * j * stacker_prior[k]
 
         # --- what is counted
         if counts:
             stream[OTHER] = 1.0
             for k in range(length):
-                i = indices[start + k]
-                squares[i, 0] = mean_squares[k]
-                squares[i, 1] += dtype(1)
+                there = 2 * np.int64(indices[start + k])
+                squares[there] = mean_squares[k]
+                squares[there + 1] += dtype(1)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length
