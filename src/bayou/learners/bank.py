@@ -355,7 +355,7 @@ class Bank(Learner):
         for mean, covariance in zip(self._stacker_mean, self._stacker_covariance, strict=True):
             now, before = np.diag(covariance)[slots], self._stacker_prior[slots]
             evidence += (mean[slots] ** 2 / now - np.log(before / now)) / 2.0
-        for slot in slots[np.argsort(-evidence, kind="stable")[keep:]]:
+        for slot in slots[np.argsort(-evidence, kind="stable")[keep:]].tolist():
             self._drop(slot)
         self._shares *= self._kept
         self._shares /= self._shares.sum()
@@ -475,31 +475,26 @@ class Bank(Learner):
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts = [(self, 1.0), (other, 1.0)] + ([] if base is None else [(base, -1.0)])
-        before = [(learner._factors(), sign) for learner, sign in parts]
-        states = [learner._intercept_state.copy() for learner, _ in parts]
-        scales = [learner._scale_state.copy() for learner, _ in parts]
-        streams = [learner._stream_state.copy() for learner, _ in parts]
-        signs = [sign for _, sign in parts]
+        signs = np.array([sign for _, sign in parts])
+        factors = [learner._factors() for learner, _ in parts]
 
-        rows = max(0.0, float(sum(s * stream[ROWS] for s, stream in zip(signs, streams, strict=True))))
-        lengths = sum(s * stream[ROWS] * stream[LOG_LENGTH] for s, stream in zip(signs, streams, strict=True))
-        self._stream_state[LOG_LENGTH] = lengths / rows if rows else 0.0
-        self._stream_state[ROWS] = rows
-        self._stream_state[OTHER] = max(stream[OTHER] for stream in streams)
-        self._stream_state[WEIGHT] = max(0.0, sum(s * stream[WEIGHT] for s, stream in zip(signs, streams, strict=True)))
-
-        precision = np.where(self._settings[SCALED] > 0, SCALE_PRECISION, 1.0)
-        self._scale_state[:] = _natural_sum(scales, signs, precision)
-        ones = np.ones_like(precision)
+        streams = np.stack([learner._stream_state for learner, _ in parts])
+        rows, weight = np.maximum(signs @ streams[:, [ROWS, WEIGHT]], 0.0)
+        length = (signs * streams[:, ROWS]) @ streams[:, LOG_LENGTH] / rows if rows else 0.0
+        self._stream_state[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = rows, length, streams[:, OTHER].max(), weight
+        self._scale_state[:] = _natural_sum(
+            [learner._scale_state for learner, _ in parts], signs, np.full(self._settings.shape[1], SCALE_PRECISION)
+        )
         held = np.where(self._settings[RATE] > 0, 0.0, self._settings[BIAS_PRIOR])
-        self._intercept_state[:] = _natural_sum(states, signs, held * ones)
+        self._intercept_state[:] = _natural_sum([learner._intercept_state for learner, _ in parts], signs, held)
 
-        last = other if base is None else base
+        # Always three: without a base, the other counts once more with the sign 0.
+        third = other if base is None else base
         short = _merge_lanes(
-            (self._state, other._state, last._state),
-            (self._squares, other._squares, last._squares),
+            (self._state, other._state, third._state),
+            (self._squares, other._squares, third._squares),
             np.array([*signs, 0.0][:3]),
-            np.array([factors for factors, _ in before] + [before[1][0]])[:3],
+            np.array([*factors, factors[1]][:3]),
             self._settings,
             self._factors(),
         )
@@ -512,9 +507,9 @@ class Bank(Learner):
             _merged_shares([getattr(learner, name) for learner, _ in parts], signs)
             for name in ("_shares", "_final_shares")
         )
-        summed = sum(s * (learner._losses[0] - np.log(learner._losses[1])) for learner, s in parts)
+        summed = signs @ [learner._losses[0] - np.log(learner._losses[1]) for learner, _ in parts]
         self._losses[0], self._losses[1] = np.maximum(summed, 0.0), 1.0
-        for slot in dropped:
+        for slot in dropped.tolist():
             self._drop(slot)
         self._shares *= self._kept
         self._shares /= self._shares.sum()
@@ -587,19 +582,19 @@ def _aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
     return room[skip : skip + rows * columns].reshape(rows, columns)
 
 
-def _merged_shares(shares: list[np.ndarray], signs: list[float]) -> np.ndarray:
+def _merged_shares(shares: list[np.ndarray], signs: np.ndarray) -> np.ndarray:
     """Evidence adds: the shares' logarithms do. A share of 0 stays one."""
     there = np.all([each > 0 for each in shares], axis=0)
-    logs = sum(sign * np.log(np.where(there, each, 1.0)) for each, sign in zip(shares, signs, strict=True))
+    logs = signs @ [np.log(np.where(there, each, 1.0)) for each in shares]
     merged = np.where(there, np.exp(logs - np.max(logs[there])), 0.0)
     return merged / merged.sum()
 
 
-def _natural_sum(states: list[np.ndarray], signs: list[float], prior: np.ndarray) -> np.ndarray:
+def _natural_sum(states: list[np.ndarray], signs: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Rows (mean, precision gained) merged: natural parameters add beyond the prior's precision."""
-    gained = np.maximum(sum(s * state[1] for s, state in zip(signs, states, strict=True)), 0.0)
-    moved = sum(s * (prior + state[1]) * state[0] for s, state in zip(signs, states, strict=True))
-    whole = prior + gained
+    means, gains = np.stack(states, axis=1)
+    gained = np.maximum(signs @ gains, 0.0)
+    moved, whole = signs @ ((prior + gains) * means), prior + gained
     return np.stack([np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0), gained])
 
 
@@ -1080,6 +1075,12 @@ def _merge_lanes(states, squares, signs, factors, settings, merged_factors):
     most = LIMIT_32 if mine.itemsize == 4 else LIMIT_64
     short = False
     for i in range(mine.shape[0]):
+        touched = False
+        for part in range(3):
+            for place in range(mine.shape[1]):
+                touched |= states[part][i, place] != 0
+        if not touched:  # its memory stays untouched, too
+            continue
         uses = square = 0.0
         each = np.ones(3)
         for part in range(3):
