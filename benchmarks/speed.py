@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
-from bayou.learners import AdaGrad, Marginal
+from bayou.learners import AdaGrad, Bank, Marginal
 from bayou.learners.marginal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
@@ -79,11 +79,11 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
     batch = Batch.from_csr(X, y)
     now: dict[str, Any] = {}
 
-    # Every learner has met the first thousand rows, so that its table of weights is in memory.
-    def new(make: Callable[..., Any], **parameters: Any) -> Work:
+    # Every learner has met some rows, so that its table of weights is in memory; the bank's, which is large, all.
+    def new(make: Callable[..., Any], met: int = 1000, **parameters: Any) -> Work:
         def prepare() -> None:
             now["learner"] = make(2**BITS, **parameters)
-            now["learner"].learn(batch[:1000])
+            now["learner"].learn(batch[:met])
 
         return prepare
 
@@ -104,6 +104,8 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
             "bayou Marginal, predict": (nothing, lambda: now["learner"].predict(batch)),
             "bayou Marginal, learn, float64": (new(Marginal, dtype="float64"), learn),
             "bayou AdaGrad, learn": (new(AdaGrad), learn),
+            "bayou Bank, learn": (new(Bank, met=rows), learn),
+            "bayou Bank, predict": (nothing, lambda: now["learner"].predict(batch)),
         }
     )
     seconds |= median_seconds({"bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn)}, repeats=1)
