@@ -1,15 +1,20 @@
-"""Regret of Marginal on the first paper's Table 1 set: five draws of weights and stream, r = R / ln T.
+"""Regret on the first paper's streams: five draws of weights and stream, r = R / ln T.
 
-    python benchmarks/regret.py [--examples 1000000] [--seeds 5] [--reference EXAMPLES]
+    python benchmarks/regret.py [marginal | bank] [--examples 1000000] [--seeds 5] [--reference EXAMPLES]
 
-Each stream has 200 features of which 20 or 40 are active on average, true weights of standard deviation 1, and the
-learner starts from that prior. The paper prints 77.66 (20 active) and 91.5 (40 active) for one draw.
-
-Then the same with weights of standard deviation 2, from the true prior and from a prior of variance 1: the prior must
-match.
+**marginal**: Marginal on the Table 1 set. Each stream has 200 features of which 20 or 40 are active on average, true
+weights of standard deviation 1, and the learner starts from that prior. The paper prints 77.66 (20 active) and 91.5 (40
+active) for one draw. Then the same with weights of standard deviation 2, from the true prior and from a prior of
+variance 1: the prior must match.
 
 --reference also runs the plain NumPy rule of tests/reference.py over that many examples of seed 0, in float64, and
 prints how far the kernel's r is from its (about 0.6 ms an example: a million take ten minutes).
+
+**bank**: the bank at its defaults, which knows no prior, beside Marginal given the true one, on the nine cells of
+figure 4 (200 features; 5, 20 or 40 active; weights of standard deviation 1, 2 or 3) and the long tail of figure 2 left:
+mean regrets and their ratio, which should be at most 1.10, with the standard deviation of the seeds' own ratios. Then
+on 200 features in four groups of different scale, where Marginal is given one prior variance per feature. The last
+columns are the same ratio for Marginal with a prior variance of 1, and for the bank's best lane.
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch, evaluate, simulate
-from bayou.learners import Marginal
+from bayou.learners import Bank, Marginal
 
 D = 200
+MOST = 1.10
+GROUPS = [(0.5, 1.0, 2.0, 4.0), (0.1, 0.3, 1.0, 3.0), (0.1, 0.5, 2.0, 8.0)]  # standard deviations, 50 features each
 
 
 def stream_of(active: int, seed: int, std: float = 1.0) -> simulate.Simulation:
@@ -56,13 +63,7 @@ def reference_regret(active: int, seed: int, examples: int) -> float:
     return result.normalized_regret
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--examples", type=int, default=1_000_000)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--reference", type=int, default=0, metavar="EXAMPLES")
-    args = parser.parse_args()
-
+def table1(args: argparse.Namespace) -> None:
     for active in (20, 40):
         for dtype in ("float32", "float64"):
             r = [kernel_regret(active, seed, args.examples, dtype) for seed in range(args.seeds)]
@@ -85,6 +86,61 @@ def main() -> None:
                 f"E={active} seed 0 T={args.reference:,}: kernel {kernel:.9f}, reference {reference:.9f}, "
                 f"relative difference {kernel / reference - 1:.1e}"
             )
+
+
+def bank_and_marginal(stream: simulate.Simulation, examples: int) -> list[float]:
+    """Regret of the bank, of Marginal with the true prior, with a prior of 1, and of the bank's best output."""
+    found = []
+    bank = Bank(stream.n_features, intercept=False)
+    for learner in (
+        bank,
+        Marginal(stream.n_features, prior_variance=stream.prior_variance, intercept=False),
+        Marginal(stream.n_features, prior_variance=1.0, intercept=False),
+    ):
+        result = evaluate.progressive(learner, stream.batches(examples), truth=stream.weights)
+        assert result.regret is not None
+        found.append(result.regret)
+    best = min(output.loss for output in bank.lanes)
+    return [*found, found[0] + (best - bank.storeys["bank"]["loss"]) * examples]
+
+
+def bank_beside_marginal(args: argparse.Namespace) -> None:
+    print(f"\nT={args.examples:,}, r = R / ln T, means over {args.seeds} seeds (long tail: at most 2)")
+    print(f"{'':28}{'bank':>8}{'Marginal':>10}{'ratio':>17}{'prior 1':>10}{'best lane':>11}")
+
+    def line(name: str, streams: list[simulate.Simulation]) -> float:
+        regrets = np.array([bank_and_marginal(stream, args.examples) for stream in streams])
+        bank, marginal, narrow, lane = regrets.mean(axis=0) / np.log(args.examples)
+        spread = (regrets[:, 0] / regrets[:, 1]).std()
+        ratio = bank / marginal
+        print(
+            f"{name:28}{bank:8.1f}{marginal:10.1f}{ratio:9.3f} +- {spread:.3f}{narrow / marginal:10.2f}"
+            f"{lane / marginal:11.3f}",
+            flush=True,
+        )
+        return ratio
+
+    seeds = range(args.seeds)
+    cells = [(active, std) for active in (5, 20, 40) for std in (1, 2, 3)]
+    ratios = [line(f"E={active}, std {std}", [stream_of(active, s, std) for s in seeds]) for active, std in cells]
+    ratios.append(line("long tail, std 2", [simulate.longtail(seed=s) for s in seeds[:2]]))
+    print(f"largest ratio {max(ratios):.3f}, asked for at most {MOST:.2f}")
+    for stds in GROUPS:
+        streams = [simulate.groups([(50, std) for std in stds], active=0.1, seed=s) for s in seeds]
+        line("groups of std " + " ".join(f"{std:g}" for std in stds), streams)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=("marginal", "bank"), help="only this part")
+    parser.add_argument("--examples", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--reference", type=int, default=0, metavar="EXAMPLES")
+    args = parser.parse_args()
+    if args.part != "bank":
+        table1(args)
+    if args.part != "marginal":
+        bank_beside_marginal(args)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,256 @@
+"""What the bank does, part by part: units, long streams, what each part buys, the first examples, speed.
+
+    python benchmarks/bank.py units            all values times 1e-4 to 1e4: does the loss stay?
+    python benchmarks/bank.py long             ten million examples, with and without drift: does anything wear out?
+    python benchmarks/bank.py parts            the loss without each part, and with each lane alone
+    python benchmarks/bank.py start            the first examples: the bank beside its mixture alone
+    python benchmarks/bank.py speed            time per feature of the lanes, time per example of combining
+
+Options: --data DIR (the real sets; otherwise the folder BAYOU_DATA names), --cache DIR, --examples N (long), --sets a,b
+(units, parts, start), --repeats N (speed). Log loss is that of predictions made before each example was learned from.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import quality_sets
+from speed import median_seconds
+
+from bayou import Batch, evaluate, simulate
+from bayou.learners import Bank, Marginal
+from bayou.learners.bank import PRESETS
+
+# Variants are compared on these alone: the sets kept aside are not for choosing among them.
+LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASIDE]
+
+# --- real sets ------------------------------------------------------------------------------------------------------
+
+
+def loss_of(X, y, **parameters) -> float:
+    learner = Bank(X.shape[1], **parameters)
+    learner.learn(Batch.from_csr(X, y))
+    return learner.storeys["bank"]["loss"]
+
+
+def sets_of(args: argparse.Namespace, default: list[str]) -> Iterator[tuple]:
+    for name in args.sets.split(",") if args.sets else default:
+        yield name, *quality_sets.load(name, args.data, args.cache)
+
+
+FACTORS = (1.0, 0.01, 30.0, 1e-4, 1e4)
+CHANGE = 0.02
+
+
+def units(args: argparse.Namespace) -> None:
+    """The same rows in other units. A value times f is what a user gets who measures in metres, not in kilometres."""
+    print(f"{'':12}{'log loss':>9}   change with all values times\n{'':21}" + "".join(f"{f:>11g}" for f in FACTORS[1:]))
+    for name, X, y in sets_of(args, ["a9a", "w8a", "covtype", "rcv1", "sms"]):
+        losses = [loss_of(X * factor, y) for factor in FACTORS]
+        changes = np.array(losses[1:]) / losses[0] - 1.0
+        late = "" if abs(changes[:2]).max() < CHANGE else f"   at .01 or 30: {CHANGE:.0%} or more"
+        print(f"{name:12}{losses[0]:9.4f}" + "".join(f"{change:11.2%}" for change in changes) + late, flush=True)
+
+
+def parts(args: argparse.Namespace) -> None:
+    """Log loss over that of slim: geometric mean over the sets, and where it is worst and best.
+
+    And the calibration error of slim, beside about what perfect ones as sharp as these would show by chance.
+    """
+    lanes = PRESETS["slim"]
+    variants: dict[str, dict] = {"slim": {}, "first storey alone": {"combine": "share"}}
+    variants |= {f"without {lane}": {"lanes": [*lanes[:k], *lanes[k + 1 :]]} for k, lane in enumerate(lanes)}
+    variants |= {f"{lane} alone": {"lanes": [lane]} for lane in lanes}
+    variants |= {f"{lane} alone, no stackers": {"lanes": [lane], "combine": "share"} for lane in lanes}
+    variants |= {"wide": {"preset": "wide"}, "wide, narrowed": {"preset": "wide", "narrowing": True}}
+    found: dict[str, list[float]] = {}
+    names = []
+    print(f"{'slim':16}{'log loss':>9}{'calibration':>13}{'by chance':>11}")
+    for name, X, y in sets_of(args, LOOKED_AT):
+        names.append(name)
+        batch = Batch.from_csr(X, y)
+        for variant, parameters in variants.items():
+            learner = Bank(X.shape[1], **parameters)
+            result = evaluate.progressive(learner, batch)
+            storeys = learner.storeys
+            found.setdefault(variant, []).append(storeys["bank"]["loss"])
+            if variant == "slim":  # what its storeys would have lost by themselves
+                for storey in ("stacker", "stacker with memory"):
+                    found.setdefault(f"{storey} alone", []).append(storeys[storey]["loss"])
+                found.setdefault("its best output, in hindsight", []).append(min(o.loss for o in learner.lanes))
+                chance = 0.8 * np.sqrt(20 * result.brier / len(y))
+                print(f"{name:16}{result.log_loss:9.4f}{result.calibration_error:13.4f}{chance:11.4f}", flush=True)
+    print(f"\n{'log loss over that of slim':46}{'mean':>8}{'worst':>9}{'':14}{'best':>9}")
+    slim = np.array(found.pop("slim"))
+    for variant, losses in found.items():
+        ratios = np.array(losses) / slim
+        low, high = ratios.argmin(), ratios.argmax()
+        mean = np.exp(np.log(ratios).mean())
+        print(f"{variant:46}{mean:8.4f}{ratios[high]:9.3f} {names[high]:13}{ratios[low]:9.3f} {names[low]}")
+
+
+PREFIXES = (10, 30, 100, 300, 1000, 3000, 10_000)
+
+
+def start(args: argparse.Namespace) -> None:
+    """Loss of the first n examples, the bank's over its own mixture's: geometric mean over sets, ten orders of each."""
+    ratios: dict[int, list[float]] = {n: [] for n in PREFIXES}
+    for _, X, y in sets_of(args, LOOKED_AT):
+        for seed in range(10):
+            order = np.random.default_rng(seed).permutation(len(y))[: max(PREFIXES)]
+            batch = Batch.from_csr(X[order], y[order])
+            learner = Bank(X.shape[1])
+            done = 0
+            for n in PREFIXES:
+                if n <= len(batch):
+                    learner.learn(batch[done:n])
+                    done = n
+                    ratios[n].append(np.log(learner.storeys["bank"]["loss"] / learner.storeys["mixture"]["loss"]))
+    print("first n examples, log loss of the bank over that of its mixture; standard error over sets and orders")
+    for n, logs in ratios.items():
+        print(f"{n:8,}{np.exp(np.mean(logs)):9.4f} +- {np.std(logs) / np.sqrt(len(logs)):.4f}   ({len(logs)} runs)")
+
+
+# --- ten million examples -------------------------------------------------------------------------------------------
+
+BLOCK = 10_000
+MILLION = 1_000_000
+COLUMNS = ("million", "truth", "bank", "64 bit", "wide", "Marginal", "mixture", "stacker", "memory", "best lane")
+
+
+def truths(stream: simulate.Simulation, drift: str, examples: int) -> Iterator[simulate.Simulation]:
+    """The stream's truth for each block of examples. Its weights keep their spread while they drift."""
+    rng = np.random.default_rng(1)
+    for first in range(0, examples, BLOCK):
+        if drift == "switches" and first and first % MILLION == 0:
+            stream = replace(stream, weights=rng.permutation(stream.weights))
+        if drift == "walks":  # half of what was there is forgotten in a million examples
+            stay = 0.5 ** (BLOCK / MILLION)
+            noise = rng.standard_normal(stream.n_features) * np.sqrt(stream.prior_variance * (1.0 - stay**2))
+            stream = replace(stream, weights=stay * stream.weights + noise)
+        yield stream
+
+
+def score_of(stream: simulate.Simulation, batch: Batch) -> np.ndarray:
+    return batch.to_csr(stream.n_features) @ stream.weights
+
+
+def condition(learner: Bank) -> list[str]:
+    """Of each stacker: asymmetry, smallest and largest eigenvalue of its covariance."""
+    found = []
+    live = np.flatnonzero(learner._stacker_prior > 0)
+    for covariance in learner._stacker_covariance:
+        inner = covariance[np.ix_(live, live)]
+        values = np.linalg.eigvalsh(inner)
+        found.append(f"{np.abs(inner - inner.T).max():.0e} {values[0]:.1e} {values[-1]:.1e}")
+    return found
+
+
+def long(args: argparse.Namespace) -> None:
+    """Loss of the truth, and regret against the truth of the moment: nats per thousand examples, million by million."""
+    tail = simulate.longtail(n_categories=20, weight_std=1.0, seed=0)
+    few = simulate.categorical(n_categories=4, category_size=200, picked=5, weight_std=1.0, seed=0)
+    for stream, drift in ((tail, "stays"), (few, "stays"), (few, "switches"), (few, "walks")):
+        banks = {
+            "float32": Bank(stream.n_features),
+            "float64": Bank(stream.n_features, dtype="float64"),
+            "wide": Bank(stream.n_features, preset="wide"),
+        }
+        marginal = Marginal(stream.n_features, prior_variance=stream.prior_variance)
+        bank = banks["float32"]
+        print(f"\n{stream.name}, {stream.n_features:,} features, 20 active, truth {drift}")
+        print("".join(f"{column:>10}" for column in COLUMNS) + "  (which); shares in the last storey; largest of lanes")
+        losses = dict.fromkeys([*banks, "marginal", "truth"], 0.0)
+        apart, before, done = 0.0, np.zeros(len(bank.lanes) + 4), 0
+        for truth in truths(stream, drift, args.examples):
+            batch = next(truth.batches(BLOCK, batch_size=BLOCK, start=done))
+            done += BLOCK
+            signs = np.where(batch.labels > 0, 1.0, -1.0)
+            losses["truth"] += np.logaddexp(0.0, -signs * score_of(truth, batch)).sum()
+            p = {name: learner.learn(batch) for name, learner in banks.items()} | {"marginal": marginal.learn(batch)}
+            for name, each in p.items():
+                losses[name] -= np.log(np.where(signs > 0, each, 1.0 - each)).sum()
+            apart = max(apart, np.abs(p["float32"] - p["float64"]).max())
+            if done % MILLION:
+                continue
+            now = np.array([o.loss for o in bank.lanes] + [s["loss"] for s in bank.storeys.values()]) * done
+            each = (now - before - losses["truth"]) / MILLION * 1000
+            before = now
+            best = int(each[:-4].argmin())
+            own = [(losses[name] - losses["truth"]) / MILLION * 1000 for name in p]
+            numbers = [losses["truth"] / MILLION * 1000, *own, *each[-3:], each[best]]
+            top = max(bank.lanes, key=lambda o: o.weight)
+            shares = " ".join(f"{share:.5f}" for share in bank._final_shares)
+            print(
+                f"{done // MILLION:10}"
+                + "".join(f"{number:10.3f}" for number in numbers)
+                + f"  ({bank.lanes[best].name}); {shares}; {top.weight:.4f} {top.name}",
+                flush=True,
+            )
+            losses = dict.fromkeys(losses, 0.0)
+            if done // MILLION in (1, args.examples // MILLION):
+                print(f"{'':8}covariances: asymmetry, eigenvalues: " + "; ".join(condition(bank)))
+        print(f"{'':8}float32 and float64: single probabilities differ by at most {apart:.1e}")
+
+
+# --- speed ----------------------------------------------------------------------------------------------------------
+
+LENGTHS = (1, 8, 39, 100, 200)
+NONZEROS = 2_000_000
+
+
+def indicators(length: int, columns: int) -> Batch:
+    """About two million non-zeros, every column as likely as any other. (Two may meet in a row, which are then one.)"""
+    rng = np.random.default_rng(length)
+    rows = NONZEROS // length
+    indices = np.sort(rng.integers(0, columns, (rows, length)), axis=1)
+    new = np.ones(indices.shape, bool)
+    new[:, 1:] = indices[:, 1:] != indices[:, :-1]
+    indptr = np.append(0, np.cumsum(new.sum(axis=1)))
+    return Batch.from_arrays(indptr, indices[new], np.ones(indptr[-1]), rng.choice([-1.0, 1.0], rows))
+
+
+def speed(args: argparse.Namespace) -> None:
+    """Time per row against the row's length: the slope is the lanes' work, where the line meets 0 is combining."""
+    kinds: dict[str, dict] = {"slim": {}, "slim, share": {"combine": "share"}, "wide": {"preset": "wide"}}
+    for bits, where in ((12, "in the cache"), (22, "out of it")):
+        batches = {length: indicators(length, 2**bits) for length in LENGTHS}
+        learners = {kind: Bank(2**bits, **parameters) for kind, parameters in kinds.items()}
+        works = {}
+        for kind, learner in learners.items():
+            for length, batch in batches.items():
+                learner.learn(batch)  # so that its memory is there
+                works[kind, length] = (lambda: None, lambda learner=learner, batch=batch: learner.learn(batch))
+        seconds = median_seconds(works, args.repeats)
+        print(f"\n2^{bits} weights ({where}): us per row of so many indicators; median of {args.repeats}, in turns")
+        print(f"{'':14}" + "".join(f"{length:>8}" for length in LENGTHS) + f"{'ns/feature':>13}{'us/example':>12}")
+        for kind in kinds:
+            per_row = np.array([seconds[kind, n] / len(batches[n]) for n in LENGTHS])
+            lengths = np.array([batches[n].nonzeros / len(batches[n]) for n in LENGTHS])
+            # Relative errors count, or the longest rows would decide the intercept.
+            slope, intercept = np.polyfit(lengths, per_row, 1, w=1.0 / per_row)
+            each = "".join(f"{s * 1e6:8.2f}" for s in per_row)
+            print(f"{kind:14}{each}{slope * 1e9:13.1f}{intercept * 1e6:12.2f}")
+
+
+PARTS = {"units": units, "long": long, "parts": parts, "start": start, "speed": speed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
+    parser.add_argument("--cache", type=Path, default=Path("quality-cache"))
+    parser.add_argument("--sets", help="real sets, by their names in quality_sets.py")
+    parser.add_argument("--examples", type=int, default=10 * MILLION)
+    parser.add_argument("--repeats", type=int, default=7)
+    args = parser.parse_args()
+    PARTS[args.part](args)
+
+
+if __name__ == "__main__":
+    main()
