@@ -258,7 +258,7 @@ def main_table(found: dict, banks: list[str]) -> list[list[str]]:
     groups = {
         "geometric mean": list(found.values()),
         "of those looked at on the way": [about for name, about in found.items() if name not in quality_sets.ASIDE],
-        "of those run once, at the end, †": [about for name, about in found.items() if name in quality_sets.ASIDE],
+        "of those with no part in it, †": [about for name, about in found.items() if name in quality_sets.ASIDE],
     }
     for group, abouts in groups.items():
         if abouts:
@@ -349,7 +349,7 @@ def draw(found: dict, banks: list[str], path: Path) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("log loss over that of the best peer, tuned in hindsight (left is better; triangles: off scale)")
-    note = "† run once, when everything about the bank was settled"
+    note = "† no part in any choice about the bank"
     axes.annotate(note, (0, 0), (0, -46), xycoords="axes fraction", textcoords="offset points", fontsize=9)
     axes.set_title("One pass, nothing tuned, against peers at their best", loc="left", weight="bold")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.115), ncols=4, frameon=False, fontsize=9)

@@ -154,7 +154,7 @@ SETS: dict[str, Callable[[Path], Rows]] = {
     "enron_spam": lambda data: text(data, "enron_spam", _labelled),
     "imdb": lambda data: text(data, "imdb_reviews", _labelled),
     "flights": _flights,
-    # run once, when everything about the bank was settled
+    # with no part in any choice about the bank
     "phishing": lambda data: svmlight(data, "phishing"),
     "splice": lambda data: svmlight(data, "splice"),
     "higgs": lambda data: svmlight(data, "higgs.train7k", "higgs.test500"),

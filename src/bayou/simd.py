@@ -353,25 +353,36 @@ def rounding_noise(typingctx, value, ids, start, count):
     """
 
     def codegen(context, builder, sig, args):
-        kind = args[0].type
         if sig.args[0].scalar == types.float64:
-            return ir.Constant(kind, [0.0] * LANES)
-        whole = ir.VectorType(ir.IntType(32), LANES)
-        golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
-
-        def constant(number):
-            return ir.Constant(whole, [number] * LANES)
-
-        pointer = _address(context, builder, sig.args[1], args[1], args[2])
-        bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
-        bits.align = 4
-        bits = builder.mul(bits, constant(0x7FEB352D))
-        here = builder.mul(builder.trunc(args[3], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
-        first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
-        noise = builder.sitofp(builder.add(bits, _shuffle(builder, first, first, [0] * LANES)), kind)
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        noise = _phases(context, builder, sig.args[1:], args[1:], args[0].type)
         return builder.fmul(noise, _last_place(builder, args[0], 2.0**-32))
 
     return value(value, ids, types.intp, types.uint64), codegen
+
+
+def _phases(context, builder, kinds, args, vector):
+    """(ids[start + k] * hash + count * golden ratio) of (ids, start, count) as a signed 32-bit number, in each lane."""
+    whole = ir.VectorType(ir.IntType(32), LANES)
+    golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
+    pointer = _address(context, builder, kinds[0], args[0], args[1])
+    bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
+    bits.align = 4
+    bits = builder.mul(bits, ir.Constant(whole, [0x7FEB352D] * LANES))
+    here = builder.mul(builder.trunc(args[2], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
+    first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
+    return builder.sitofp(builder.add(bits, _shuffle(builder, first, first, [0] * LANES)), vector)
+
+
+@intrinsic
+def rounding_phases(typingctx, like, ids, start, count):
+    """The sequence of `rounding_noise` before it is scaled to a value, in [-1/2, 1/2): a vector of like's type."""
+
+    def codegen(context, builder, sig, args):
+        phases = _phases(context, builder, sig.args[1:], args[1:], args[0].type)
+        return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * LANES))
+
+    return like(like, ids, types.intp, types.uint64), codegen
 
 
 def _last_place(builder, value, times):

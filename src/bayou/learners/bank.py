@@ -67,6 +67,7 @@ from bayou.simd import (
     magnitude,
     prefetch,
     rounding_phase,
+    rounding_phases,
     sqrt,
     store,
     total,
@@ -685,6 +686,7 @@ def _stream(
     xs = np.zeros(longest + LANES, state.dtype)
     mean_squares = np.ones(longest + LANES, state.dtype)
     xvs = np.zeros((longest + 1) * width, state.dtype)
+    places, phases = np.zeros(longest + 1, np.int64), np.zeros(longest + LANES, state.dtype)
     m, s, own = np.zeros(width, state.dtype), np.zeros(width, state.dtype), np.zeros(width, state.dtype)
     v_bias, v_scale = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
     heavy = np.zeros(2 * width, state.dtype)
@@ -751,9 +753,16 @@ def _stream(
                 q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
                 mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
 
-        # --- the lanes' scores
-        ahead = start + AHEAD
-        fetch = ahead + length <= end
+        # --- the lanes' scores. Unsigned: Numba would ask of every signed index whether it counts from the end.
+        if start + AHEAD + length <= end:
+            for k in range(start + AHEAD, start + AHEAD + length):
+                there = np.int64(indices[np.uint64(k)])
+                for at in range(0, stride, 2 * LANES):
+                    prefetch(state, there * stride + at)
+                if counts:
+                    prefetch(squares, 2 * there)
+        for k in range(length):
+            places[k] = np.int64(indices[np.uint64(start + k)]) * stride
         for at in range(0, width, LANES):
             factor = load(factors, at)
             fixed, moving = load(prior, at), load(per_square, at)
@@ -761,12 +770,7 @@ def _stream(
                 fixed = fixed + moving
             sum_m = sum_s = zero
             for k in range(length):
-                if fetch:
-                    there = np.int64(indices[ahead + k])
-                    prefetch(state, there * stride + 2 * at)
-                    if counts and at == 0:
-                        prefetch(squares, 2 * there)
-                place = np.int64(indices[start + k]) * stride + 2 * at
+                place = places[k] + 2 * at
                 x = factor * xs[k]
                 precision = fixed + load(state, place + LANES)
                 if counts:
@@ -904,14 +908,19 @@ def _stream(
             store(bias_gain, at, min(where_above(like(pace, zeros), 0.0, grown, gained), LIMIT_64))
 
         # --- every feature in every lane
+        whole = length // LANES * LANES
+        for k in range(0, whole, LANES):
+            store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
+        for k in range(whole, length):
+            phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
         for at in range(0, width, LANES):
             factor, step, fall = load(factors, at), load(slopes, at), load(curvatures, at)
             stay, fade, pace = load(keep, at), load(lose, at), load(rate, at)
             fixed, moving = load(prior, at), load(per_square, at)
+            lost = (fixed + moving) * fade
             for k in range(length):
-                i = indices[start + k]
-                place = np.int64(i) * stride + 2 * at
-                phase = dtype(rounding_phase(i, examples))
+                place = places[k] + 2 * at
+                phase = phases[k]
                 mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
                 x = factor * xs[k]
                 xf = x * fall
@@ -927,9 +936,10 @@ def _stream(
                     more = where_above(pace, 0.0, square, more)
                 else:
                     more = top / bottom
-                base = fixed + moving * (mean_squares[k] if counts else dtype(1))
+                if counts:
+                    lost = (fixed + moving * mean_squares[k]) * fade
                 grown = gained + (more + phase * last_place(gained))
-                grown = min(max(grown * stay - base * fade, 0.0), most)
+                grown = min(max(grown * stay - lost, 0.0), most)
                 store(state, place, mean + (shift + phase * last_place(mean)))
                 store(state, place + LANES, grown)
 
