@@ -671,6 +671,7 @@ def _stream(
     n_outputs = lane_of.size
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / widest)
+    farthest = math.sqrt(most)  # of any score, so that its square is finite
 
     # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
     typed = settings.astype(state.dtype)
@@ -782,6 +783,7 @@ def _stream(
             live = like(load(live_lanes, at), zero) * dtype(has_intercept)
             v_b = live / like(load(bias_prior, at) + load(bias_gain, at), zero)
             v_l = like(load(scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
+            sum_m = max(min(sum_m, farthest), -farthest)
             sum_s = where_above(load(rate, at), 0.0, zero, sum_s + v_b)
             store(own, at, sum_m)
             store(v_bias, at, v_b)
