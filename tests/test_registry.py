@@ -43,7 +43,7 @@ class Theirs(Learner):
 
 
 def test_names_are_the_keys_in_order():
-    assert list(registry.records())[:3] == ["bank", "marginal", "adagrad"]
+    assert list(registry.records())[:6] == ["bank", "marginal", "joint", "moment", "variational", "adagrad"]
     for name, record in registry.records().items():
         assert record.name == name == record.load().name
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
@@ -109,7 +109,9 @@ def test_unknown_class_names_are_attribute_errors():
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():
-    with pytest.raises(BadInput, match=r"no learner called 'swamp'; there are: bank, marginal, adagrad"):
+    with pytest.raises(
+        BadInput, match=r"no learner called 'swamp'; there are: bank, marginal, joint, moment, variational, adagrad"
+    ):
         registry.find("swamp")
 
 

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     import bayou.sources as sources
     from bayou.batch import Batch
     from bayou.errors import BadInput, BadModel, NoPosterior
-    from bayou.estimators import AdaGradClassifier, BankClassifier, MarginalClassifier
+    from bayou.estimators import (
+        AdaGradClassifier,
+        BankClassifier,
+        JointClassifier,
+        MarginalClassifier,
+        MomentClassifier,
+        VariationalClassifier,
+    )
     from bayou.learner import load
 
 __version__ = "0.1.0"
@@ -26,8 +33,11 @@ __all__ = [
     "BadModel",
     "BankClassifier",
     "Batch",
+    "JointClassifier",
     "MarginalClassifier",
+    "MomentClassifier",
     "NoPosterior",
+    "VariationalClassifier",
     "__version__",
     "estimators",
     "evaluate",
@@ -43,7 +53,10 @@ _HOME = {
     "BadModel": "bayou.errors",
     "BankClassifier": "bayou.estimators",
     "Batch": "bayou.batch",
+    "JointClassifier": "bayou.estimators",
     "MarginalClassifier": "bayou.estimators",
+    "MomentClassifier": "bayou.estimators",
+    "VariationalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.errors",
     "load": "bayou.learner",
 }

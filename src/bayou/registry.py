@@ -56,6 +56,27 @@ _OWN = (
         paper="marginal-gaussian, section 3, appendices B, C",
     ),
     Record(
+        name="joint",
+        path="bayou.learners.joint:Joint",
+        estimator="JointClassifier",
+        summary="Gaussian weights updated together by Laplace's approximation; diagonal or full covariance",
+        paper="marginal-gaussian, appendix D.1 (DimGauss)",
+    ),
+    Record(
+        name="moment",
+        path="bayou.learners.moment:Moment",
+        estimator="MomentClassifier",
+        summary="Gaussian weights by moment matching: one integral of the score for all of them",
+        paper="marginal-gaussian, appendix D.2",
+    ),
+    Record(
+        name="variational",
+        path="bayou.learners.variational:Variational",
+        estimator="VariationalClassifier",
+        summary="Gaussian weights, each the nearest to its marginal posterior; by nodes or draws",
+        paper="marginal-gaussian, appendix D.3",
+    ),
+    Record(
         name="adagrad",
         path="bayou.learners.adagrad:AdaGrad",
         estimator="AdaGradClassifier",

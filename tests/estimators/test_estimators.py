@@ -20,15 +20,32 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayou
-from bayou import AdaGradClassifier, BankClassifier, MarginalClassifier, registry
+from bayou import (
+    AdaGradClassifier,
+    BankClassifier,
+    JointClassifier,
+    MarginalClassifier,
+    MomentClassifier,
+    VariationalClassifier,
+    registry,
+)
 from bayou.estimators import OnlineClassifier, expected_failed_checks
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
 
 
-@parametrize_with_checks(
-    [BankClassifier(), MarginalClassifier(), AdaGradClassifier()], expected_failed_checks=expected_failed_checks
-)
+EVERY_KIND = [
+    BankClassifier(),
+    MarginalClassifier(),
+    JointClassifier(),
+    JointClassifier(covariance="full"),
+    MomentClassifier(),
+    VariationalClassifier(),
+    AdaGradClassifier(),
+]
+
+
+@parametrize_with_checks(EVERY_KIND, expected_failed_checks=expected_failed_checks)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -49,6 +66,7 @@ def test_estimator_has_its_learners_parameters_and_defaults(record):
     theirs = inspect.signature(record.load()).parameters
     renamed = {"intercept": "fit_intercept", "seed": "random_state"}
     learners = {renamed.get(name, name): p.default for name, p in theirs.items() if name != "n_features"}
+    learners |= {"random_state": None} if "random_state" in learners else {}  # as scikit-learn has it
     # Predicting exactly costs a learner's stream time, but estimators are asked for probabilities to be believed.
     learners |= {"predictive": "quadrature"} if "predictive" in learners else {}
     assert {name: ours[name].default for name in learners} == learners

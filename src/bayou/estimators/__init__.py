@@ -1,6 +1,22 @@
 """scikit-learn's face of the learners: one shared shell, and a small class for each learner."""
 
-from bayou.estimators.classifiers import AdaGradClassifier, BankClassifier, MarginalClassifier
+from bayou.estimators.classifiers import (
+    AdaGradClassifier,
+    BankClassifier,
+    JointClassifier,
+    MarginalClassifier,
+    MomentClassifier,
+    VariationalClassifier,
+)
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
-__all__ = ["AdaGradClassifier", "BankClassifier", "MarginalClassifier", "OnlineClassifier", "expected_failed_checks"]
+__all__ = [
+    "AdaGradClassifier",
+    "BankClassifier",
+    "JointClassifier",
+    "MarginalClassifier",
+    "MomentClassifier",
+    "OnlineClassifier",
+    "VariationalClassifier",
+    "expected_failed_checks",
+]

@@ -28,12 +28,12 @@ def of_probability(probability: np.ndarray) -> np.ndarray:
 
 
 def of_gaussian_score(prediction: Prediction, parameters: dict[str, Any]) -> np.ndarray:
-    """log E[F(score)]/E[F(-score)] for a Gaussian score, by the learner's `link`, `predictive` and `temper`.
+    """log E[F(score)]/E[F(-score)] for a Gaussian score, by the learner's `predictive`, and `link` and `temper` if any.
 
     The probability of a positive is E[F(score)], that of a negative E[F(-score)]: neither is taken from 1.
     """
-    link, mean = parameters["link"], prediction.mean
-    variance = parameters["temper"][1] * prediction.variance
+    link, mean = parameters.get("link", "logistic"), prediction.mean
+    variance = parameters.get("temper", (1.0, 1.0))[1] * prediction.variance
     if parameters["predictive"] == "quadrature" and link == "logistic":
         log_doubt = _log_expected_doubt(np.abs(mean), variance)
         return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -157,10 +158,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             )
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
         make = self._record().load()
-        return [
-            make(n_features=self.n_features_in_, intercept=self.fit_intercept, **parameters)
-            for _ in range(1 if len(classes) == 2 else len(classes))
-        ]
+        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
+        each: list[dict[str, Any]] = [{} for _ in range(1 if len(classes) == 2 else len(classes))]
+        if "seed" in signature(make).parameters:
+            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(each))
+            each = [{"seed": seed} for seed in seeds.tolist()]
+        return [make(**parameters, **more) for more in each]
 
     # --- predicting -----------------------------------------------------------------------------------------
 

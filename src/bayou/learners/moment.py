@@ -1,0 +1,490 @@
+"""Moment matching (assumed density filtering): the Gaussian with the mean and variance of the exact posterior.
+
+Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) has the score N(m, s2) with
+m = sum x_i mu_i and s2 = sum x_i^2 v_i, and the label the chance Z = E[F(y score)]. The posterior of each weight has
+
+    mean mu_i + x_i v_i dm           dm = d log Z / dm
+    variance v_i + (x_i v_i)^2 dv    dv = d^2 log Z / dm^2 <= 0
+
+so that one integral over the score serves all weights, and their update is linear in x_i v_i. Kept are precisions,
+which gain x^2 |dv| / (1 - h), h = x^2 v |dv| < 1.
+
+    expectation="probit"   Z = Phi(t), t = y m / sqrt(b2 + s2): dm = y R(t) / sqrt(b2 + s2), R = Phi'/Phi, and
+                           dv = -R(t) (t + R(t)) / (b2 + s2). Exact for link="probit", where b2 = 1. With
+                           link="logistic" it stands for the sigmoid: b2 = 8/pi gives both one slope at 0.
+    expectation="exact"    the sigmoid itself. S is a mixture of normals, S(a) = E[Phi(a / sqrt(V))] (Andrews and
+                           Mallows 1974), so that Z = E[Phi(y m / sqrt(V + s2))] for any s2, with derivatives in
+                           closed form. V, whose root is twice Kolmogorov's variable, is integrated by 16 Gauss
+                           nodes in log V: right to 1e-8, where Gauss-Hermite nodes fail as soon as the score is
+                           wide and S falls between them.
+
+S(a) = e^a S(-a), and a normal density times e^a is one again: F(m) = E_m[S] = e^(m + s2/2) F(-m - s2). With this and
+F(m) = 1 - F(-m) every integral is taken at a point >= -s2/2, where nothing vanishes or cancels.
+
+Predictions are (8), (24) of the paper, or the integral of the link (`predictive`).
+
+An example of weight c <= 1 multiplies dm and dv by c. Of a heavier one the first unit counts as above and leaves the
+score at N(m1, s1); the rest, which leaves little but a Gaussian, is taken at its mode: with F'/F = q, -(log F)'' = k,
+
+    t = s1 (c - 1) q(y m1 + t)       the score moves on by y t       1/s1 += (c - 1) k(y m1 + t)
+
+Merging adds natural parameters. Float32 state is rounded so that it is right on average, as in `marginal`.
+
+Paper: marginal-gaussian, appendix D.2, which points to Minka, A family of algorithms for approximate Bayesian
+inference, 2001; the probit rule is that of adPredictor (Graepel and others, 2010).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou import links
+from bayou.batch import Batch
+from bayou.checks import one_of, positive_number
+from bayou.errors import BadInput
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.learners.marginal import PREDICTIVES, _per_feature, _probabilities, _shift
+from bayou.simd import (
+    LANES,
+    add_on_average,
+    copy_lanes,
+    exp2,
+    fill,
+    gather_pairs,
+    load,
+    magnitude,
+    pick,
+    prefetch_pairs,
+    put,
+    scatter_pairs,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
+
+LOG2E = 1.0 / math.log(2.0)
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
+AHEAD = 160
+EXPECTATIONS = {"exact": False, "probit": True}
+# A score of more than this variance is looked at more closely.
+WIDE = 20.0
+# Seen from a score as wide as this, S is a step.
+STEP_FROM = 1e12
+# No example takes more than this share of a score's variance: what is left would be rounding noise.
+LEAST_LEFT = 1e-9
+
+
+def _mixture(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Variances and shares of the normals whose mixture is the logistic distribution, by a Gauss rule in log V.
+
+    The density of V = 4 K^2, K Kolmogorov's, is summed by either of its two series, where that converges at once. On a
+    fine grid of log V the rule's recurrence is found by Lanczos' steps, and from it nodes and weights (Golub, Welsch).
+    """
+    log_v = np.linspace(math.log(0.05), math.log(220.0), 500)
+    x = np.exp(0.5 * log_v) / 2.0
+    k = np.arange(1.0, 30.0)[:, None]
+    far = 8.0 * x * np.sum(-((-1.0) ** k) * k**2 * np.exp(-2.0 * (k * x) ** 2), axis=0)
+    rate = ((2.0 * k - 1.0) * math.pi) ** 2 / 8.0
+    near = math.sqrt(2.0 * math.pi) * np.sum(np.exp(-rate / x**2) * (2.0 * rate / x**2 - 1.0), axis=0) / x**2
+    share = np.where(x > 1.0, far, near) * x
+    basis = [np.sqrt(share / share.sum())]
+    diagonal, beside = np.zeros(n_nodes), np.zeros(n_nodes)
+    for n in range(n_nodes):
+        following = log_v * basis[-1]
+        diagonal[n] = following @ basis[-1]
+        for _ in range(2):  # once would leave rounding errors
+            for vector in basis:
+                following = following - (vector @ following) * vector
+        beside[n] = np.linalg.norm(following)
+        basis.append(following / beside[n])
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return np.exp(nodes), vectors[0] ** 2
+
+
+VARIANCES, SHARES = _mixture(2 * LANES)
+WIDEST = float(VARIANCES[-1])
+DENSITIES = SHARES / math.sqrt(2.0 * math.pi)
+
+
+def _mills(x: float) -> float:
+    """Phi(-x) / phi(x) for x >= 0; Laplace's continued fraction where it is exact."""
+    if x < 4.0:
+        return math.sqrt(math.pi / 2.0) * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
+    level = x
+    for k in range(60, 0, -1):
+        level = x + k / level
+    return 1.0 / level
+
+
+# (x + BEND) mills(x) is a polynomial of t = (x - BEND)/(x + BEND), which is in [-1, 1), to 1e-14.
+BEND = 4.0
+MILLS = tuple(
+    float(c)
+    for c in np.polynomial.Chebyshev.interpolate(
+        np.vectorize(lambda t: (lambda x: (x + BEND) * _mills(x))(BEND * (1.0 + t) / (1.0 - t))), 23
+    )
+    .convert(kind=np.polynomial.Polynomial)
+    .coef
+)
+
+
+class DiagonalGaussian(Learner):
+    """What learners of independent Gaussian weights share: the prior, the state, and how it is shown and merged."""
+
+    def _believe(self, prior_mean: Any, prior_variance: Any) -> None:
+        """Set out from the prior.
+
+        Of each weight is kept how far its mean has moved from the prior's, and the precision it has gained. All zeros
+        is the prior, so a table costs no memory until it is touched. The row behind the last feature is spare: rows are
+        padded with it.
+        """
+        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._intercept_state = np.zeros(2)
+        self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
+        self._widest = max(1.0, float(np.max(prior_variance)), self._parameters["intercept_variance"])
+        one = np.ndim(prior_mean) == np.ndim(prior_variance) == 0
+        far = math.sqrt(LIMIT[self._dtype])
+        if np.max(np.abs(prior_mean)) > far or np.max(prior_variance) > far or np.min(prior_variance) < 1 / far:
+            raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
+        # (mean, precision) of every weight's prior, or one row for all
+        self._prior = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
+        rows = slice(None) if one else slice(self._n_features)
+        self._prior[rows, 0] = prior_mean
+        self._prior[rows, 1] = 1.0 / np.asarray(prior_variance, np.float64)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._state[:-1, 0][features] + self._prior_at(features)[:, 0]
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
+
+    def _prior_at(self, features: Any) -> np.ndarray:
+        return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
+
+    def _intercept(self) -> tuple[float, float]:
+        shift, gain = self._intercept_state
+        return float(shift), float(1.0 / (gain + self._intercept_precision))
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
+        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
+        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
+            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name], held)
+
+
+class Moment(DiagonalGaussian):
+    """Moment-matching learner (ADF; one-pass EP).
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        link: "logistic" or "probit".
+        expectation: "exact" matches the moments under the link itself, "probit" under a probit in its place.
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature.
+        predictive: "closed" is (8); "quadrature" integrates the link over the score.
+        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; max(3, prior_variance) if not given.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Moment(n_features=10, prior_variance=1.0)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> bool(p[0] == 0.5 and p[1] > 0.5 and learner.variance[0] < learner.variance[1] == 1.0)
+    True
+    """
+
+    name = "moment"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        link: str = "logistic",
+        expectation: str = "exact",
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        predictive: str = "closed",
+        intercept: bool = True,
+        intercept_variance: float | None = None,
+        dtype: Any = None,
+    ) -> None:
+        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
+        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
+        if intercept_variance is None:
+            intercept_variance = max(3.0, float(np.max(prior_variance)))
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            link=link,
+            expectation=expectation,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            predictive=predictive,
+            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+        )
+        self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
+        self._noise = 1.0 / links.C8 if self._link == links.LOGISTIC else 1.0  # b2
+        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
+        self._believe(prior_mean, prior_variance)
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
+        _stream(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            batch.ones,
+            signs,
+            weights,
+            self._state,
+            self._prior,
+            self._intercept_state,
+            self._has_intercept,
+            self._intercept_precision,
+            self._probit,
+            self._noise,
+            np.uint64(self._examples),
+            mean,
+            variance,
+        )
+        _probabilities(self._link, self._quadrature, 1.0, mean, variance, probability)
+        return Scores(probability, mean, variance)
+
+
+@njit(forceinline=True)
+def _mills_of(x):
+    """_mills(x) in every lane."""
+    inverse = 1.0 / (x + BEND)
+    t = inverse * (-2.0 * BEND) + 1.0
+    t2 = t * t
+    t4 = t2 * t2
+    t8 = t4 * t4
+    c = MILLS
+    a = ((t * c[1] + c[0]) + t2 * (t * c[3] + c[2])) + t4 * ((t * c[5] + c[4]) + t2 * (t * c[7] + c[6]))
+    b = ((t * c[9] + c[8]) + t2 * (t * c[11] + c[10])) + t4 * ((t * c[13] + c[12]) + t2 * (t * c[15] + c[14]))
+    d = ((t * c[17] + c[16]) + t2 * (t * c[19] + c[18])) + t4 * ((t * c[21] + c[20]) + t2 * (t * c[23] + c[22]))
+    return (a + t8 * (b + t8 * d)) * inverse
+
+
+@njit(forceinline=True)
+def _normal(at, s2, variances, densities, near, far):
+    """For each normal of the mixture: 1/sd^2 = 1/(V + s2), 1/sd, z = at/sd, its share of phi(z), Phi(-|z|)/phi(z).
+
+    phi(z) comes as e^-(near + far (WIDEST - V)) / sd^2: near = at^2/2 says it as it is, far = at^2 / 2(WIDEST + s2)
+    divides it by the largest of all.
+    """
+    inverse = 1.0 / (variances + s2)
+    root = sqrt(inverse)
+    z = at * root
+    density = densities * exp2(((WIDEST - variances) * far + near) * inverse * -LOG2E)
+    return inverse, root, z, density, _mills_of(magnitude(z))
+
+
+@njit(forceinline=True)
+def _hazard(z, mills):
+    """R = 1/mills, the hazard at -|z|, and R (R - |z|), which nears 1 like 1 - 1/z^2 + 6/z^4."""
+    x = magnitude(z)
+    hazard = 1.0 / mills
+    small = 1.0 / (x * x)
+    return hazard, where_above(x, 100.0, small * (small * 6.0 - 1.0) + 1.0, hazard * (hazard - x))
+
+
+@njit(forceinline=True)
+def _log_slopes(m, s2, v0, v1, d0, d1):
+    """d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)], score ~ N(m, s2), in the arithmetic of the vectors."""
+    half = 0.5 * s2
+    left = m < -half
+    point = -m - s2 if left else m
+    right = point > half
+    at = point - s2 if right else point
+    shift = 0.5 * at * (at / (WIDEST + s2))
+    # Left of 0 all densities are divided by the largest, as even that may vanish.
+    near, far = (0.0, shift) if at < 0.0 else (0.5 * at * at, 0.0)
+    i0, r0, z0, p0, m0 = _normal(at, s2, v0, d0, near, far)
+    i1, r1, z1, p1, m1 = _normal(at, s2, v1, d1, near, far)
+    tail0, tail1 = p0 * m0, p1 * m1
+    chance = np.float64(total(tail0 + tail1))
+    chance = chance if at < 0.0 else 1.0 - chance
+    slope = total(p0 * r0 + p1 * r1) / chance
+    fall = slope * slope + total(p0 * z0 * i0 + p1 * z1 * i1) / chance
+    # Left of 0 these two cancel, all the more the wider the score. There: the mean of each normal's own fall, less the
+    # variance of their slopes. Which side a score is on is hard to guess, so that a branch for all would be dear.
+    if at < 0.0 and s2 > WIDE:
+        h0, g0 = _hazard(z0, m0)
+        h1, g1 = _hazard(z1, m1)
+        off0, off1 = h0 * r0 - slope, h1 * r1 - slope
+        fall = total(tail0 * (g0 * i0 - off0 * off0) + tail1 * (g1 * i1 - off1 * off1)) / chance
+    if right:
+        doubt = math.exp(half - point - far) * chance  # 1 - F
+        doubt /= 1.0 - doubt
+        back = 1.0 - slope
+        slope = doubt * back
+        fall = doubt * max(back * back - fall, 0.0) + slope * slope
+    return (1.0 - slope if left else slope), max(fall, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step_slopes(m, s2):
+    """The same where S is a step, so that F(m) = Phi(m/sd); S = e^a left of 0 does not let it be steeper than 1."""
+    sd = math.sqrt(s2)
+    slope, fall = links.slope_and_curvature(links.PROBIT, m / sd)
+    return min(slope / sd, 1.0), fall / s2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _probit_slopes(m, s2, noise):
+    """d log Z/dm and -d^2 log Z/dm^2 of Z = Phi(m / sqrt(noise + s2))."""
+    spread = noise + s2
+    slope, fall = links.slope_and_curvature(links.PROBIT, m / math.sqrt(spread))
+    return slope / math.sqrt(spread), fall / spread
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weighted(m, s2, c, slope, fall, link, noise):
+    """dm, -dv and what is left of the score's variance after c units of evidence, of which `slope` and `fall` are one.
+
+    noise: of the probit that stands for the link; 1 for none.
+    """
+    if c <= 1.0:
+        return c * slope, c * fall, max(1.0 - c * (s2 * fall), LEAST_LEFT)
+    left = max(1.0 - s2 * fall, LEAST_LEFT)
+    unit = math.sqrt(noise)
+    z = (m + s2 * slope) / unit
+    t = _shift(link, z, s2 * left * (c - 1.0) / noise, 0.0)
+    q, k = links.slope_and_curvature(link, z + t)
+    pull = left * (c - 1.0) * k / noise
+    shrink = 1.0 / (1.0 + s2 * pull)
+    return slope + left * (c - 1.0) * q / unit, (fall + pull) * shrink, max(left * shrink, 1e-30)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    ones,
+    signs,
+    weights,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    probit,
+    noise,
+    example,
+    score_mean,
+    score_variance,
+):
+    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+    dtype = state.dtype.type
+    spare = np.uint32(state.shape[0] - 1)
+    room = (longest + 2 * LANES) // LANES * LANES
+    xs = np.zeros(room, state.dtype)
+    xvs = np.zeros(room, state.dtype)
+    means = np.zeros(room, state.dtype)
+    gains = np.zeros(room, state.dtype)
+    rows = np.full(room, spare, np.uint32)
+    spares = rows[:LANES].copy()
+    blank = xs[:LANES].copy()
+    units = blank + dtype(1)
+    xs[0] = has_intercept
+    shift = intercept[0]
+    gain = intercept[1]
+    prior_mean = fill(load(xs, 0), prior[0, 0])
+    prior_precision = fill(load(xs, 0), prior[0, 1])
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    far = math.sqrt(most)
+    variances, densities = VARIANCES.astype(state.dtype), DENSITIES.astype(state.dtype)
+    v0, v1 = load(variances, 0), load(variances, LANES)
+    d0, d1 = load(densities, 0), load(densities, LANES)
+    end = indptr[indptr.size - 1]
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        size = (length + LANES) // LANES * LANES
+        if start + length + LANES <= end:
+            for k in range(0, length, LANES):
+                if ones:  # a third of what there is to read
+                    copy_lanes(xs, 1 + k, units, 0)
+                else:
+                    copy_lanes(xs, 1 + k, values, start + k)
+                copy_lanes(rows, 1 + k, indices, start + k)
+        else:
+            for k in range(length):
+                xs[1 + k] = values[start + k]
+                rows[1 + k] = indices[start + k]
+        copy_lanes(xs, 1 + length, blank, 0)
+        copy_lanes(rows, 1 + length, spares, 0)
+
+        ahead = start + AHEAD
+        fetch = ahead + size <= end
+        m = s2 = fill(prior_mean, 0.0)
+        for k in range(0, size, LANES):
+            if fetch and weights[row] == 0:
+                prefetch_pairs(state, indices, ahead + k)
+            x = load(xs, k)
+            mean, gained = gather_pairs(state, rows, k)
+            if prior.shape[0] > 1:
+                prior_mean, prior_precision = gather_pairs(prior, rows, k)
+            base_mean, base_precision = prior_mean, prior_precision
+            if k == 0:
+                mean, gained = put(mean, 0, shift), put(gained, 0, gain)
+                base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, intercept_precision)
+            xv = x / (base_precision + gained)
+            m = m + x * (base_mean + mean)
+            s2 = s2 + x * xv
+            store(means, k, mean)
+            store(gains, k, gained)
+            store(xvs, k, xv)
+        row_variance = total(s2)
+        mean_64, variance_64 = np.float64(total(m)), np.float64(row_variance)
+        score_mean[row] = mean_64
+        score_variance[row] = variance_64
+        c = np.float64(weights[row])
+        if c == 0.0:
+            continue
+        example += np.uint64(1)
+        y = np.float64(signs[row])
+        if probit:
+            slope, fall = _probit_slopes(y * mean_64, variance_64, noise)
+        elif variance_64 < STEP_FROM:
+            slope, fall = _log_slopes(y * mean_64, variance_64, v0, v1, d0, d1)
+        else:
+            slope, fall = _step_slopes(y * mean_64, variance_64)
+        if c == 1.0:
+            left = max(1.0 - variance_64 * fall, LEAST_LEFT)
+        elif probit:
+            slope, fall, left = _weighted(y * mean_64, variance_64, c, slope, fall, links.PROBIT, noise)
+        else:
+            slope, fall, left = _weighted(y * mean_64, variance_64, c, slope, fall, links.LOGISTIC, 1.0)
+        dm, dv, left = dtype(y * slope), dtype(fall), dtype(left)
+        for k in range(0, size, LANES):
+            if fetch:
+                prefetch_pairs(state, indices, ahead + k)
+            x, xv, mean, gained = load(xs, k), load(xvs, k), load(means, k), load(gains, k)
+            step = max(min(xv * dm, far - mean), -far - mean)
+            # 1 - x^2 v |dv|, which may all but vanish, with what is left of the whole score's variance
+            rest = max(row_variance - x * xv, 0.0) * dv + left
+            more = min((x * x) * dv / rest, most - gained)
+            if k == 0:
+                shift += pick(step, 0)
+                gain += pick(more, 0)
+            mean = add_on_average(mean, step, rows, k, example)
+            gained = add_on_average(gained, more, rows, k, example)
+            scatter_pairs(state, rows, k, mean, gained)
+    state[spare] = 0
+    intercept[0] = shift
+    intercept[1] = gain

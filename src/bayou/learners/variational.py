@@ -1,0 +1,374 @@
+"""Variational Bayes, one weight at a time: the Gaussian nearest to each weight's marginal posterior.
+
+Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) of weight c has m = sum x_i mu_i and
+s2 = sum x_i^2 v_i. With all other weights integrated out at their old beliefs as in `marginal`, s^2 = 1 + C8 (s2 - x^2
+v), C8 = pi/8, the new belief N(mu + y a sd sign(x), (r sd)^2), sd = sqrt(v), is the one that minimises the divergence
+(49). In units of the old sd, with z0 = y m / s and k = |x| sd / s, that is
+
+    J(a, r) = a^2/2 + r^2/2 - log r + c E[log(1 + e^-(z0 + k (a + r U)))],    U ~ N(0, 1)
+
+a convex function, of which (52) is the gradient and (53) the matrix of second derivatives. The expectation is taken
+
+    expectation="quadrature"     at n_points Gauss-Hermite nodes, 8 by default
+    expectation="monte-carlo"    at n_points normal draws, fresh for each weight and example: the paper's VB-100 and
+                                 VB-1000. A draw is one of 2^16 equally likely normal quantiles, chosen by bits of a
+                                 hash of (seed, example number, feature, sample). One set of draws kept for ever would
+                                 bias variances for ever.
+
+    mean_update="newton"   Newton's steps (54) in both. They set out from the Laplace approximation and are cut in two
+                           where they overshoot, and never take r below a tenth: undamped, (54) drives r below 0.
+    mean_update="taylor"   q = S(-z) of each node is replaced by its tangent at the old belief, as in (17). What is
+                           left of (52) is linear in a and a quadratic in r with one positive root: no steps.
+
+With sums over the nodes u_j of weight w_j, q_j = S(-z_j), S_n = sum w u^n q and P_n = sum w u^n q (1 - q):
+
+    gradient   a - c k S_0,   r - 1/r - c k S_1       second derivatives   1 + c k^2 P_0,  c k^2 P_1,
+                                                                           1 + 1/r^2 + c k^2 P_2
+
+Draws are noisy: they may also widen a belief, but never beyond the prior. Quadrature never widens.
+Predictions are (8), or the integral of the sigmoid (`predictive`). Merging adds natural parameters.
+
+Paper: marginal-gaussian, appendix D.3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou import links
+from bayou.batch import Batch
+from bayou.checks import one_of, positive_number, whole_number
+from bayou.draws import GOLDEN, mix
+from bayou.errors import BadModel
+from bayou.learner import LIMIT, Scores, merge_pairs
+from bayou.learners.marginal import PREDICTIVES, _nudged, _per_feature, _probabilities
+from bayou.learners.moment import DiagonalGaussian
+from bayou.simd import LANES, exp2, fill, load, rounding_phase, total
+
+LOG2E = 1.0 / math.log(2.0)
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
+MEAN_UPDATES = {"newton": False, "taylor": True}
+POINTS = {"quadrature": 8, "monte-carlo": 100}
+MOST_POINTS = {"quadrature": 128, "monte-carlo": 1 << 20}
+# A convex function of two variables takes a few steps; more can only mean rounding noise.
+MAX_ITERATIONS = 60
+# The intercept's draws are those of a feature that no batch can have.
+INTERCEPT_KEY = np.uint64(2**63)
+# Seen from a belief this much wider than the sigmoid, it is a step, and more would only overflow.
+WIDEST = 1e8
+
+
+def _quantiles() -> np.ndarray:
+    """2^16 equally likely normal quantiles, of variance 1: Newton's steps from a formula good to 5e-4 (Hastings)."""
+    chance = (np.arange(2**15) + 0.5) / 2**16
+    t = np.sqrt(-2.0 * np.log(chance))
+    z = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
+    for _ in range(3):
+        tail = np.array([0.5 * math.erfc(at * math.sqrt(0.5)) for at in z])
+        z += (tail - chance) * math.sqrt(2.0 * math.pi) * np.exp(0.5 * z * z)
+    both = np.concatenate([-z, z[::-1]])
+    return both / np.sqrt(np.mean(both**2))
+
+
+class Variational(DiagonalGaussian):
+    """Marginalised variational Bayes for logistic regression.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        expectation: "quadrature" or "monte-carlo".
+        n_points: nodes or draws for each weight and example; 8 nodes or 100 draws if not given.
+        mean_update: "newton" minimises the divergence, "taylor" takes one step in closed form.
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature.
+        predictive: "closed" is (8); "quadrature" integrates the sigmoid over the score.
+        seed: of the draws.
+        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; max(3, prior_variance) if not given.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Variational(n_features=10, prior_variance=1.0)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> bool(p[0] == 0.5 and p[1] > 0.5 and learner.variance[0] < learner.variance[1] == 1.0)
+    True
+    """
+
+    name = "variational"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        expectation: str = "quadrature",
+        n_points: int | None = None,
+        mean_update: str = "newton",
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        predictive: str = "closed",
+        seed: int = 0,
+        intercept: bool = True,
+        intercept_variance: float | None = None,
+        dtype: Any = None,
+    ) -> None:
+        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
+        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
+        if intercept_variance is None:
+            intercept_variance = max(3.0, float(np.max(prior_variance)))
+        self._draws = one_of("expectation", expectation, EXPECTATIONS)
+        n_points = POINTS[expectation] if n_points is None else n_points
+        n_points = whole_number("n_points", n_points, 1, MOST_POINTS[expectation])
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            expectation=expectation,
+            n_points=n_points,
+            mean_update=mean_update,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            predictive=predictive,
+            seed=whole_number("seed", seed, 0, 2**64 - 1),
+            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+        )
+        self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
+        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
+        self._believe(prior_mean, prior_variance)
+        # Nodes and their weights, padded to whole vectors with nodes of no weight.
+        self._nodes, self._node_weights = np.zeros((2, (n_points + LANES - 1) // LANES * LANES))
+        if self._draws:
+            self._node_weights[:n_points] = 1.0 / n_points
+            self._table = _quantiles()
+        else:
+            nodes, shares = np.polynomial.hermite_e.hermegauss(n_points)
+            self._nodes[:n_points], self._node_weights[:n_points] = nodes, shares / shares.sum()
+            self._table = np.zeros(1)
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
+        _stream(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            signs,
+            weights,
+            self._state,
+            self._prior,
+            self._intercept_state,
+            self._has_intercept,
+            self._intercept_precision,
+            self._nodes.copy(),  # draws are written into it, and snapshots may predict at the same time
+            self._node_weights,
+            self._draws,
+            self._table,
+            np.uint64(self._parameters["seed"]),
+            self._parameters["n_points"],
+            self._taylor,
+            np.uint64(self._examples),
+            mean,
+            variance,
+        )
+        _probabilities(links.LOGISTIC, self._quadrature, 1.0, mean, variance, probability)
+        return Scores(probability, mean, variance)
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        if not self._draws or base is None:
+            return super()._add(other, base)
+        # What was learned by draws may know less than its base did, but not nothing of what the base had met.
+        for name, before in base._arrays().items():
+            unknown = ~(self._arrays()[name].any(axis=1) & other._arrays()[name].any(axis=1))
+            if (before.any(axis=1) & unknown).any():
+                raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
+        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
+            merge_pairs(mine, other._arrays()[name], base._arrays()[name], held, fading=True)
+        return None
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _draw(table, seed, example, feature, count, nodes):
+    """Fill nodes[:count] with fresh normal draws: four to a hash, 16 bits each."""
+    key = mix(seed + GOLDEN)
+    key = mix(key ^ (example + GOLDEN))
+    key = mix(key ^ (np.uint64(feature) + GOLDEN))
+    low = np.uint64(0xFFFF)
+    for j in range(0, count // 4 * 4, 4):
+        bits = mix(key + np.uint64(j // 4 + 1) * GOLDEN)
+        nodes[j] = table[bits & low]
+        nodes[j + 1] = table[(bits >> np.uint64(16)) & low]
+        nodes[j + 2] = table[(bits >> np.uint64(32)) & low]
+        nodes[j + 3] = table[bits >> np.uint64(48)]
+    bits = mix(key + np.uint64(count // 4 + 1) * GOLDEN)
+    for j in range(count // 4 * 4, count):
+        nodes[j] = table[bits & low]
+        bits >>= np.uint64(16)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sums(z, width, nodes, node_weights):
+    """S_0, S_1, P_0, P_1, P_2 of the nodes at margins z + width u."""
+    s0 = s1 = p0 = p1 = p2 = fill(load(nodes, 0), 0.0)
+    for j in range(0, nodes.size, LANES):
+        u, w = load(nodes, j), load(node_weights, j)
+        e = exp2((u * width + z) * LOG2E)
+        q = 1.0 / (e + 1.0)
+        wq = w * q
+        uwq = u * wq
+        s0 = s0 + wq
+        s1 = s1 + uwq
+        p = e * q
+        p0 = p0 + wq * p
+        uwqp = uwq * p
+        p1 = p1 + uwqp
+        p2 = p2 + u * uwqp
+    return total(s0), total(s1), total(p0), total(p1), total(p2)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _taylor_step(z0, k, c, nodes, node_weights):
+    """(a, r) with every q replaced by its tangent at a = 0, r = 1.
+
+    a = A - B (r - 1) and r - 1/r = G - E (r - 1), so that (1 + E) r^2 - (G + E) r - 1 = 0; E >= 0 by Cauchy-Schwarz.
+    """
+    s0, s1, p0, p1, p2 = _sums(z0, k, nodes, node_weights)
+    ck, ck2 = c * k, c * k * k
+    whole = 1.0 + ck2 * p0
+    cross = ck2 * p1 / whole
+    g = ck * (s1 - cross * s0)
+    e = max(ck2 * p2 - cross * (ck2 * p1), 0.0)
+    b = g + e
+    root = math.sqrt(b * b + 4.0 * (1.0 + e))
+    r = (b + root) / (2.0 * (1.0 + e)) if b > 0.0 else 2.0 / (root - b)
+    return ck * s0 / whole - cross * (r - 1.0), r
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton_steps(z0, k, c, nodes, node_weights):
+    """(a, r) at the minimum of J, by Newton's steps; see the module's docstring.
+
+    J is convex, so along a step its slope only grows: a step that ends where the slope is steeper than nine tenths of
+    what it was, uphill, went too far and is cut in two.
+    """
+    ck = c * k
+    ck2 = ck * k
+    # the Laplace approximation at the inflection, or at the old mean if that lies beyond
+    a = min(max(-z0 / k, 0.0), ck)
+    r = 1.0 / math.sqrt(1.0 + ck2 * links.curvature(links.LOGISTIC, z0 + k * a))
+    s0, s1, p0, p1, p2 = _sums(z0 + k * a, k * r, nodes, node_weights)
+    for _ in range(MAX_ITERATIONS):
+        g_a, g_r = a - ck * s0, r - 1.0 / r - ck * s1
+        h_aa, h_ar, h_rr = 1.0 + ck2 * p0, ck2 * p1, 1.0 + 1.0 / (r * r) + ck2 * p2
+        determinant = h_aa * h_rr - h_ar * h_ar
+        d_a, d_r = (h_ar * g_r - h_rr * g_a) / determinant, (h_ar * g_a - h_aa * g_r) / determinant
+        slope = g_a * d_a + g_r * d_r  # < 0
+        # Newton's steps square the error: what a step this short leaves is rounding noise.
+        if not slope < -1e-14 * (a * a + r * r):
+            a, r = a + d_a, max(r + d_r, 0.1 * r)
+            break
+        length = min(1.0, 0.9 * r / -d_r) if d_r < 0.0 else 1.0
+        for _ in range(MAX_ITERATIONS):
+            new_a, new_r = a + length * d_a, r + length * d_r
+            s0, s1, p0, p1, p2 = _sums(z0 + k * new_a, k * new_r, nodes, node_weights)
+            if (new_a - ck * s0) * d_a + (new_r - 1.0 / new_r - ck * s1) * d_r <= -0.9 * slope:
+                break
+            length *= 0.5
+        a, r = new_a, new_r
+    return a, r
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    signs,
+    weights,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    nodes,
+    node_weights,
+    draws,
+    table,
+    seed,
+    n_points,
+    taylor,
+    example,
+    score_mean,
+    score_variance,
+):
+    """Predict every row, learn from those whose weight is not 0; weights one at a time, nodes LANES at a time."""
+    most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
+    far = math.sqrt(most)
+    xs = np.zeros(longest + 1)
+    means = np.zeros(longest + 1)
+    gains = np.zeros(longest + 1)
+    bases = np.zeros(longest + 1)
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        size = indptr[row + 1] - start + 1
+        m = 0.0
+        s2 = 0.0
+        for k in range(size):
+            if k == 0:
+                x = 1.0 if has_intercept else 0.0
+                base_mean, base = 0.0, intercept_precision
+                mean, gained = intercept[0], intercept[1]
+            else:
+                x = np.float64(state.dtype.type(values[start + k - 1]))
+                feature = indices[start + k - 1]
+                of = feature if prior.shape[0] > 1 else np.uint32(0)
+                base_mean, base = np.float64(prior[of, 0]), np.float64(prior[of, 1])
+                mean, gained = np.float64(state[feature, 0]), np.float64(state[feature, 1])
+            xs[k], means[k], gains[k], bases[k] = x, mean, gained, base
+            m += x * (base_mean + mean)
+            s2 += x * x / (base + gained)
+        score_mean[row] = m
+        score_variance[row] = s2
+        c = np.float64(weights[row])
+        if c == 0.0:
+            continue
+        y = np.float64(signs[row])
+        example += np.uint64(1)
+        for k in range(size):
+            x = xs[k]
+            if x == 0.0:
+                continue
+            precision = bases[k] + gains[k]
+            sd = 1.0 / math.sqrt(precision)
+            others = max(s2 - x * x / precision, 0.0)
+            s = math.sqrt(1.0 + links.C8 * others)
+            width = abs(x) * sd / s
+            if width < 1e-150:  # too little of it in the score to be told apart from nothing
+                continue
+            z0 = y * m / s
+            if width > WIDEST:  # as many standard deviations from the step as before
+                z0, width = z0 * (WIDEST / width), WIDEST
+            if draws:
+                key = INTERCEPT_KEY if k == 0 else np.uint64(indices[start + k - 1])
+                _draw(table, seed, example, key, n_points, nodes)
+            if taylor:
+                a, r = _taylor_step(z0, width, c, nodes, node_weights)
+            else:
+                a, r = _newton_steps(z0, width, c, nodes, node_weights)
+            if not draws:
+                r = min(r, 1.0)
+            step = y * a * sd * (1.0 if x > 0.0 else -1.0)
+            more = precision * ((1.0 - r) * (1.0 + r) / (r * r))
+            if k == 0:
+                intercept[0] = max(min(means[k] + step, far), -far)
+                intercept[1] = min(max(gains[k] + more, 0.0), most)
+            else:
+                feature = indices[start + k - 1]
+                noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
+                least = 0.0 if draws else gains[k]
+                state[feature, 0] = max(min(_nudged(means[k] + step, noise), far), -far)
+                state[feature, 1] = min(max(_nudged(gains[k] + more, noise), least), most)
