@@ -75,7 +75,7 @@ def progressive(
     for batch in batches:
         if batch.labels is None:
             raise BadInput("a batch has no labels; there is nothing to score its predictions against.")
-        losses = None if comparator is None else _comparator_losses(batch, *comparator, link_code)
+        losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
         probabilities = predict_then_learn.learn(batch)
         meter.add(
             probabilities,
@@ -102,7 +102,7 @@ def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
     return weights, intercept
 
 
-def _comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
+def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
     check_width(batch, len(weights), "truth has weights")
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 

@@ -204,11 +204,11 @@ class Meter:
             seconds=self.seconds,
             regret=regret,
             normalized_regret=normalized,
-            curve=self._curve_so_far(),
+            curve=self.curve(),
             reliability=reliability,
         )
 
-    def _curve_so_far(self) -> dict[str, np.ndarray]:
+    def curve(self) -> dict[str, np.ndarray]:
         """The points that were passed, and where we are now."""
         examples, passed = self._counts
         number, rows = self._points[:passed], self._curve[:passed]

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import demo, features, info, merge, predict, simulate, train
+from bayou.cli import demo, features, info, merge, predict, reproduce, simulate, train
 from bayou.cli.usage import BadUsage
 from bayou.errors import BadInput, BadModel
 
@@ -32,7 +32,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for _command in (train.train, predict.predict, features.features, info.info, merge.merge, simulate.simulate, demo.demo):
+for _command in (
+    train.train,
+    predict.predict,
+    features.features,
+    info.info,
+    merge.merge,
+    simulate.simulate,
+    reproduce.reproduce,
+    demo.demo,
+):
     app.command()(_command)
 
 

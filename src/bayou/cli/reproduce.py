@@ -1,0 +1,157 @@
+"""`bayou reproduce`: the papers' tables and figures, run again. bayou.reproduce has them, one module each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli.usage import BadUsage, usage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bayou.reproduce import Experiment, Table
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Tables and figures to run, as `list`, the default, shows them.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller, in a minute or two.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many draws of weights and stream.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the first draw.")] = 0,
+    examples: Annotated[int | None, typer.Option(min=100, help="How many examples each stream has.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for pictures and curves (CSV).")] = Path("reproduce"),
+    data: Annotated[list[str] | None, typer.Option(help="figure2: a Criteo file for its right half.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes that share the draws; one per core if not given.")
+    ] = None,
+) -> None:
+    """Run the papers' tables and figures again, and print their numbers beside ours.
+
+    `bayou reproduce list` shows what there is and how long it takes. Each run writes a picture, the curves it was made
+    of and a summary into the folder --out.
+    """
+    names = names or ["list"]
+    if "list" in names and len(names) > 1:
+        raise BadUsage("list stands alone: it shows what there is and runs nothing.")
+
+    from rich.console import Console
+
+    from bayou import reproduce as papers
+
+    # Tables are as wide as they need to be where nobody looks at them.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    if names == ["list"]:
+        _list(papers.experiments(), console)
+        return
+    with usage():
+        chosen = [papers.find(name) for name in names]
+    if data and not any(experiment.takes_data for experiment in chosen):
+        raise BadUsage("--data is for figure2: the others run on simulated streams.")
+    _make_folder(out)
+    for experiment in chosen:
+        with _Progress() as progress:
+            outcome = experiment.run(
+                papers.Options(
+                    out=out,
+                    quick=quick,
+                    draws=seeds,
+                    first_seed=seed,
+                    examples=examples,
+                    jobs=jobs or _cores(),
+                    data=tuple(data or ()),
+                    watch=progress.watch,
+                    say=progress.say,
+                )
+            )
+        for table in outcome.tables:
+            _print(table, console)
+        for note in outcome.notes:
+            console.print(note, markup=False, soft_wrap=True)
+        files = ", ".join(str(path) for path in outcome.files)
+        print(f"written: {files}", file=sys.stderr)
+
+
+def _make_folder(out: Path) -> None:
+    """Say it before the work if the files can have no place."""
+    if out.exists() and not out.is_dir():
+        raise BadUsage(f"--out is {out}, which is a file; it must be a folder.")
+    try:
+        out.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise BadUsage(f"--out is {out}, but there is no folder {out.parent}; make it first.") from None
+    except OSError as error:
+        raise BadUsage(f"--out is {out}, which cannot be made: {error.strerror}.") from None
+    if not os.access(out, os.W_OK):
+        raise BadUsage(f"--out is {out}, in which nothing can be written.")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _list(experiments: list[Experiment], console: Console) -> None:
+    from bayou.reproduce import Table
+    from bayou.reproduce.experiment import in_words
+
+    rows = tuple(
+        (one.name, one.paper, one.what, in_words(one.minutes[0]), in_words(one.minutes[1])) for one in experiments
+    )
+    _print(Table("", ("name", "paper", "what is run", "--quick", "full, two cores"), rows), console, numbers=False)
+
+
+def _print(table: Table, console: Console, numbers: bool = True) -> None:
+    from rich import box
+    from rich.table import Table as Shown
+
+    shown = Shown(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    # Words come first; from the paper's number on, everything is a number.
+    first_number = len(table.columns)
+    if numbers:
+        words = {"stream", "method", "setting", "what"}
+        first_number = sum(column in words for column in table.columns)
+    for k, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if k >= first_number else "left", no_wrap=numbers)
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown, markup=False)
+
+
+class _Progress:
+    """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
+
+    def __enter__(self) -> _Progress:
+        self._bar: Any = None
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+    def watch(self, done: float, total: float) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            from rich import progress as parts
+            from rich.console import Console
+
+            columns = (
+                parts.BarColumn(),
+                parts.TaskProgressColumn(),
+                parts.TimeElapsedColumn(),
+                parts.TextColumn("so far,"),
+                parts.TimeRemainingColumn(),
+                parts.TextColumn("to go"),
+            )
+            self._bar = parts.Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self._task = self._bar.add_task("", total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,0 +1,35 @@
+"""The papers' tables and figures, run again: `bayou reproduce`.
+
+One module is one table or figure, with a RECORD that lists it. To add one: write the module, and put its name in
+MODULES. `study.run` is the whole course of an experiment on simulated streams; one of another kind writes its files and
+returns an `Outcome` itself, as figure3 does.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from bayou.errors import BadInput
+from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+
+__all__ = ["Experiment", "Options", "Outcome", "Table", "experiments", "find"]
+
+MODULES = (
+    "table1", "montecarlo", "figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "uniform", "groups",
+)  # fmt: skip
+
+
+def experiments() -> list[Experiment]:
+    """Every table and figure there is, in the order they are listed."""
+    return [_record(name) for name in MODULES]
+
+
+def find(name: str) -> Experiment:
+    """The table or figure called `name`, or a sentence that lists the names there are."""
+    if name not in MODULES:
+        raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(MODULES)}.")
+    return _record(name)
+
+
+def _record(name: str) -> Experiment:
+    return importlib.import_module(f"bayou.reproduce.{name}").RECORD
