@@ -69,9 +69,9 @@ def _say_how_to_read(console: Console) -> None:
 def _say_how_honest(known: Knowledge, console: Console) -> None:
     share = known.inside[known.seen > 0].mean()
     console.print(
-        f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. Where features come "
-        "all the time, intervals get too narrow: these features keep meeting, and no correlations "
-        "between weights are kept."
+        f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
+        "too narrow where features keep meeting, as it keeps no correlations between weights; how far the "
+        "lanes lie apart makes up for that."
     )
 
 
