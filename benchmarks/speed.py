@@ -23,7 +23,7 @@ from numba import njit
 
 from bayou import Batch, evaluate, simulate
 from bayou.learners import AdaGrad, Bank, Marginal
-from bayou.learners.marginal import AHEAD
+from bayou.learners.diagonal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
 FIELDS = 39

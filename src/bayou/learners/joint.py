@@ -52,11 +52,11 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
-from bayou.checks import one_of, positive_number, whole_number
+from bayou.checks import one_of, whole_number
 from bayou.draws import normal
 from bayou.errors import BadInput, BadModel
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs
-from bayou.learners.marginal import AHEAD, _per_feature, _probabilities
+from bayou.learner import LIMIT, Scores
+from bayou.learners.diagonal import AHEAD, LIMIT_32, LIMIT_64, DiagonalGaussian, probabilities
 from bayou.simd import (
     LANES,
     add_on_average,
@@ -74,9 +74,6 @@ from bayou.simd import (
 
 COVARIANCES = {"diagonal": False, "full": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}
-# A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
-# comes.
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # In the tail a Newton step moves the score by about 1, and the peak is never beyond log tau: 345 steps for the largest
 # tau that gets past the door, ten for a common one.
 MAX_ITERATIONS = 400
@@ -95,7 +92,7 @@ MAX_BATCH_ITERATIONS = 100
 MERGE_ROUNDING = 1e-6
 
 
-class Joint(Learner):
+class Joint(DiagonalGaussian):
     """Joint Gaussian learner (DimGauss).
 
     Args:
@@ -137,10 +134,6 @@ class Joint(Learner):
         dtype: Any = None,
     ) -> None:
         self._full = one_of("covariance", covariance, COVARIANCES)
-        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
-        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
-        if intercept_variance is None:
-            intercept_variance = max(3.0, float(np.max(prior_variance)))
         super().__init__(
             n_features=n_features,
             dtype="float64" if dtype is None and self._full else dtype,
@@ -150,47 +143,41 @@ class Joint(Learner):
             prior_mean=prior_mean,
             prior_variance=prior_variance,
             batch_size=whole_number("batch_size", batch_size, 1, MOST_WAITING),
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+            intercept_variance=intercept_variance,
         )
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
         if batch_size > 1 and not self._full:
             raise BadInput(f'batch_size is {batch_size}; only covariance="full" learns several examples at once.')
-        self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
-        self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance)
-        self._prior = self._prior_table(prior_mean, prior_variance)
-        # Of each weight: how far its mean has moved from the prior's, and the precision it has gained (full: that of
-        # D). The row behind the last feature pads rows; that of full covariance is the intercept.
+
+    def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
+        """(mean, precision) of every weight's prior, or one row for all; full covariance has the intercept's last."""
         if not self._full:
-            self._state = np.zeros((self._n_features + 1, 2), self._dtype)
-            self._intercept_state = np.zeros((1, 2))
+            return super()._prior_table(mean, variance)
+        each = np.broadcast_to(variance, self._n_features)
+        table = super()._prior_table(mean, each).astype(np.float64)
+        table[:-1, 0], table[:-1, 1] = mean, 1.0 / each
+        table[-1] = 0.0, self._intercept_precision
+        return table
+
+    def _make_state(self) -> None:
+        if not self._full:
+            super()._make_state()
             return
         if (wanted := self.nbytes) > MOST_BYTES:
             raise BadInput(
-                f"a full covariance of {n_features} features takes {wanted / 2**30:.1f} GB; it may take "
+                f"a full covariance of {self._n_features} features takes {wanted / 2**30:.1f} GB; it may take "
                 f'{MOST_BYTES >> 30} GB, some 23,000 features. Use covariance="diagonal".'
             )
         size, room = self._n_features + 1, _padded(self._n_features + 1)
+        # The precision gained is that of D. The row behind the last feature is the intercept.
         self._state = np.zeros((size, 2))
         self._intercept_state = self._state[-1:]
         # Row j holds column j of U above the diagonal.
         self._factor = np.zeros((size, room))
         # The examples of an unfinished mini-batch, and of each (sign of the label, weight); a weight of 0 ends them.
+        batch_size = self._parameters["batch_size"]
         waiting = batch_size if batch_size > 1 else 0
         self._waiting, self._waiting_labels = np.zeros((waiting, room)), np.zeros((waiting, 2))
-
-    def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
-        """(mean, precision) of every weight's prior, or one row for all; full covariance has the intercept's last."""
-        one = np.ndim(mean) == np.ndim(variance) == 0 and not self._full
-        far = math.sqrt(LIMIT[self._dtype])
-        if np.max(np.abs(mean)) > far or np.max(variance) > far or np.min(variance) < 1 / far:
-            raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
-        table = np.ones((1 if one else self._n_features + 1, 2), np.float64 if self._full else self._dtype)
-        if self._full:
-            table[-1] = 0.0, self._intercept_precision
-        rows = slice(None) if one else slice(self._n_features)
-        table[rows, 0] = mean
-        table[rows, 1] = 1.0 / np.asarray(variance, np.float64)
-        return table
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"state": self._state[:-1], "intercept": self._intercept_state}
@@ -248,7 +235,7 @@ class Joint(Learner):
                 mean,
                 variance,
             )
-        _probabilities(links.LOGISTIC, False, 1.0, mean, variance, probability)
+        probabilities(links.LOGISTIC, False, 1.0, mean, variance, probability)
         return Scores(probability, mean, variance)
 
     def end_pass(self) -> bool:
@@ -289,22 +276,15 @@ class Joint(Learner):
     # --- looking inside -----------------------------------------------------------------------------------------
 
     def _mean_at(self, features: Any) -> np.ndarray:
-        return (self._state[:-1, 0][features] + self._prior_at(features)[:, 0]).astype(self._dtype, copy=False)
+        return super()._mean_at(features).astype(self._dtype, copy=False)
 
     def _variance_at(self, features: Any) -> np.ndarray:
         if not self._full:
-            return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
+            return super()._variance_at(features)
         variance = np.empty(len(self._state))
         _diagonal(self._factor, self._prior[:, 1] + self._state[:, 1], variance)
         # A sum of many terms may round to a last place above what it started from.
         return np.minimum(variance, 1.0 / self._prior[:, 1])[:-1][features].astype(self._dtype)
-
-    def _prior_at(self, features: Any) -> np.ndarray:
-        return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
-
-    def _intercept(self) -> tuple[float, float]:
-        shift, gain = self._intercept_state[0]
-        return float(shift), float(1.0 / (gain + self._intercept_precision))
 
     def covariance_matrix(self) -> np.ndarray:
         """The covariance of all weights, the intercept's in the last row and column if there is one."""
@@ -320,12 +300,7 @@ class Joint(Learner):
 
     def _add(self, other: Self, base: Self | None) -> None:
         """Natural parameters add: 1/S and mu/S each gain what `other` gained over the prior, or over `base`."""
-        if self._full:
-            self._add_full(other, base)
-            return
-        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
-        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
-            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name], held)
+        (self._add_full if self._full else self._add_naturals)(other, base)
 
     def _add_full(self, other: Self, base: Self | None) -> None:
         from scipy.linalg import LinAlgError, cholesky, solve_triangular

@@ -43,7 +43,19 @@ from bayou import links
 from bayou.batch import Batch
 from bayou.checks import one_of, positive_number
 from bayou.errors import BadInput
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.learner import Scores
+from bayou.learners.diagonal import (
+    AHEAD,
+    LIMIT_32,
+    LIMIT_64,
+    LOG2E,
+    MAX_ITERATIONS,
+    PREDICTIVES,
+    DiagonalGaussian,
+    nudged,
+    peak_shift,
+    probabilities,
+)
 from bayou.simd import (
     LANES,
     POWERS_32,
@@ -70,21 +82,12 @@ from bayou.simd import (
 )
 
 LN2 = math.log(2.0)
-LOG2E = 1.0 / LN2
 # Newton's step is taken where tau is above this.
 NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
-PREDICTIVES = {"closed": False, "quadrature": True}
-# A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
-# comes: wide priors that believe too little of each other's uncertainty can push each other ever further.
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
-AHEAD = 160
-# Newton needs 14 iterations for tau up to 1e6; more can only mean rounding noise.
-MAX_ITERATIONS = 30
 
 
-class Marginal(Learner):
+class Marginal(DiagonalGaussian):
     """Marginalised Gaussian learner (Algorithm 1).
 
     Args:
@@ -127,10 +130,6 @@ class Marginal(Learner):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
-        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
-        if intercept_variance is None:
-            intercept_variance = max(3.0, float(np.max(prior_variance)))
         try:
             ku, kp = (positive_number("temper", k, zero=True) for k in temper)
         except (TypeError, ValueError):
@@ -147,34 +146,11 @@ class Marginal(Learner):
             temper=[ku, kp],
             memory=positive_number("memory", memory, zero=True),
             predictive=predictive,
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+            intercept_variance=intercept_variance,
         )
         self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
         self._quadrature = one_of("predictive", predictive, PREDICTIVES)
-        # Of each weight: how far its mean has moved from the prior's, and the precision it has gained. All zeros
-        # is the prior, so a table costs no memory until it is touched. The row behind the last feature is spare:
-        # rows are padded with it.
-        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
-        self._intercept_state = np.zeros(2)
-        self._prior = self._prior_table(prior_mean, prior_variance)
-        self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
-        self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance)
-
-    def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
-        """(mean, precision) of every weight's prior, or one row for all."""
-        one = np.ndim(mean) == np.ndim(variance) == 0
-        far = math.sqrt(LIMIT[self._dtype])
-        if np.max(np.abs(mean)) > far or np.max(variance) > far or np.min(variance) < 1 / far:
-            raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
-        table = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
-        rows = slice(None) if one else slice(self._n_features)
-        table[rows, 0] = mean
-        table[rows, 1] = 1.0 / np.asarray(variance, np.float64)
-        return table
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
@@ -190,7 +166,7 @@ class Marginal(Learner):
             weights,
             self._state,
             self._prior,
-            self._intercept_state,
+            self._intercept_state[0],
             self._has_intercept,
             self._intercept_precision,
             1.0 / (1.0 + p["memory"]),
@@ -204,41 +180,11 @@ class Marginal(Learner):
             _stream(*common)
         else:
             _stream_general(*common, self._link, self._peak)
-        _probabilities(self._link, self._quadrature, kp, mean, variance, probability)
+        probabilities(self._link, self._quadrature, kp, mean, variance, probability)
         return Scores(probability, mean, variance)
 
-    def _mean_at(self, features: Any) -> np.ndarray:
-        return self._state[:-1, 0][features] + self._prior_at(features)[:, 0]
-
-    def _variance_at(self, features: Any) -> np.ndarray:
-        return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
-
-    def _prior_at(self, features: Any) -> np.ndarray:
-        return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
-
-    def _intercept(self) -> tuple[float, float]:
-        shift, gain = self._intercept_state
-        return float(shift), float(1.0 / (gain + self._intercept_precision))
-
     def _add(self, other: Self, base: Self | None) -> None:
-        """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
-        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
-        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
-            before = None if base is None else base._arrays()[name]
-            merge_pairs(mine, other._arrays()[name], before, held, fading=self._parameters["memory"] > 0)
-
-
-def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
-    """A prior parameter: a number, or an array with one number per feature."""
-    try:
-        array = np.array(value, dtype=np.float64)  # a copy: the caller may go on with theirs
-    except (TypeError, ValueError):
-        raise BadInput(f"{name} is {value!r}; give a number, or one for each feature.") from None
-    if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
-        raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")
-    if not np.isfinite(array).all() or (positive and not (array > 0).all()):
-        raise BadInput(f"{name} must be finite{' and > 0' if positive else ''}.")
-    return float(array) if array.ndim == 0 else array
+        self._add_naturals(other, base, fading=self._parameters["memory"] > 0)
 
 
 @njit(forceinline=True)
@@ -497,7 +443,7 @@ def _stream_general(
             s = math.sqrt(s_squared)
             z0 = y * m / s
             tau = c * own / s_squared
-            t = _shift(link, z0, tau, newton_above)
+            t = peak_shift(link, z0, tau, newton_above)
             step = y * s * t / x
             if peak and c == 1.0:
                 log_p = links.log_cdf(link, y * m / math.sqrt(s_squared + spread * own))
@@ -512,55 +458,5 @@ def _stream_general(
             else:
                 feature = indices[start + k - 1]
                 noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
-                state[feature, 0] = max(min(_nudged(means[k] + step, noise), far), -far)
-                state[feature, 1] = min(max(_nudged(gains[k] + more, noise), gains[k]), most)
-
-
-@njit(cache=True, nogil=True)
-def _nudged(value, noise):
-    """value moved by noise times the last place of a float32 like it."""
-    return value + noise * math.ldexp(1.0, math.frexp(value)[1] - 24)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _shift(link, z0, tau, newton_above):
-    """t of (15), (17), (28), (30)."""
-    if tau <= newton_above:
-        q, k = links.slope_and_curvature(link, z0)
-        return tau * q / (1.0 + tau * k)
-    # Probit's hazard is convex everywhere, so from 0 its steps climb to the root.
-    t = max(0.0, -z0) if link == links.LOGISTIC else 0.0
-    for _ in range(MAX_ITERATIONS):
-        q, k = links.slope_and_curvature(link, z0 + t)
-        step = (t - tau * q) / (1.0 + tau * k)
-        t = max(t - step, 0.0)
-        if abs(step) <= 1e-15 * t:
-            break
-    return t
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _probabilities(link, quadrature, temper, mean, variance, probability):
-    """(8), (24): P(y = 1) from the score's mean and variance."""
-    spread = links.spread(link) * temper
-    if quadrature:
-        for row in range(mean.size):
-            probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
-    elif link == links.PROBIT:
-        for row in range(mean.size):
-            probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + spread * variance[row]))
-    else:
-        # Rows beyond the last full vector are worked on in a padded copy, by the same operations.
-        whole = mean.size // LANES * LANES
-        padded = np.zeros((3, LANES))
-        padded[0, : mean.size - whole] = mean[whole:]
-        padded[1, : mean.size - whole] = variance[whole:]
-        for row in range(0, whole, LANES):
-            store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
-        store(padded[2], 0, _sigmoid(load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)))
-        probability[whole:] = padded[2, : mean.size - whole]
-
-
-@njit(forceinline=True)
-def _sigmoid(z):
-    return 1.0 / (exp2(z * -LOG2E) + 1.0)
+                state[feature, 0] = max(min(nudged(means[k] + step, noise), far), -far)
+                state[feature, 1] = min(max(nudged(gains[k] + more, noise), gains[k]), most)

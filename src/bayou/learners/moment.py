@@ -37,17 +37,25 @@ inference, 2001; the probit rule is that of adPredictor (Graepel and others, 201
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
-from bayou.checks import one_of, positive_number
-from bayou.errors import BadInput
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs
-from bayou.learners.marginal import PREDICTIVES, _per_feature, _probabilities, _shift
+from bayou.checks import one_of
+from bayou.learner import Scores
+from bayou.learners.diagonal import (
+    AHEAD,
+    LIMIT_32,
+    LIMIT_64,
+    LOG2E,
+    PREDICTIVES,
+    DiagonalGaussian,
+    peak_shift,
+    probabilities,
+)
 from bayou.simd import (
     LANES,
     add_on_average,
@@ -67,10 +75,6 @@ from bayou.simd import (
     where_above,
 )
 
-LOG2E = 1.0 / math.log(2.0)
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
-AHEAD = 160
 EXPECTATIONS = {"exact": False, "probit": True}
 # A score of more than this variance is looked at more closely.
 WIDE = 20.0
@@ -134,53 +138,6 @@ MILLS = tuple(
 )
 
 
-class DiagonalGaussian(Learner):
-    """What learners of independent Gaussian weights share: the prior, the state, and how it is shown and merged."""
-
-    def _believe(self, prior_mean: Any, prior_variance: Any) -> None:
-        """Set out from the prior.
-
-        Of each weight is kept how far its mean has moved from the prior's, and the precision it has gained. All zeros
-        is the prior, so a table costs no memory until it is touched. The row behind the last feature is spare: rows are
-        padded with it.
-        """
-        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
-        self._intercept_state = np.zeros(2)
-        self._intercept_precision = 1.0 / self._parameters["intercept_variance"]
-        self._widest = max(1.0, float(np.max(prior_variance)), self._parameters["intercept_variance"])
-        one = np.ndim(prior_mean) == np.ndim(prior_variance) == 0
-        far = math.sqrt(LIMIT[self._dtype])
-        if np.max(np.abs(prior_mean)) > far or np.max(prior_variance) > far or np.min(prior_variance) < 1 / far:
-            raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
-        # (mean, precision) of every weight's prior, or one row for all
-        self._prior = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
-        rows = slice(None) if one else slice(self._n_features)
-        self._prior[rows, 0] = prior_mean
-        self._prior[rows, 1] = 1.0 / np.asarray(prior_variance, np.float64)
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
-
-    def _mean_at(self, features: Any) -> np.ndarray:
-        return self._state[:-1, 0][features] + self._prior_at(features)[:, 0]
-
-    def _variance_at(self, features: Any) -> np.ndarray:
-        return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
-
-    def _prior_at(self, features: Any) -> np.ndarray:
-        return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
-
-    def _intercept(self) -> tuple[float, float]:
-        shift, gain = self._intercept_state
-        return float(shift), float(1.0 / (gain + self._intercept_precision))
-
-    def _add(self, other: Self, base: Self | None) -> None:
-        """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`."""
-        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
-        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
-            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name], held)
-
-
 class Moment(DiagonalGaussian):
     """Moment-matching learner (ADF; one-pass EP).
 
@@ -217,10 +174,6 @@ class Moment(DiagonalGaussian):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
-        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
-        if intercept_variance is None:
-            intercept_variance = max(3.0, float(np.max(prior_variance)))
         super().__init__(
             n_features=n_features,
             dtype=dtype,
@@ -230,12 +183,11 @@ class Moment(DiagonalGaussian):
             prior_mean=prior_mean,
             prior_variance=prior_variance,
             predictive=predictive,
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+            intercept_variance=intercept_variance,
         )
         self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
         self._noise = 1.0 / links.C8 if self._link == links.LOGISTIC else 1.0  # b2
         self._quadrature = one_of("predictive", predictive, PREDICTIVES)
-        self._believe(prior_mean, prior_variance)
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
@@ -249,7 +201,7 @@ class Moment(DiagonalGaussian):
             weights,
             self._state,
             self._prior,
-            self._intercept_state,
+            self._intercept_state[0],
             self._has_intercept,
             self._intercept_precision,
             self._probit,
@@ -258,7 +210,7 @@ class Moment(DiagonalGaussian):
             mean,
             variance,
         )
-        _probabilities(self._link, self._quadrature, 1.0, mean, variance, probability)
+        probabilities(self._link, self._quadrature, 1.0, mean, variance, probability)
         return Scores(probability, mean, variance)
 
 
@@ -361,7 +313,7 @@ def _weighted(m, s2, c, slope, fall, link, noise):
     left = max(1.0 - s2 * fall, LEAST_LEFT)
     unit = math.sqrt(noise)
     z = (m + s2 * slope) / unit
-    t = _shift(link, z, s2 * left * (c - 1.0) / noise, 0.0)
+    t = peak_shift(link, z, s2 * left * (c - 1.0) / noise, 0.0)
     q, k = links.slope_and_curvature(link, z + t)
     pull = left * (c - 1.0) * k / noise
     shrink = 1.0 / (1.0 + s2 * pull)

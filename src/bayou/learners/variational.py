@@ -41,16 +41,13 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
-from bayou.checks import one_of, positive_number, whole_number
+from bayou.checks import one_of, whole_number
 from bayou.draws import GOLDEN, mix
 from bayou.errors import BadModel
-from bayou.learner import LIMIT, Scores, merge_pairs
-from bayou.learners.marginal import PREDICTIVES, _nudged, _per_feature, _probabilities
-from bayou.learners.moment import DiagonalGaussian
+from bayou.learner import Scores
+from bayou.learners.diagonal import LIMIT_32, LIMIT_64, LOG2E, PREDICTIVES, DiagonalGaussian, nudged, probabilities
 from bayou.simd import LANES, exp2, fill, load, rounding_phase, total
 
-LOG2E = 1.0 / math.log(2.0)
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}
 POINTS = {"quadrature": 8, "monte-carlo": 100}
@@ -115,10 +112,6 @@ class Variational(DiagonalGaussian):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
-        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
-        if intercept_variance is None:
-            intercept_variance = max(3.0, float(np.max(prior_variance)))
         self._draws = one_of("expectation", expectation, EXPECTATIONS)
         n_points = POINTS[expectation] if n_points is None else n_points
         n_points = whole_number("n_points", n_points, 1, MOST_POINTS[expectation])
@@ -133,11 +126,10 @@ class Variational(DiagonalGaussian):
             prior_variance=prior_variance,
             predictive=predictive,
             seed=whole_number("seed", seed, 0, 2**64 - 1),
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+            intercept_variance=intercept_variance,
         )
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
         self._quadrature = one_of("predictive", predictive, PREDICTIVES)
-        self._believe(prior_mean, prior_variance)
         # Nodes and their weights, padded to whole vectors with nodes of no weight.
         self._nodes, self._node_weights = np.zeros((2, (n_points + LANES - 1) // LANES * LANES))
         if self._draws:
@@ -159,7 +151,7 @@ class Variational(DiagonalGaussian):
             weights,
             self._state,
             self._prior,
-            self._intercept_state,
+            self._intercept_state[0],
             self._has_intercept,
             self._intercept_precision,
             self._nodes.copy(),  # draws are written into it, and snapshots may predict at the same time
@@ -173,21 +165,18 @@ class Variational(DiagonalGaussian):
             mean,
             variance,
         )
-        _probabilities(links.LOGISTIC, self._quadrature, 1.0, mean, variance, probability)
+        probabilities(links.LOGISTIC, self._quadrature, 1.0, mean, variance, probability)
         return Scores(probability, mean, variance)
 
     def _add(self, other: Self, base: Self | None) -> None:
         if not self._draws or base is None:
-            return super()._add(other, base)
+            return self._add_naturals(other, base)
         # What was learned by draws may know less than its base did, but not nothing of what the base had met.
         for name, before in base._arrays().items():
             unknown = ~(self._arrays()[name].any(axis=1) & other._arrays()[name].any(axis=1))
             if (before.any(axis=1) & unknown).any():
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
-        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
-            merge_pairs(mine, other._arrays()[name], base._arrays()[name], held, fading=True)
-        return None
+        return self._add_naturals(other, base, fading=True)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -370,5 +359,5 @@ def _stream(
                 feature = indices[start + k - 1]
                 noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
                 least = 0.0 if draws else gains[k]
-                state[feature, 0] = max(min(_nudged(means[k] + step, noise), far), -far)
-                state[feature, 1] = min(max(_nudged(gains[k] + more, noise), least), most)
+                state[feature, 0] = max(min(nudged(means[k] + step, noise), far), -far)
+                state[feature, 1] = min(max(nudged(gains[k] + more, noise), least), most)
