@@ -70,6 +70,16 @@ def test_the_integral_is_right_however_wide_or_far_the_score(m, sd, sign):
         assert fall == pytest.approx(expected[1], rel=3e-5 * (1 + m / 10), abs=1e-7 * expected[0] / sd)
 
 
+def test_float32_looks_the_integral_up_in_a_table_that_is_right():
+    rng = np.random.default_rng(0)
+    for m, s2 in zip(rng.uniform(-12.5, 12.5, 400), 2.0 ** rng.uniform(-10.0, 6.5, 400), strict=True):
+        expected = reference_moment.sigmoid_log_slopes(m, s2)
+        far = 4e-4 if abs(m) > 8.0 else 1e-4
+        # as long as the fall is not so small that the float32 precision it is added to cannot show it
+        assert moved(m, math.sqrt(s2), "float32")[0] == pytest.approx(expected[0], rel=0.5 * far)
+        assert moved(m, math.sqrt(s2), "float32")[1] == pytest.approx(expected[1], rel=far, abs=1e-6 / s2)
+
+
 @pytest.mark.parametrize("sd", [1e5, 1e6, 1e7, 1e20, 1e30])
 @pytest.mark.parametrize("z", [-1e3, -5.0, 0.0, 2.0, 1e3])
 def test_seen_from_a_very_wide_score_the_sigmoid_is_a_step(sd, z):
