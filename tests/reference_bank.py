@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.learners.bank import LEAST_ROOT, LONGEST, PRESETS, SETTLED, SHORTEST, Lane
+from bayou.learners.bank import PRESETS, Lane
+from bayou.learners.bank_lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
 from tests.reference import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
 C8 = LINKS["logistic"].shrink

@@ -7,7 +7,8 @@ import pytest
 from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
-from bayou.learners.bank import LEAST_ROOT, LONGEST, PRESETS, SETTLED, SHORTEST, Lane
+from bayou.learners.bank import PRESETS, Lane
+from bayou.learners.bank_lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
 from tests import reference
 from tests.reference_bank import (
     C8,

@@ -45,6 +45,11 @@ class _VecModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
 
 
+def padded(n: int) -> int:
+    """The multiple of LANES that holds n."""
+    return -(-n // LANES) * LANES
+
+
 def _shuffle(builder, a, b, lanes):
     """Lanes of a and b, counted through both."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))

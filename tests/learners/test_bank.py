@@ -1,6 +1,7 @@
 """Bank answers to the reference in every option, says what it holds, merges, and does not need float64."""
 
 import math
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
 from bayou.learners import bank as bank_module
-from bayou.learners.bank import FINALS, LEAST_ROOT, PRESETS, SETTLED, Bank, Lane
+from bayou.learners.bank import FINALS, PRESETS, Bank, Lane
+from bayou.learners.bank_lanes import LEAST_ROOT, SETTLED
 from bayou.simd import LANES
 from tests.reference_bank import BankReference, unit_of
 
@@ -489,3 +491,53 @@ def test_one_pass_is_nearly_as_good_as_logistic_regression_solved(preset):
     truth = log_loss(expit(X @ stream.weights), y)
     assert truth < best < 0.8 * math.log(2)
     assert one_pass < 1.02 * best
+
+
+# --- the combination follows the lanes in another thread ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"combine": "share"}, {"preset": "wide", "narrowing": True}], ids=str)
+def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
+    monkeypatch.setattr(bank_module, "NARROWING", {40: 12, 101: 8})
+    X, y, weights = examples(5, 200, (-1, 1))
+    batch = Batch.from_csr(X, y, weights)
+    answers = []
+    for stride in (1, 7, 64, 1000):
+        monkeypatch.setattr(bank_module, "STRIDE", stride)
+        learner = Bank(WIDTH, **options)
+        learned = learner.learn(batch)
+        predicted = learner.predict(batch)
+        answers.append(
+            [learned, predicted.probability, predicted.mean, predicted.variance, *learner._arrays().values()]
+        )
+    for answer in answers[1:]:
+        assert all(np.array_equal(one, other) for one, other in zip(answer, answers[0], strict=True))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs processes that fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking where there are threads: that is the point
+def test_a_forked_process_has_a_follower_of_its_own(monkeypatch):
+    monkeypatch.setattr(bank_module, "STRIDE", 16)
+    X, y, _ = examples(6, 100, (-1, 1))
+    batch = Batch.from_csr(X, y)
+    learner = Bank(WIDTH)
+    learner.learn(batch)
+    expected = learner.predict(batch).probability
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.apply_async(_predicted, (learner, X)).get(timeout=60)
+    assert np.array_equal(found, expected)
+
+
+def _predicted(learner: Bank, X: sparse.csr_array) -> np.ndarray:
+    return learner.predict(Batch.from_csr(X)).probability
+
+
+def test_what_goes_wrong_in_the_follower_is_said(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(bank_module, "STRIDE", 16)
+    monkeypatch.setattr(bank_module, "combine", broken)
+    X, _, _ = examples(6, 100, (-1, 1))
+    with pytest.raises(RuntimeError, match="broken"):
+        Bank(WIDTH).predict(Batch.from_csr(X))

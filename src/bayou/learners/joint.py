@@ -64,6 +64,7 @@ from bayou.simd import (
     fill,
     gather_pairs,
     load,
+    padded,
     pick,
     prefetch_pairs,
     put,
@@ -168,7 +169,7 @@ class Joint(DiagonalGaussian):
                 f"a full covariance of {self._n_features} features takes {wanted / 2**30:.1f} GB; it may take "
                 f'{MOST_BYTES >> 30} GB, some 23,000 features. Use covariance="diagonal".'
             )
-        size, room = self._n_features + 1, _padded(self._n_features + 1)
+        size, room = self._n_features + 1, padded(self._n_features + 1)
         # The precision gained is that of D. The row behind the last feature is the intercept.
         self._state = np.zeros((size, 2))
         self._intercept_state = self._state[-1:]
@@ -192,7 +193,7 @@ class Joint(DiagonalGaussian):
         if not self._full:
             return super().nbytes_for(n_features)
         waiting = self._parameters["batch_size"] if self._parameters["batch_size"] > 1 else 0
-        return 8 * ((n_features + 1) * (2 + _padded(n_features + 1)) + waiting * (2 + _padded(n_features + 1)))
+        return 8 * ((n_features + 1) * (2 + padded(n_features + 1)) + waiting * (2 + padded(n_features + 1)))
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -342,10 +343,6 @@ class Joint(DiagonalGaussian):
         # lower = U'^-1 / sqrt(D)
         inverse = solve_triangular(lower / np.diag(lower), np.eye(len(live)), lower=True, unit_diagonal=True)
         self._factor[block] = np.tril(inverse, -1)
-
-
-def _padded(size: int) -> int:
-    return -(-size // LANES) * LANES
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
