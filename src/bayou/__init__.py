@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayou.estimators import (
         AdaGradClassifier,
         BankClassifier,
+        FTRLClassifier,
         JointClassifier,
         MarginalClassifier,
         MomentClassifier,
@@ -33,6 +34,7 @@ __all__ = [
     "BadModel",
     "BankClassifier",
     "Batch",
+    "FTRLClassifier",
     "JointClassifier",
     "MarginalClassifier",
     "MomentClassifier",
@@ -53,6 +55,7 @@ _HOME = {
     "BadModel": "bayou.errors",
     "BankClassifier": "bayou.estimators",
     "Batch": "bayou.batch",
+    "FTRLClassifier": "bayou.estimators",
     "JointClassifier": "bayou.estimators",
     "MarginalClassifier": "bayou.estimators",
     "MomentClassifier": "bayou.estimators",

@@ -84,6 +84,14 @@ _OWN = (
         paper="marginal-gaussian, section 4 (baseline)",
         posterior=False,
     ),
+    Record(
+        name="ftrl",
+        path="bayou.learners.ftrl:FTRL",
+        estimator="FTRLClassifier",
+        summary="follow the regularised leader, with exact zeros; the sparse baseline people trust",
+        paper="olss, section V (baseline)",
+        posterior=False,
+    ),
 )
 
 

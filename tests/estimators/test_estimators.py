@@ -23,6 +23,7 @@ import bayou
 from bayou import (
     AdaGradClassifier,
     BankClassifier,
+    FTRLClassifier,
     JointClassifier,
     MarginalClassifier,
     MomentClassifier,
@@ -42,6 +43,7 @@ EVERY_KIND = [
     MomentClassifier(),
     VariationalClassifier(),
     AdaGradClassifier(),
+    FTRLClassifier(),
 ]
 
 

@@ -3,6 +3,7 @@
 from bayou.estimators.classifiers import (
     AdaGradClassifier,
     BankClassifier,
+    FTRLClassifier,
     JointClassifier,
     MarginalClassifier,
     MomentClassifier,
@@ -13,6 +14,7 @@ from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 __all__ = [
     "AdaGradClassifier",
     "BankClassifier",
+    "FTRLClassifier",
     "JointClassifier",
     "MarginalClassifier",
     "MomentClassifier",

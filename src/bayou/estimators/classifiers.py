@@ -387,3 +387,57 @@ class AdaGradClassifier(OnlineClassifier):
 
     def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
         return prediction.mean
+
+
+class FTRLClassifier(OnlineClassifier):
+    """Logistic regression by FTRL-proximal: weights that are exactly zero, the sparse baseline people trust.
+
+    The learner is `bayou.learners.FTRL`; `OnlineClassifier` tells what all classifiers share. There is no
+    posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
+
+    Args:
+        alpha: the length of steps.
+        beta: how many gradients' worth of caution a feature starts with.
+        l1: how much evidence a weight needs to leave 0; larger makes a smaller model.
+        l2: strength of the pull towards 0.
+        fit_intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
+        passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" (also for None) or "float64".
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> y = X[:, 0] > 0
+    >>> model = FTRLClassifier(alpha=0.5, l1=10.0, random_state=0).fit(X, y)
+    >>> np.flatnonzero(model.coef_).tolist()
+    [0]
+    """
+
+    _learner_name = "ftrl"
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.1,
+        beta: float = 1.0,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        passes: int = 5,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.passes = passes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        return prediction.mean

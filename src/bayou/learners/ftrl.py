@@ -1,0 +1,265 @@
+"""FTRL-proximal: follow the regularised leader, a step per feature, and weights that are exactly zero.
+
+For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every active feature does
+
+    w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)      before it is used
+    g = c (p - y) x
+    s = (sqrt(n + g^2) - sqrt(n)) / alpha
+    z += g - s w,   n += g^2                                                              both start at 0
+
+Weights are never stored: they are computed from (z, n) when they are needed, so that l1 and l2 act on all features at
+all times while an update touches only what the example holds. w is the minimiser of
+sum g w + sum s (w - w_then)^2 / 2 + l1 |w| + (beta / alpha + l2) w^2 / 2. l1 and l2 spare the intercept. No posterior:
+no variance, intervals or samples.
+
+Merging adds (n, z sqrt(n)): weights are averaged by the squared gradients that made them.
+
+Paper: McMahan et al., Ad click prediction: a view from the trenches, KDD 2013,
+Algorithm 1; the rival in olss, section V.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou.batch import Batch
+from bayou.checks import positive_number
+from bayou.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.simd import (
+    LANES,
+    add_on_average,
+    copy_lanes,
+    fill,
+    gather_pairs,
+    load,
+    pick,
+    prefetch_pairs,
+    put,
+    scatter_pairs,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
+
+# Squared gradients and z reach no more than this and weights no more than its root, so that all stays finite.
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
+AHEAD = 160
+
+
+class FTRL(Learner):
+    """FTRL-proximal on the logistic loss.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        alpha: the length of steps.
+        beta: how many gradients' worth of caution a feature starts with.
+        l1: how much evidence a weight needs to leave 0; larger makes a smaller model.
+        l2: strength of the pull towards 0.
+        intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = FTRL(n_features=10, alpha=0.5, l1=0.6)
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0, 1: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> bool(learner.mean[0] > 0), float(learner.mean[1])
+    (True, 0.0)
+    """
+
+    name = "ftrl"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        alpha: float = 0.1,
+        beta: float = 1.0,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        intercept: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            alpha=positive_number("alpha", alpha, high=1e6),
+            beta=positive_number("beta", beta, zero=True, high=1e6),
+            l1=positive_number("l1", l1, zero=True, high=1e15),
+            l2=positive_number("l2", l2, zero=True, high=1e15),
+        )
+        # (z, n) of each feature, and a spare row to pad with.
+        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._intercept_state = np.zeros(2)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        score, probability = np.empty(len(batch)), np.empty(len(batch))
+        p = self._parameters
+        _stream(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            batch.ones,
+            signs,
+            weights,
+            self._state,
+            self._intercept_state,
+            self._has_intercept,
+            p["alpha"],
+            p["beta"],
+            p["l1"],
+            p["l2"],
+            np.uint64(self._examples),
+            score,
+            probability,
+        )
+        return Scores(probability, score, None)
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        p = self._parameters
+        return self._weights(self._state[:-1][features], p["l1"], p["l2"])
+
+    def _intercept(self) -> tuple[float, float]:
+        return float(self._weights(self._intercept_state[None], 0.0, 0.0)[0]), math.nan
+
+    def _weights(self, rows: np.ndarray, l1: float, l2: float) -> np.ndarray:
+        """What the kernel would compute of these rows of (z, n)."""
+        kind = rows.dtype.type
+        z, n = rows[:, 0], rows[:, 1]
+        pull = (kind(self._parameters["beta"]) + np.sqrt(n)) * kind(1.0 / self._parameters["alpha"]) + kind(l2)
+        shrunk = np.maximum(-z - kind(l1), 0) - np.maximum(z - kind(l1), 0)
+        w = np.divide(shrunk, pull, out=np.zeros_like(z), where=pull > 0)
+        return np.clip(w, -math.sqrt(LIMIT[rows.dtype.name]), math.sqrt(LIMIT[rows.dtype.name]))
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        mine = self._arrays()
+        for name, state in mine.items():
+            merged = _located(state)
+            merge_pairs(
+                merged, _located(other._arrays()[name]), None if base is None else _located(base._arrays()[name])
+            )
+            state[:, 0] = merged[:, 0] * np.sqrt(merged[:, 1])
+            state[:, 1] = merged[:, 1]
+
+
+def _located(state: np.ndarray) -> np.ndarray:
+    """(z / sqrt(n), n): a weight's place, were there nothing but its gradients, and how much it counts."""
+    z, n = state.astype(np.float64).T
+    return np.column_stack([np.divide(z, np.sqrt(n), out=np.zeros_like(z), where=n > 0), n])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    ones,
+    signs,
+    weights,
+    state,
+    intercept,
+    has_intercept,
+    alpha,
+    beta,
+    l1,
+    l2,
+    example,
+    score,
+    probability,
+):
+    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+    dtype = state.dtype.type
+    spare = np.uint32(state.shape[0] - 1)
+    room = (longest + 2 * LANES) // LANES * LANES
+    xs = np.zeros(room, state.dtype)
+    ws = np.zeros(room, state.dtype)
+    zs = np.zeros(room, state.dtype)
+    squares = np.zeros(room, state.dtype)
+    roots = np.zeros(room, state.dtype)
+    rows = np.full(room, spare, np.uint32)
+    spares = rows[:LANES].copy()
+    blank = xs[:LANES].copy()
+    units = blank + dtype(1)
+    xs[0] = has_intercept
+    bias, bias_squares = intercept[0], intercept[1]
+    zero = fill(load(xs, 0), 0.0)
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    far = math.sqrt(most)
+    rate = dtype(1.0 / alpha)
+    caution = dtype(beta)
+    shrink, pull = fill(zero, l1), fill(zero, l2)
+    end = indptr[indptr.size - 1]
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        size = (length + LANES) // LANES * LANES
+        if start + length + LANES <= end:
+            for k in range(0, length, LANES):
+                if ones:  # a third of what there is to read
+                    copy_lanes(xs, 1 + k, units, 0)
+                else:
+                    copy_lanes(xs, 1 + k, values, start + k)
+                copy_lanes(rows, 1 + k, indices, start + k)
+        else:
+            for k in range(length):
+                xs[1 + k] = values[start + k]
+                rows[1 + k] = indices[start + k]
+        copy_lanes(xs, 1 + length, blank, 0)
+        copy_lanes(rows, 1 + length, spares, 0)
+
+        ahead = start + AHEAD
+        fetch = ahead + size <= end
+        m = zero
+        for k in range(0, size, LANES):
+            if fetch:
+                prefetch_pairs(state, indices, ahead + k)
+            z, square = gather_pairs(state, rows, k)
+            first, second = shrink, pull
+            if k == 0:
+                z, square = put(z, 0, bias), put(square, 0, bias_squares)
+                first, second = put(first, 0, 0.0), put(second, 0, 0.0)
+            root = sqrt(square)
+            slope = (root + caution) * rate + second
+            beyond = max(z - first, 0.0) + min(z + first, 0.0)
+            w = where_above(slope, 0.0, beyond * -1.0 / slope, zero)
+            w = max(min(w, far), -far)
+            m = m + load(xs, k) * w
+            store(ws, k, w)
+            store(zs, k, z)
+            store(squares, k, square)
+            store(roots, k, root)
+        score[row] = total(m)
+        p = 1.0 / (1.0 + math.exp(-score[row]))
+        probability[row] = p
+        c = weights[row]
+        if c == 0.0:
+            continue
+        example += np.uint64(1)
+        error = dtype(c * (p if signs[row] < 0.0 else -1.0 / (1.0 + math.exp(score[row]))))
+        for k in range(0, size, LANES):
+            g = error * load(xs, k)
+            more = g * g
+            square, root = load(squares, k), load(roots, k)
+            # (sqrt(n + g^2) - sqrt(n)) / alpha, without taking nearly equal numbers from each other
+            both = sqrt(square + more) + root
+            stiffer = where_above(both, 0.0, more / both, zero) * rate
+            step = g - stiffer * load(ws, k)
+            if k == 0:
+                bias = max(min(bias + pick(step, 0), LIMIT_64), -LIMIT_64)
+                bias_squares = min(bias_squares + pick(more, 0), LIMIT_64)
+            z = max(min(add_on_average(load(zs, k), step, rows, k, example), most), -most)
+            square = min(add_on_average(square, more, rows, k, example), most)
+            scatter_pairs(state, rows, k, z, square)
+    state[spare] = 0
+    intercept[0] = bias
+    intercept[1] = bias_squares
