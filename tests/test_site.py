@@ -1,0 +1,63 @@
+"""The documentation site builds without a warning, says what the code says, and fetches nothing."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from bayou.cli import app
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    pytest.importorskip("mkdocs", reason="the site is built with mkdocs: pip install '.[docs]'")
+    pytest.importorskip("latex2mathml", reason="formulas are made with latex2mathml: pip install '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    said = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert said.returncode == 0, said.stderr
+    return folder
+
+
+def test_nothing_is_fetched_from_anywhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        fetched = re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(https?:[^\"' >]+)", text)
+        fetched += re.findall(r"<link\b[^>]*rel=[\"']?stylesheet[^>]*href=[\"']?(https?:[^\"' >]+)", text)
+        assert not fetched, page
+
+
+def test_every_command_and_option_is_in_the_reference(site):
+    page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    commands = typer.main.get_command(app).commands
+    assert {"train", "predict", "demo"} <= set(commands)
+    for name, command in commands.items():
+        assert f"bayou {name}" in page
+        for option in (option for p in command.params for option in p.opts if option.startswith("--")):
+            assert option in page, (name, option)
+
+
+def test_formulas_are_formulas(site):
+    for page in (site / "math").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<math" in text
+        assert not re.search(r"\$[^$\n<]+\$|\\frac|\\sqrt", text), page
+
+
+def test_every_learner_has_its_mathematics():
+    from bayou import registry
+
+    pages = " ".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "math").glob("*.md")).lower()
+    for record in registry._OWN:
+        name = record.path.rpartition(":")[2].lower()
+        assert f"# {name}" in pages or f"**{name}" in pages, name
