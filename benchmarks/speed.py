@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
-from bayou.learners import AdaGrad, Bank, Joint, Marginal, Moment
+from bayou.learners import AdaGrad, Bank, Gaussian, Joint, Marginal, Moment
 from bayou.learners.diagonal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
@@ -106,6 +106,7 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
             "bayou Moment, learn": (new(Moment), learn),
             "bayou Joint, learn": (new(Joint), learn),
             "bayou AdaGrad, learn": (new(AdaGrad), learn),
+            "bayou Gaussian, learn (labels as numbers)": (new(Gaussian), learn),
             "bayou Bank, learn": (new(Bank, met=rows), learn),
             "bayou Bank, predict": (nothing, lambda: now["learner"].predict(batch)),
         }

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from scipy.special import logit, ndtri
 
 import bayou
-from bayou import BadInput, BadModel, Batch, NoPosterior, registry
-from bayou.learner import LIMIT
+from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask, registry
+from bayou.learner import LARGEST_TARGET, LIMIT
 from bayou.learners import bank
 
 WIDTH = 24
@@ -89,6 +89,12 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "sparse": lambda n: {"l1": 0.5, "l2": 0.1},
         "bare": lambda n: {"intercept": False, "beta": 0.0},
     },
+    "gaussian": {
+        "default": lambda n: {},
+        "known noise": lambda n: {"noise_variance": 4.0, "prior_variance": 2.0},
+        "per-feature": lambda n: {"prior_mean": prior_means(n), "prior_variance": prior_variances(n)},
+        "bare": lambda n: {"intercept": False},
+    },
     "bank": {
         "default": lambda n: {},
         "wide": lambda n: {"preset": "wide"},
@@ -125,6 +131,11 @@ SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[st
         "prior variances": lambda n: ({"prior_variance": 2.3}, {"prior_variance": np.full(n, 2.3)}),
         "points": lambda n: ({}, {"n_points": 8}),
     },
+    "gaussian": {
+        "prior variances": lambda n: ({"prior_variance": 2.3}, {"prior_variance": np.full(n, 2.3)}),
+        "prior means": lambda n: ({"prior_mean": 0.7}, {"prior_mean": np.full(n, 0.7)}),
+        "intercept variance": lambda n: ({}, {"intercept_variance": 1e6}),
+    },
     "adagrad": {"no l2": lambda n: ({}, {"l2": 0.0})},
     "ftrl": {"no penalties": lambda n: ({}, {"l1": 0.0, "l2": 0.0})},
     "bank": {"lanes of the preset": lambda n: ({}, {"lanes": list(bank.PRESETS["slim"])})},
@@ -142,6 +153,25 @@ class Case:
     def new(self, n: int = WIDTH, **more: Any) -> Any:
         arguments = VARIANTS.get(self.record.name, {"default": lambda n: {}})[self.variant](n)
         return self.record.load()(n_features=n, dtype=self.dtype, **(arguments | more))
+
+    @property
+    def regresses(self) -> bool:
+        return self.record.task == "regress"
+
+    def taught(self, batch: Batch) -> Batch:
+        """The batch with labels that this learner takes: a regressor's are any numbers."""
+        if not self.regresses or batch.labels is None:
+            return batch
+        rng = np.random.default_rng(len(batch))
+        return batch.with_labels(batch.labels * 10 ** rng.uniform(-2, 2, len(batch)) + rng.choice([0.0, 5.0]))
+
+    def stream(self, *arguments: Any, **more: Any) -> Batch:
+        return self.taught(stream(*arguments, **more))
+
+    def sensible(self, answers: np.ndarray) -> bool:
+        """Whether `learn` may answer so."""
+        fine = np.isfinite(answers)
+        return bool(fine.all() if self.regresses else (fine & (answers >= 0) & (answers <= 1)).all())
 
     @property
     def apart(self) -> bool:
@@ -175,6 +205,7 @@ def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecor
 
 every = over()
 plain = over(lambda case: case.variant == "default")
+classifiers = over(lambda case: not case.regresses)
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)
 linear = over(lambda case: case.record.linear and case.apart)
@@ -224,6 +255,11 @@ def anew(batch: Batch, rows: slice) -> Batch:
     )
 
 
+def certainty(learner: Any) -> tuple[np.ndarray, float]:
+    """Variances of weights and intercept, in units of the noise where there is one, which may be learned to be more."""
+    return learner.variance / getattr(learner, "noise", 1.0), learner.intercept[1] / getattr(learner, "noise", 1.0)
+
+
 def same_numbers(a: Any, b: Any, rounding: float) -> None:
     """Two learners believe the same, to rounding."""
     size = max(1.0, np.abs(a.mean).max(), abs(a.intercept[0]))
@@ -244,6 +280,7 @@ def same_numbers(a: Any, b: Any, rounding: float) -> None:
 @few
 @given(batch=streams, cuts=st.lists(st.integers(0, 40)))
 def test_a_batch_is_its_rows_one_after_another(case, batch, cuts):
+    batch = case.taught(batch)
     whole, by_row, by_piece = case.new(), case.new(), case.new()
     expected = whole.learn(batch)
     rows = [by_row.learn(anew(batch, slice(i, i + 1))) for i in range(len(batch))]
@@ -258,10 +295,11 @@ def test_a_batch_is_its_rows_one_after_another(case, batch, cuts):
 @few
 @given(batch=streams)
 def test_learn_answers_what_predict_would_have(case, batch):
+    batch = case.taught(batch)
     learner = case.new()
     for i in range(len(batch)):
         row = batch[i : i + 1]
-        predicted = learner.predict(row).probability
+        predicted = learner.predict(row).expected
         assert predicted.tobytes() == learner.learn(row).tobytes()
 
 
@@ -269,12 +307,13 @@ def test_learn_answers_what_predict_would_have(case, batch):
 @few
 @given(batch=streams)
 def test_predictions_do_not_depend_on_their_neighbours(case, batch):
+    batch = case.taught(batch)
     learner = case.new()
-    learner.learn(stream(3))
+    learner.learn(case.stream(3))
     together = learner.predict(batch)
     for i in range(len(batch)):
         alone = learner.predict(anew(batch, slice(i, i + 1)))
-        assert alone.probability[0] == together.probability[i]
+        assert alone.expected[0] == together.expected[i]
         assert alone.mean[0] == together.mean[i]
 
 
@@ -282,6 +321,8 @@ def test_predictions_do_not_depend_on_their_neighbours(case, batch):
 @few
 @given(first=streams, second=streams)
 def test_resuming_from_a_file_is_exact(case, first, second, tmp_path_factory):
+    first = case.taught(first)
+    second = case.taught(second)
     path = tmp_path_factory.mktemp("resume") / "half.bayou"
     learner = case.new()
     learner.learn(first)
@@ -300,8 +341,9 @@ def test_resuming_from_a_file_is_exact(case, first, second, tmp_path_factory):
 @given(batch=streams)
 @few
 def test_predict_changes_nothing(case, batch):
+    batch = case.taught(batch)
     learner = case.new()
-    learner.learn(stream(5))
+    learner.learn(case.stream(5))
     before = bits(learner)
     learner.predict(batch)
     if case.record.posterior:
@@ -312,7 +354,7 @@ def test_predict_changes_nothing(case, batch):
 @over(lambda case: case.immediate)
 def test_end_pass_of_a_one_pass_learner_does_nothing(case):
     learner = case.new()
-    learner.learn(stream(5))
+    learner.learn(case.stream(5))
     before = bits(learner)
     if case.record.passes == "single":
         assert learner.end_pass() is False
@@ -326,8 +368,9 @@ def test_end_pass_of_a_one_pass_learner_does_nothing(case):
 @few
 @given(batch=streams)
 def test_absent_features_keep_their_bits(case, batch):
+    batch = case.taught(batch)
     learner = case.new()
-    learner.learn(stream(6))
+    learner.learn(case.stream(6))
     before = {name: array.copy() for name, array in learner._arrays().items()}
     learner.learn(batch)
     absent = np.setdiff1d(np.arange(WIDTH), batch.indices)
@@ -340,6 +383,7 @@ def test_absent_features_keep_their_bits(case, batch):
 @few
 @given(batch=streams, seed=seeds)
 def test_duplicates_are_summed_and_zeros_dropped_first(case, batch, seed):
+    batch = case.taught(batch)
     rng = np.random.default_rng(seed)
     indptr, indices, values = [0], [], []
     for row in range(len(batch)):
@@ -369,9 +413,9 @@ def test_duplicates_are_summed_and_zeros_dropped_first(case, batch, seed):
 @every
 def test_weight_zero_predicts_and_changes_nothing(case):
     learner = case.new()
-    learner.learn(stream(8))
-    batch = stream(9)
-    before, expected = bits(learner), learner.predict(batch).probability
+    learner.learn(case.stream(8))
+    batch = case.stream(9)
+    before, expected = bits(learner), learner.predict(batch).expected
     answered = learner.learn(batch.with_labels(batch.labels, weights=np.zeros(len(batch))))
     assert answered.tobytes() == expected.tobytes()
     assert bits(learner) == before
@@ -381,6 +425,7 @@ def test_weight_zero_predicts_and_changes_nothing(case):
 @few
 @given(batch=streams)
 def test_examples_of_weight_zero_are_as_good_as_absent(case, batch):
+    batch = case.taught(batch)
     learner, other = case.new(), case.new()
     learner.learn(batch)
     for i in np.flatnonzero(batch.weights):
@@ -392,16 +437,16 @@ def test_examples_of_weight_zero_are_as_good_as_absent(case, batch):
 
 @every
 def test_weight_one_is_no_weight(case):
-    batch = stream(10, weighted=False)
+    batch = case.stream(10, weighted=False)
     learner, other = case.new(), case.new()
     learner.learn(batch)
     other.learn(batch.with_labels(batch.labels, weights=np.ones(len(batch))))
     assert bits(learner) == bits(other)
 
 
-@every
+@classifiers
 def test_labels_zero_and_one_equal_minus_one_and_one(case):
-    batch = stream(11)
+    batch = case.stream(11)
     signed, counted = case.new(), case.new()
     p = signed.learn(batch)
     q = counted.learn(batch.with_labels((batch.labels + 1) / 2))
@@ -413,6 +458,7 @@ def test_labels_zero_and_one_equal_minus_one_and_one(case):
 @few
 @given(batch=streams)
 def test_the_type_of_exact_values_does_not_matter(case, batch):
+    batch = case.taught(batch)
     narrow, wide = (
         Batch.from_arrays(batch.indptr, batch.indices, batch.values.astype("f4").astype(t), batch.labels, batch.weights)
         for t in ("f4", "f8")
@@ -424,7 +470,7 @@ def test_the_type_of_exact_values_does_not_matter(case, batch):
 
 @plain
 def test_read_only_and_strided_arrays_are_read_and_never_written(case):
-    batch = stream(12)
+    batch = case.stream(12)
     arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
     expected = case.new()
     expected.learn(batch)
@@ -446,7 +492,7 @@ def test_read_only_and_strided_arrays_are_read_and_never_written(case):
 
 @plain
 def test_learning_writes_nothing_into_the_batch(case):
-    batch = stream(13)
+    batch = case.stream(13)
     arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
     before = [array.copy() for array in arrays]
     case.new().learn(batch)
@@ -457,19 +503,19 @@ def test_learning_writes_nothing_into_the_batch(case):
 @every
 def test_an_empty_batch_changes_nothing(case):
     learner = case.new()
-    learner.learn(stream(14))
+    learner.learn(case.stream(14))
     before = bits(learner)
     empty = Batch.from_rows([], labels=[])
-    assert learner.learn(empty).shape == learner.predict(empty).probability.shape == (0,)
+    assert learner.learn(empty).shape == learner.predict(empty).expected.shape == (0,)
     assert bits(learner) == before
 
 
 @apart
 def test_empty_rows_teach_the_intercept_alone(case):
     learner = case.new()
-    learner.learn(stream(15))
+    learner.learn(case.stream(15))
     means, before = learner.mean, bits(learner)[1]
-    p = learner.learn(Batch.from_rows([{}] * 20, labels=[1] * 20))
+    p = learner.learn(Batch.from_rows([{}] * 20, labels=[1 if not case.regresses else 1e3] * 20))
     after = bits(learner)[1]
     assert all(after[name] == before[name] for name in learner._per_feature)
     if case.record.linear:
@@ -478,9 +524,9 @@ def test_empty_rows_teach_the_intercept_alone(case):
         # a combination may change its mind about its parts on the way
         assert (np.diff(p) > 0).all() if case.record.linear else p[-1] > p[0]
     else:
-        assert (p == 0.5).all()
+        assert (p == (0.0 if case.regresses else 0.5)).all()
         assert after["intercept"] == before["intercept"]
-        assert after == before or not case.record.linear
+        assert after == before or not case.record.linear or case.regresses  # which learn the noise
         assert learner.intercept == (0.0, 0.0)
 
 
@@ -494,7 +540,7 @@ def test_rows_of_any_length(case, length):
     learner = case.new(n=length)
     rows = Batch.from_rows([{}, row, {0: 1.0}, row], labels=[1, 1, -1, -1])
     p = learner.learn(rows)
-    assert (np.isfinite(p) & (p >= 0) & (p <= 1)).all()
+    assert case.sensible(p)
     if not learner.parameters.get("l1"):
         assert (learner.mean != case.new(n=length).mean).all()
     assert all(np.isfinite(array).all() for array in learner._arrays().values())
@@ -531,24 +577,29 @@ BAD = {
     "too large value": (lambda: batch_with({5: 1e200}), "row 4, feature 5.*too large"),
     "no labels": (lambda: Batch.from_rows([*ROWS, {}]), "no labels"),
     "no batch": (lambda: np.eye(3), "bayou.Batch"),
+    "infinite label": (lambda: batch_with(label=-math.inf), "row 4: the label is -inf"),
+    "too large label": (lambda: batch_with(label=1e90), "row 4: the label 1e\\+90 is too large"),
 }
+ONLY_CLASSES, ONLY_NUMBERS = {"label 2", "label 0.5", "mixed labels"}, {"too large label"}
 
 
 @plain
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("learned", [False, True], ids=["fresh", "learned"])
 def test_bad_input_is_refused_whole_with_a_sentence(case, bad, learned):
+    if bad in (ONLY_CLASSES if case.regresses else ONLY_NUMBERS):
+        pytest.skip("not bad for this learner")
     make, sentence = BAD[bad]
     learner = case.new()
     if learned:
-        learner.learn(stream(16))
+        learner.learn(case.stream(16))
     before = bits(learner)
     with pytest.raises(BadInput, match=sentence):
         learner.learn(make())
     assert bits(learner) == before
 
 
-@every
+@classifiers
 def test_negative_labels_are_written_one_way_through_the_whole_stream(case, tmp_path):
     learner = case.new()
     learner.learn(Batch.from_rows(ROWS, labels=[1, 1, 1, 1]))  # says nothing about negatives
@@ -607,6 +658,8 @@ def nasty(learner: Any, seed: int, rows: int) -> Batch:
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths])
     labels = rng.choice([-1.0, 1.0], rows)
+    if learner.record.task == "regress":
+        labels *= 10 ** rng.uniform(-30, math.log10(LARGEST_TARGET[learner.parameters["dtype"]]) - 1e-9, rows)
     weights = np.where(rng.random(rows) < 0.5, 1.0, 10 ** rng.uniform(-6, 6, rows))
     longest, heaviest = int(lengths.max()), max(float(weights.max()), 1.0)
     worst = np.full(longest, LIMIT[learner.parameters["dtype"]])
@@ -626,6 +679,7 @@ _NASTY_GAUSSIAN = {
 NASTY_PRIORS = {
     "moment": st.fixed_dictionaries({}, optional=_NASTY_GAUSSIAN),
     "variational": st.fixed_dictionaries({}, optional=_NASTY_GAUSSIAN),
+    "gaussian": st.fixed_dictionaries({"noise_variance": st.none() | st.just(4.0)}, optional=_NASTY_GAUSSIAN),
     "marginal": st.fixed_dictionaries(
         {},
         optional={
@@ -669,19 +723,22 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
     for k in range(4):
         batch = nasty(learner, seed + k, 250)
         p = learner.learn(batch)
-        assert (np.isfinite(p) & (p >= 0) & (p <= 1)).all()
+        assert case.sensible(p)
         assert all(np.isfinite(array).all() for array in learner._arrays().values())
         assert np.isfinite(learner.mean).all()
         predicted = learner.predict(batch)
-        assert np.isfinite(predicted.probability).all()
+        assert np.isfinite(predicted.expected).all()
         assert np.isfinite(predicted.mean).all()
+        if case.regresses:
+            assert (np.isfinite(predicted.noise) & (predicted.noise > 0)).all()
         if case.record.posterior:
             assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
             assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
             assert learner.intercept[1] >= 0
             if case.record.linear:  # what a mixture believes may widen: its parts can disagree
-                assert (learner.variance <= fresh.variance).all()
-                assert learner.intercept[1] <= fresh.intercept[1]
+                (variance, of_intercept), (most, most_of_intercept) = certainty(learner), certainty(fresh)
+                assert (variance <= most * (1 + 1e-6)).all()
+                assert of_intercept <= most_of_intercept * (1 + 1e-6)
 
 
 @every
@@ -689,7 +746,7 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
 @pytest.mark.parametrize("row", [{}, {0: 1e-3}], ids=["empty row", "small value"])
 def test_a_huge_weight_is_survived_or_refused(case, weight, row):
     learner = case.new()
-    learner.learn(stream(17))
+    learner.learn(case.stream(17))
     before = bits(learner)
     refusal = ""
     try:
@@ -710,7 +767,7 @@ def test_a_huge_weight_is_survived_or_refused(case, weight, row):
 @every
 def test_what_a_learner_shows_are_copies(case):
     learner = case.new()
-    learner.learn(stream(18))
+    learner.learn(case.stream(18))
     before = bits(learner)
     learner.mean[:] = 7
     learner.parameters["dtype"] = "float16"
@@ -722,8 +779,8 @@ def test_what_a_learner_shows_are_copies(case):
                 assert not value.flags.writeable
     if case.record.posterior:
         learner.variance[:] = 7
-        learner.predict(stream(18)).variance[:] = 7
-    learner.predict(stream(18)).mean[:] = 7
+        learner.predict(case.stream(18)).variance[:] = 7
+    learner.predict(case.stream(18)).mean[:] = 7
     assert isinstance(learner.intercept, tuple)
     assert bits(learner) == before
 
@@ -731,7 +788,7 @@ def test_what_a_learner_shows_are_copies(case):
 @linear
 def test_mean_variance_and_intercept_say_what_predict_uses(case):
     learner = case.new()
-    learner.learn(stream(19))
+    learner.learn(case.stream(19))
     one_each = Batch.from_csr(np.eye(WIDTH))
     predicted = learner.predict(one_each)
     np.testing.assert_allclose(predicted.mean, learner.mean + learner.intercept[0], rtol=1e-5, atol=1e-5)
@@ -742,7 +799,7 @@ def test_mean_variance_and_intercept_say_what_predict_uses(case):
 @every
 def test_weights_have_the_type_of_the_state(case):
     learner = case.new()
-    learner.learn(stream(19))
+    learner.learn(case.stream(19))
     assert learner.mean.dtype == case.dtype
     if case.record.posterior:
         assert learner.variance.dtype == case.dtype
@@ -751,9 +808,9 @@ def test_weights_have_the_type_of_the_state(case):
 @every
 def test_parameters_make_the_same_learner_again(case):
     learner = case.new()
-    learner.learn(stream(20))
+    learner.learn(case.stream(20))
     twin = type(learner)(**learner.parameters)
-    twin.learn(stream(20))
+    twin.learn(case.stream(20))
     assert bits(twin) == bits(learner)
     assert type(learner).__name__ in repr(learner)
 
@@ -772,12 +829,12 @@ def test_the_callers_arrays_may_change_afterwards(case):
 @without_posterior
 def test_without_a_posterior_uncertainty_is_refused_with_a_sentence(case):
     learner = case.new()
-    learner.learn(stream(21))
-    prediction = learner.predict(stream(21))
+    learner.learn(case.stream(21))
+    prediction = learner.predict(case.stream(21))
     for ask in (
         lambda: learner.variance,
         lambda: prediction.variance,
-        lambda: learner.sample(stream(21), 3),
+        lambda: learner.sample(case.stream(21), 3),
         lambda: learner.snapshot().variance,
     ):
         with pytest.raises(NoPosterior, match=rf"{case.record.name} has no posterior"):
@@ -805,20 +862,48 @@ def test_a_special_case_equals_its_general_form(name, pair, dtype):
     assert special.mean.tobytes() == general.mean.tobytes()
 
 
+@over(lambda case: case.regresses)
+def test_a_regressor_is_asked_for_numbers_and_a_classifier_for_probabilities(case):
+    learner, classifier = case.new(), registry.find("marginal").load()(n_features=WIDTH)
+    learner.learn(case.stream(21))
+    said = learner.predict(case.stream(21))
+    assert (said.noise > 0).all()
+    assert said.expected.tobytes() == said.mean.tobytes()
+    with pytest.raises(WrongTask, match=rf"{case.record.name} predicts numbers"):
+        said.probability  # noqa: B018
+    with pytest.raises(WrongTask, match="marginal predicts classes"):
+        classifier.predict(stream(21)).noise  # noqa: B018
+
+
+@every
+def test_observe_tells_all_that_predict_would_have(case):
+    learner, twin = case.new(), case.new()
+    batch = case.stream(28)
+    told = learner.observe(batch)
+    names = ["expected", "mean"] + ["variance"] * case.record.posterior + ["noise"] * case.regresses
+    for row in range(len(batch)):
+        before = twin.predict(batch[row : row + 1])
+        assert all(getattr(told, name)[row] == getattr(before, name)[0] for name in names)
+        twin.learn(batch[row : row + 1])
+
+
 # --- sampling ---------------------------------------------------------------------------------------------------
 
 
 def scores(learner: Any, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
-    inverse = ndtri if learner.parameters.get("link") == "probit" else logit
-    return inverse(learner.sample(batch, n_draws, seed))
+    drawn = learner.sample(batch, n_draws, seed)
+    if learner.record.task == "regress":
+        return drawn
+    return (ndtri if learner.parameters.get("link") == "probit" else logit)(drawn)
 
 
 @with_posterior
 @few
 @given(batch=streams, seed=st.integers(0, 2**63), cut=st.integers(0, 40))
 def test_a_draw_depends_on_seed_draw_and_feature_alone(case, batch, seed, cut):
+    batch = case.taught(batch)
     learner = case.new()
-    learner.learn(stream(22))
+    learner.learn(case.stream(22))
     whole = learner.sample(batch, 3, seed)
     assert whole.shape == (3, len(batch))
     parts = [learner.sample(batch[:cut], 3, seed), learner.sample(batch[cut:], 3, seed)]
@@ -833,7 +918,7 @@ def test_a_draw_depends_on_seed_draw_and_feature_alone(case, batch, seed, cut):
 @over(lambda case: case.record.posterior and case.apart)
 def test_draws_have_the_posteriors_mean_and_spread(case):
     learner = case.new()
-    learner.learn(stream(23))
+    learner.learn(case.stream(23))
     n = 4000
     x = 0.1 / np.maximum(1.0, np.sqrt(learner.variance.astype(float)))  # no score where a probability rounds to 1
     one_each = Batch.from_rows([{i: x[i]} for i in range(WIDTH)])
@@ -849,7 +934,7 @@ def test_draws_have_the_posteriors_mean_and_spread(case):
 @with_posterior
 def test_a_draw_is_one_weight_vector_for_all_rows(case):
     learner = case.new()
-    learner.learn(stream(24))
+    learner.learn(case.stream(24))
     none, first, second, both = scores(learner, Batch.from_rows([{}, {0: 0.3}, {1: -0.2}, {0: 0.3, 1: -0.2}]), 50).T
     np.testing.assert_allclose(first + second - none, both, atol=1e-8)
     if not learner.parameters["intercept"]:
@@ -871,24 +956,24 @@ def test_a_bad_number_of_draws_or_seed_is_refused(case, n_draws, seed):
 @every
 def test_a_snapshot_stays_as_it_was_and_does_not_learn(case):
     learner = case.new()
-    learner.learn(stream(25))
+    learner.learn(case.stream(25))
     frozen = learner.snapshot()
-    before, predicted = bits(frozen), frozen.predict(stream(26)).probability
+    before, predicted = bits(frozen), frozen.predict(case.stream(26)).expected
     assert before == bits(learner)
-    learner.learn(stream(27))
+    learner.learn(case.stream(27))
     assert bits(learner) != before
     for same in (frozen, frozen.snapshot(), pickle.loads(pickle.dumps(frozen)), copy.deepcopy(frozen)):
         assert bits(same) == before
-        assert same.predict(stream(26)).probability.tobytes() == predicted.tobytes()
+        assert same.predict(case.stream(26)).expected.tobytes() == predicted.tobytes()
         with pytest.raises(BadInput, match="snapshot"):
-            same.learn(stream(27))
+            same.learn(case.stream(27))
         assert bits(same) == before
 
 
 @plain
 def test_threads_predict_while_one_learns(case):
     width, rounds = 500, 40
-    batches = [stream(k, rows=200, longest=20, width=width) for k in range(4)]
+    batches = [case.stream(k, rows=200, longest=20, width=width) for k in range(4)]
     alone = case.new(n=width)
     for k in range(rounds):
         alone.learn(batches[k % 4])
@@ -896,7 +981,7 @@ def test_threads_predict_while_one_learns(case):
     learner = case.new(n=width)
     learner.learn(batches[0])
     frozen = learner.snapshot()
-    expected = frozen.predict(batches[1]).probability.tobytes()
+    expected = frozen.predict(batches[1]).expected.tobytes()
     done, problems = threading.Event(), []
 
     def watch(answers: Callable[[], bool]) -> None:
@@ -908,13 +993,13 @@ def test_threads_predict_while_one_learns(case):
             problems.append(repr(error))
 
     def snapshot_is_constant() -> bool:
-        return frozen.predict(batches[1]).probability.tobytes() == expected
+        return frozen.predict(batches[1]).expected.tobytes() == expected
 
     def fresh_snapshot_is_consistent() -> bool:
         taken = learner.snapshot()
-        return taken.predict(batches[2]).probability.tobytes() == taken.predict(
+        return taken.predict(batches[2]).expected.tobytes() == taken.predict(
             batches[2]
-        ).probability.tobytes() and taken.examples == learner_examples_of(taken)
+        ).expected.tobytes() and taken.examples == learner_examples_of(taken)
 
     def learner_examples_of(taken: Any) -> int:
         # a snapshot is taken between batches, never inside one
@@ -923,8 +1008,8 @@ def test_threads_predict_while_one_learns(case):
         return taken.examples if taken.examples in totals else -1
 
     def learner_answers() -> bool:
-        p = learner.predict(batches[3]).probability
-        return bool((np.isfinite(p) & (p >= 0) & (p <= 1)).all())
+        p = learner.predict(batches[3]).expected
+        return case.sensible(p)
 
     threads = [
         threading.Thread(target=watch, args=(answers,))
@@ -947,7 +1032,7 @@ def test_threads_predict_while_one_learns(case):
 def grown(case: Case, *seeds_: int, start: Any = None) -> Any:
     learner = case.new() if start is None else copy.deepcopy(start)
     for seed in seeds_:
-        learner.learn(stream(seed, rows=15))
+        learner.learn(case.stream(seed, rows=15))
     return learner
 
 
@@ -971,9 +1056,9 @@ def test_merging_with_an_untouched_learner_changes_nothing(case, seed):
     for merged in (learner.merge(case.new()), case.new().merge(learner)):
         same_numbers(merged, learner, case.rounding)
         assert merged.examples == learner.examples
-        # it also remembers how the stream writes its negatives
-        with pytest.raises(BadInput, match="both -1 and 0"):
-            merged.learn(Batch.from_rows([{}], labels=[0]))
+        if not case.regresses:  # it also remembers how the stream writes its negatives
+            with pytest.raises(BadInput, match="both -1 and 0"):
+                merged.learn(Batch.from_rows([{}], labels=[0]))
 
 
 @mergeable_as_is
@@ -1004,8 +1089,8 @@ def test_a_common_base_is_counted_once(case, start, a, b):
 @few
 @given(seed=seeds)
 def test_learners_of_disjoint_features_merge_to_the_one_that_saw_all(case, seed):
-    lower = stream(seed, width=WIDTH // 2)
-    upper = stream(seed + 1, first=WIDTH // 2)
+    lower = case.stream(seed, width=WIDTH // 2)
+    upper = case.stream(seed + 1, first=WIDTH // 2)
     left, right, one = (case.new(intercept=False) for _ in range(3))
     for learner, batch in ((left, lower), (right, upper), (one, lower), (one, upper)):
         learner.learn(batch)
@@ -1018,7 +1103,7 @@ def test_a_merged_learner_goes_on_learning(case):
     a, b = grown(case, 1), grown(case, 2)
     merged = a.snapshot().merge(b.snapshot())
     before = [bits(a), bits(b)]
-    p = merged.learn(stream(3))
+    p = merged.learn(case.stream(3))
     assert np.isfinite(p).all()
     assert [bits(a), bits(b)] == before
 
@@ -1027,8 +1112,8 @@ def test_a_merged_learner_goes_on_learning(case):
 def test_more_evidence_never_widens(case):
     a, b = grown(case, 1), grown(case, 2)
     if case.record.posterior:
-        narrower = np.minimum(a.variance, b.variance)
-        assert (a.merge(b).variance <= narrower * (1 + case.rounding)).all()
+        narrower = np.minimum(certainty(a)[0], certainty(b)[0])
+        assert (certainty(a.merge(b))[0] <= narrower * (1 + case.rounding)).all()
 
 
 @mergeable
@@ -1052,8 +1137,9 @@ def test_models_that_differ_are_refused_with_the_difference(case):
         a.merge("model.bayou")
     zeros = case.new()
     zeros.learn(Batch.from_rows([{}], labels=[0]))
-    with pytest.raises(BadModel, match="negative labels"):
-        a.merge(zeros)
+    if not case.regresses:
+        with pytest.raises(BadModel, match="negative labels"):
+            a.merge(zeros)
 
 
 @mergeable
@@ -1090,7 +1176,7 @@ def test_weight_zero_changes_nothing_in_a_fresh_learner_either(case):
 
 @every
 def test_a_weight_too_small_for_the_state_is_a_weight_of_zero_in_any_cut(case):
-    batch = stream(23)
+    batch = case.stream(23)
     batch = batch.with_labels(batch.labels, np.where(np.arange(len(batch)) % 2, 1.0, 1e-60))
     whole, cut = case.new(), case.new()
     whole.learn(batch)
@@ -1103,7 +1189,7 @@ def test_a_weight_too_small_for_the_state_is_a_weight_of_zero_in_any_cut(case):
 def test_a_copy_of_a_snapshot_is_a_snapshot(case):
     twin = copy.copy(case.new().snapshot())
     with pytest.raises(BadInput, match="snapshot"):
-        twin.learn(stream(24))
+        twin.learn(case.stream(24))
 
 
 @apart
@@ -1119,7 +1205,7 @@ def test_a_pickle_of_a_large_table_holds_what_was_touched(case):
 
 @every
 def test_a_batch_too_long_to_be_learned_at_once_is_cut_without_a_trace(case, monkeypatch):
-    batch = stream(26)
+    batch = case.stream(26)
     whole, cut = case.new(), case.new()
     p = whole.learn(batch)
     monkeypatch.setattr("bayou.learner._ROWS", 7)

@@ -33,7 +33,7 @@ def test_size_and_negative_label(kind, tmp_path):
     learner = kind(n_features=1 << 20)
     assert learner.negative_label is None
     learner.learn(Batch.from_rows([{3: 1.0}, {4: 1.0}], labels=[1, 0]))
-    assert learner.negative_label == 0
+    assert learner.negative_label == (0 if learner.record.task == "classify" else None)
     assert learner.nbytes >= learner.n_features * np.dtype(learner.parameters["dtype"]).itemsize
     learner.save(tmp_path / "m.bayou")
     assert (tmp_path / "m.bayou").stat().st_size < 10_000 < learner.nbytes

@@ -428,7 +428,7 @@ def test_golden_files_of_version_1_load_as_they_were(name):
     assert np.count_nonzero(state.any(axis=1)) == len(expected["rows"])
     assert same_bits(learner._arrays()["intercept"], expected["intercept"])
     predicted = learner.predict(Batch.from_arrays(expected["indptr"], expected["indices"], expected["values"]))
-    np.testing.assert_allclose(predicted.probability, expected["probability"], atol=1e-6)
+    np.testing.assert_allclose(predicted.expected, expected["probability"], atol=1e-6)
     np.testing.assert_allclose(predicted.mean, expected["mean"], atol=1e-5)
 
 

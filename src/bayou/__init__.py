@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     import bayou.simulate as simulate
     import bayou.sources as sources
     from bayou.batch import Batch
-    from bayou.errors import BadInput, BadModel, NoPosterior
+    from bayou.errors import BadInput, BadModel, NoPosterior, WrongTask
     from bayou.estimators import (
         AdaGradClassifier,
         BankClassifier,
         FTRLClassifier,
+        GaussianRegressor,
         JointClassifier,
         MarginalClassifier,
         MomentClassifier,
@@ -35,11 +36,13 @@ __all__ = [
     "BankClassifier",
     "Batch",
     "FTRLClassifier",
+    "GaussianRegressor",
     "JointClassifier",
     "MarginalClassifier",
     "MomentClassifier",
     "NoPosterior",
     "VariationalClassifier",
+    "WrongTask",
     "__version__",
     "estimators",
     "evaluate",
@@ -56,11 +59,13 @@ _HOME = {
     "BankClassifier": "bayou.estimators",
     "Batch": "bayou.batch",
     "FTRLClassifier": "bayou.estimators",
+    "GaussianRegressor": "bayou.estimators",
     "JointClassifier": "bayou.estimators",
     "MarginalClassifier": "bayou.estimators",
     "MomentClassifier": "bayou.estimators",
     "VariationalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.errors",
+    "WrongTask": "bayou.errors",
     "load": "bayou.learner",
 }
 _MODULES = {"estimators", "evaluate", "learners", "simulate", "sources"}

@@ -11,3 +11,7 @@ class BadModel(ValueError):
 
 class NoPosterior(AttributeError):
     """A learner without a posterior was asked for uncertainty."""
+
+
+class WrongTask(AttributeError):
+    """A regressor was asked for what only a classifier has, or the other way round."""

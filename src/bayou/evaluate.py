@@ -7,6 +7,8 @@ Regret, with known true weights w* or the best fixed weights in hindsight (margi
 
     R_T = sum_t [ -log p_t(y_t) + log F(y_t x_t'w*) ]          r_T = R_T / ln T
 
+For a regressor, squared losses stand in the place of log losses, here and everywhere.
+
 >>> from bayou import simulate
 >>> class Coin:
 ...     def learn(self, batch):
@@ -29,17 +31,30 @@ from numba import njit
 
 from bayou import links
 from bayou.batch import Batch
-from bayou.checks import whole_number
+from bayou.checks import one_of, whole_number
 from bayou.errors import BadInput
-from bayou.hindsight import Hindsight, best_fixed_weights, check_width
+from bayou.hindsight import Hindsight, best_fixed_weights, check_width, least_squares
+from bayou.learner import Learner as OwnLearner
 from bayou.meter import CURVE_POINTS, Evaluation, Meter
+from bayou.regression import RegressionEvaluation, RegressionMeter, deviations, meter_for
 
-__all__ = ["Evaluation", "Hindsight", "Meter", "best_fixed_weights", "progressive"]
+__all__ = [
+    "Evaluation",
+    "Hindsight",
+    "Meter",
+    "RegressionEvaluation",
+    "RegressionMeter",
+    "best_fixed_weights",
+    "least_squares",
+    "progressive",
+]
+
+TASKS = {"classify": False, "regress": True}
 
 
 class Learner(Protocol):
     def learn(self, batch: Batch) -> np.ndarray:
-        """P(y = 1) of each example, from before it was learned from."""
+        """P(y = 1) of each example (a regressor: its predicted mean), from before it was learned from."""
 
 
 def progressive(
@@ -49,13 +64,14 @@ def progressive(
     truth: Any = None,
     link: str = "logistic",
     delay: int = 0,
-    on_progress: Callable[[Meter], None] | None = None,
+    on_progress: Callable[[Any], None] | None = None,
     curve_points: int = CURVE_POINTS,
-) -> Evaluation:
+    task: str | None = None,
+) -> Any:
     """Predict each example, score the prediction, then learn from the example.
 
     Args:
-        learner: `learner.learn(batch)` gives P(y = 1) of each example before it was learned from.
+        learner: `learner.learn(batch)` gives P(y = 1) of each example, or its mean, before it was learned from.
         batches: examples with labels, once over.
         truth: weights to measure regret against: an array, or (weights, intercept), such as what
             `best_fixed_weights` returns.
@@ -64,31 +80,46 @@ def progressive(
             `delay` examples are learned after the stream has ended.
         on_progress: called with the meter after each batch.
         curve_points: points of the curve per tenfold number of examples.
+        task: "classify" or "regress"; bayou's learners need not be told.
+
+    Returns an `Evaluation`, or for a regressor a `RegressionEvaluation`.
     """
-    link_code = links.code(link)
+    task = task or (learner.record.task if isinstance(learner, OwnLearner) else "classify")
+    link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
-    predict_then_learn = _Delayed(learner, delay) if delay else learner
-    meter = Meter(regret=comparator is not None, curve_points=curve_points)
+    predict_then_learn: Any = _Delayed(learner, delay) if delay else learner
+    meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
     if isinstance(batches, Batch):
         batches = [batches]
     for batch in batches:
         if batch.labels is None:
             raise BadInput("a batch has no labels; there is nothing to score its predictions against.")
         losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
-        probabilities = predict_then_learn.learn(batch)
+        expected, scatter = _told(predict_then_learn, batch)
         meter.add(
-            probabilities,
+            expected,
             batch.labels,
             batch.weights,
             comparator_losses=losses,
             nonzeros=batch.counted_nonzeros,
+            deviations=scatter,
         )
         if on_progress is not None:
             on_progress(meter)
     if isinstance(predict_then_learn, _Delayed):
         predict_then_learn.finish()
     return meter.result()
+
+
+def _told(learner: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
+    """What a learner expected of each label before it learned from it, and how far off it may be if it says so."""
+    if isinstance(learner, _Delayed):
+        return learner.told(batch)
+    if not isinstance(learner, OwnLearner):
+        return np.asarray(learner.learn(batch)), None
+    prediction = learner.observe(batch)
+    return prediction.expected, deviations(prediction)
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
@@ -107,15 +138,22 @@ def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link:
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 
 
+# In the place of a link's code: the score is a number to be compared with the label.
+_SQUARES = -1
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _losses(indptr, indices, values, labels, weights, intercept, link):
-    """-log F(y (x'w + intercept)) of each row."""
+    """-log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
     losses = np.empty(labels.size)
     for row in range(labels.size):
         score = intercept
         for k in range(indptr[row], indptr[row + 1]):
             score += np.float64(values[k]) * weights[indices[k]]
-        losses[row] = -links.log_cdf(link, score if labels[row] > 0.0 else -score)
+        if link == _SQUARES:
+            losses[row] = (labels[row] - score) ** 2
+        else:
+            losses[row] = -links.log_cdf(link, score if labels[row] > 0.0 else -score)
     return losses
 
 
@@ -131,9 +169,9 @@ class _Delayed:
         self.waiting: deque[Batch] = deque()
         self.n_waiting = 0
 
-    def learn(self, batch: Batch) -> np.ndarray:
+    def told(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
         if len(batch) == 0:
-            return np.empty(0)
+            return np.empty(0), None
         self.waiting.append(batch)
         self.n_waiting += len(batch)
         due = self._take(min(len(batch), max(self.n_waiting - self.delay, 0)))
@@ -141,7 +179,8 @@ class _Delayed:
         # Before the first labels come due, an example stands alone.
         alone = len(batch) - len(due)
         predicted = np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
-        return np.asarray(self.learner.learn(pairs))[predicted]
+        expected, scatter = _told(self.learner, pairs)
+        return expected[predicted], None if scatter is None else scatter[predicted]
 
     def finish(self) -> None:
         """Learn what still waits for its label."""

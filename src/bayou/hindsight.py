@@ -13,9 +13,13 @@ from bayou.batch import Batch
 from bayou.checks import positive_number, whole_number
 from bayou.errors import BadInput
 
+# A square matrix of so many features is as much as can be asked for; rows are made dense so many at a time.
+MAX_DENSE = 20_000
+_ROWS = 4096
+
 
 class Hindsight(NamedTuple):
-    """The weights that would have been best all along, and their summed log loss (without the penalty)."""
+    """The weights that would have been best all along, and their summed loss (without the penalty)."""
 
     weights: np.ndarray
     intercept: float
@@ -62,6 +66,48 @@ def best_fixed_weights(
     best = minimize(objective, np.zeros(n_features + 1), jac=True, method="L-BFGS-B", options=tolerances).x
     loss, _ = _loss_and_gradient(again(), best, link_code, intercept)
     return Hindsight(best[:-1].copy(), float(best[-1]), loss)
+
+
+def least_squares(
+    batches: Callable[[], Iterable[Batch]] | Iterable[Batch], n_features: int, l2: float = 1e-9, intercept: bool = False
+) -> Hindsight:
+    """The best fixed weights to predict numbers: those with the least summed squared loss + l2 |w|^2.
+
+    Solved from the sums of products of features, n_features^2 numbers. The intercept is not penalised.
+
+    >>> rows = [Batch.from_rows([{0: 1.0}, {0: 2.0}, {1: 1.0}], labels=[3.0, 5.0, 0.0])]
+    >>> best = least_squares(rows, 2, intercept=True)
+    >>> best.weights.round(6), round(best.intercept, 6), round(best.loss, 6)
+    (array([ 2., -1.]), 1.0, 0.0)
+    """
+    from scipy.linalg import lstsq
+
+    l2 = positive_number("l2", l2, zero=True)
+    width = whole_number("n_features", n_features, 1, MAX_DENSE) + 1
+    again = _fresh(batches)
+    products, against = np.zeros((width, width)), np.zeros(width)
+    for rows, labels, weights in _dense(again(), width, intercept):
+        products += (rows * weights[:, None]).T @ rows
+        against += rows.T @ (weights * labels)
+    products[np.arange(width - 1), np.arange(width - 1)] += l2
+    best = lstsq(products, against)[0]
+    loss = sum(
+        float(weights @ (labels - rows @ best) ** 2) for rows, labels, weights in _dense(again(), width, intercept)
+    )
+    return Hindsight(best[:-1].copy(), float(best[-1]), loss)
+
+
+def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tuple[Any, Any, Any]]:
+    """Rows with a column for the intercept behind them, labels and weights of some examples after others."""
+    for whole in batches:
+        if whole.labels is None:
+            raise BadInput("a batch has no labels; weights cannot be fitted to it.")
+        check_width(whole, width - 1, "there are weights")
+        for start in range(0, len(whole), _ROWS):
+            batch = whole[start : start + _ROWS]
+            rows = np.full((len(batch), width), float(intercept))
+            rows[:, :-1] = batch.to_csr(width - 1).toarray()
+            yield rows, batch.labels, batch.each_weight()
 
 
 def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:

@@ -4,7 +4,8 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
 
     name                        its record in the registry
     _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
-    _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores
+    _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores.
+                                Where the record says "regress", the labels come in the place of signs, as float64
     _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
     _intercept()                the intercept's mean and variance
     _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
@@ -28,10 +29,13 @@ from bayou import links, model, registry
 from bayou.batch import MAX_FEATURES, Batch
 from bayou.checks import whole_number, yes_or_no
 from bayou.draws import draw_scores
-from bayou.errors import BadInput, BadModel, NoPosterior
+from bayou.errors import BadInput, BadModel, NoPosterior, WrongTask
 
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e30, "float64": 1e150}
+# How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
+# still one that the state can show.
+LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
 
 # The attached array in which a model that hashes nothing keeps which feature has which number.
 _NUMBERING = "numbering.ids"
@@ -41,21 +45,45 @@ _ROWS = 8192
 
 
 class Scores(NamedTuple):
-    """What a kernel answers for each row: the probability, and the score's mean and variance."""
+    """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
-    probability: np.ndarray
+    The expected label is P(y = 1); for a regressor it is the mean, and there is a noise variance of each row besides.
+    """
+
+    expected: np.ndarray
     mean: np.ndarray
     variance: np.ndarray | None
+    noise: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A learner's belief about some examples. `mean` and the variance are those of the score (the log-odds)."""
+    """A learner's belief about some examples.
 
-    probability: np.ndarray
+    Of a classifier `probability`, that of label 1, and mean and variance of the score (the log-odds); of a regressor
+    mean and variance of the label's expectation, and `noise`, the variance of a label around it. `expected` is the
+    expected label of either, which is what `learn` answers with.
+    """
+
+    expected: np.ndarray
     mean: np.ndarray
     _variance: np.ndarray | None
     _learner: str
+    _noise: np.ndarray | None = None
+
+    @property
+    def probability(self) -> np.ndarray:
+        """P(y = 1) of each example."""
+        if self._noise is not None:
+            raise WrongTask(f"{self._learner} predicts numbers, which have no probability; ask for mean and variance.")
+        return self.expected
+
+    @property
+    def noise(self) -> np.ndarray:
+        """How far labels scatter around their expectation, as a variance."""
+        if self._noise is None:
+            raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
+        return self._noise
 
     @property
     def variance(self) -> np.ndarray:
@@ -101,7 +129,7 @@ class Learner:
     def _arrays(self) -> dict[str, np.ndarray]:
         raise NotImplementedError
 
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
         raise NotImplementedError
 
     def _mean_at(self, features: Any) -> np.ndarray:
@@ -119,24 +147,28 @@ class Learner:
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> np.ndarray:
-        """Learn from every row in order; P(y = 1) of each as it stood before that row was learned from.
+        """Learn from every row in order; P(y = 1) of each, or its predicted mean, from before it was learned from.
 
         A batch with anything wrong in it is refused whole, before its first row is learned.
         """
+        return self.observe(batch).expected
+
+    def observe(self, batch: Batch) -> Prediction:
+        """Learn as `learn` does; all that was believed of each row before it was learned from."""
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
             self._check(batch, learn=True)
             weights = batch.each_weight().astype(self._dtype, copy=False)  # what rounds to 0 is 0 for everyone
-            signs, negative = self._signs(batch, weights)
-            probability = np.empty(len(batch))
-            for start in range(0, len(batch), _ROWS):
+            targets, negative = self._targets(batch, weights)
+            told = []
+            for start in range(0, max(len(batch), 1), _ROWS):
                 rows = slice(start, start + _ROWS)
                 part = batch if len(batch) <= _ROWS else batch[rows]
-                probability[rows] = self._run(part, signs[rows], weights[rows]).probability
+                told.append(self._run(part, targets[rows], weights[rows]))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
-        return probability
+        return self._prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
 
     def predict(self, batch: Batch) -> Prediction:
         """What the learner believes of each row. Changes nothing."""
@@ -145,11 +177,14 @@ class Learner:
             # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
             # same machine code, so that `learn` and `predict` answer with the same bits.
             nothing = np.zeros(len(batch), self._dtype)
-            scores = self._run(batch, np.ones(len(batch), self._dtype), nothing)
-        return Prediction(scores.probability, scores.mean, scores.variance, self.name)
+            unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
+            return self._prediction(self._run(batch, unused, nothing))
+
+    def _prediction(self, scores: Scores) -> Prediction:
+        return Prediction(scores.expected, scores.mean, scores.variance, self.name, scores.noise)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
-        """Probabilities under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
+        """Probabilities (or means) under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
 
         A draw is one weight vector for all rows (Thompson sampling). It depends on (seed, draw, feature) alone, so
         the same seed gives the same weights to any other batch.
@@ -172,7 +207,8 @@ class Learner:
             np.uint64(whole_number("seed", seed, 0, 2**64 - 1)),
             scores,
         )
-        _to_probability(self._link, scores)
+        if self.record.task == "classify":
+            _to_probability(self._link, scores)
         return scores
 
     def parts(self) -> list[dict[str, Any]]:
@@ -410,20 +446,40 @@ class Learner:
                 + (", or use dtype='float64'." if self._dtype == "float32" else ".")
             )
 
-    def _signs(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
-        """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell."""
+    def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
-        signs = np.empty(len(batch), self._dtype)
-        zeros, minus, bad = _read_labels(batch.labels, weights, signs)
+        if self.record.task == "classify":
+            return self._signs(batch.labels, weights)
+        most = LARGEST_TARGET[self._dtype]
+        if not (fine := np.abs(batch.labels) <= most).all():
+            row = int(fine.argmin())
+            label = batch.labels[row]
+            raise BadInput(
+                f"row {row}: the label is {label:g}; it must be a finite number."
+                if not np.isfinite(label)
+                else f"row {row}: the label {label:g} is too large; with {self._dtype} state it may reach {most:g}. "
+                "Scale the labels" + (", or use dtype='float64'." if self._dtype == "float32" else ".")
+            )
+        return batch.labels.copy(), None  # kernels meet one kind of array: those they may write to
+
+    def _signs(self, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell."""
+        signs = np.empty(len(labels), self._dtype)
+        zeros, minus, bad = _read_labels(labels, weights, signs)
         if bad >= 0:
             raise BadInput(
-                f"row {bad}: the label is {batch.labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
+                f"row {bad}: the label is {labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
             )
         negative = 0 if zeros else -1 if minus else self._negative
         if (zeros and minus) or (negative is not None and self._negative not in (None, negative)):
             raise BadInput("negative labels are written both -1 and 0 in this stream; use one of them.")
         return signs, negative
+
+
+def _joined(parts: Any) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
 
 
 def load(path: str | os.PathLike[str]) -> Learner:

@@ -1,6 +1,7 @@
 """Scores of predictions as they come: log loss, AUC, accuracy, Brier, calibration, regret and their curves.
 
-All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together.
+All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together; `regression` has the
+meter for predicted numbers.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -79,39 +80,41 @@ class Evaluation:
             names += ["regret", "normalized_regret"]
         return {name: getattr(self, name) for name in names}
 
+    def headline(self) -> dict[str, float | None]:
+        """The numbers to show first, by the names that people know."""
+        return {
+            "log loss": self.log_loss,
+            "AUC": self.auc,
+            "accuracy": self.accuracy,
+            "calibration error": self.calibration_error,
+        }
 
-# What `Meter._totals` holds, in this order.
-_WEIGHT, _LOSS, _WINDOW_WEIGHT, _WINDOW_LOSS, _BRIER, _RIGHT, _REGRET = range(7)
+
+# What every meter's `_totals` begins with, in this order; and what else `Meter` holds there.
+WEIGHT, LOSS, WINDOW_WEIGHT, WINDOW_LOSS, REGRET = range(5)
+_BRIER, _RIGHT = 5, 6
 # What a point of the curve holds besides its example number.
 _CURVE_COLUMNS = ("weight", "cumulative_loss", "window_loss", "regret")
 
 _NEGATIVE_ONE, _ZERO, _ONE, _OTHER = 1, 2, 4, 8
 
 
-class Meter:
-    """Scores predictions as they come, in constant memory (about 3 MB).
-
-    >>> meter = Meter()
-    >>> meter.add([0.9, 0.2], labels=[1, -1])
-    >>> meter.add([0.6], labels=[-1], weights=[2.0])
-    >>> meter.examples, meter.result().accuracy
-    (3, 0.5)
+class Running:
+    """What meters share: summed losses, counts, and a curve of them.
 
     Curves do not depend on how the examples were cut into batches, not by one bit.
     """
 
-    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+    loss_name: ClassVar[str]  # as results call the mean loss
+
+    def __init__(self, n_totals: int, regret: bool, curve_points: int) -> None:
         self.regret = regret
         self.nonzeros = 0
         self.skipped = 0
-        self._totals = np.zeros(7)
-        # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
-        self._bins = np.zeros((N_BINS, 4))
+        self._totals = np.zeros(n_totals)
         self._points = _curve_examples(curve_points)
         self._curve = np.zeros((len(self._points), len(_CURVE_COLUMNS)))
         self._counts = np.zeros(2, np.int64)  # examples, points of the curve that were passed
-        self._label_kinds = 0
         self._started = self._latest = time.perf_counter()
 
     @property
@@ -122,17 +125,75 @@ class Meter:
     @property
     def weight(self) -> float:
         """The sum of their weights."""
-        return float(self._totals[_WEIGHT])
+        return float(self._totals[WEIGHT])
 
     @property
-    def log_loss(self) -> float | None:
-        """The mean log loss so far."""
-        return _ratio(self._totals[_LOSS], self._totals[_WEIGHT])
+    def loss(self) -> float | None:
+        """The mean loss so far."""
+        return ratio(self._totals[LOSS], self._totals[WEIGHT])
 
     @property
     def seconds(self) -> float:
         """From the making of this meter to the last `add`."""
         return self._latest - self._started
+
+    def _columns(
+        self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
+    ) -> tuple[np.ndarray, ...]:
+        """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
+        predictions = _column(predictions, what, np.size(predictions))
+        weights = np.ones(predictions.size) if weights is None else weights
+        if (comparator_losses is not None) != self.regret:
+            raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
+        losses = comparator_losses if self.regret else weights
+        others = {"labels": labels, "weights": weights, "comparator_losses": losses}
+        return predictions, *(_column(values, name, predictions.size) for name, values in others.items())
+
+    def _regrets(self) -> tuple[float | None, float | None]:
+        """Regret, and that over ln(examples)."""
+        regret = float(self._totals[REGRET]) if self.regret else None
+        return regret, regret / math.log(self.examples) if regret is not None and self.examples > 1 else None
+
+    def curve(self) -> dict[str, np.ndarray]:
+        """The points that were passed, and where we are now."""
+        examples, passed = self._counts
+        number, rows = self._points[:passed], self._curve[:passed]
+        if examples > (number[-1] if passed else 0):
+            totals = self._totals
+            window = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+            rows = np.vstack([rows, [totals[WEIGHT], totals[LOSS], window, totals[REGRET]]])
+            number = np.append(number, examples)
+        curve = {"example": number.copy()}
+        curve.update({name: rows[:, k].copy() for k, name in enumerate(_CURVE_COLUMNS)})
+        curve[self.loss_name] = curve["cumulative_loss"] / curve["weight"]
+        if not self.regret:
+            del curve["regret"]
+        return curve
+
+
+class Meter(Running):
+    """Scores predictions as they come, in constant memory (about 3 MB).
+
+    >>> meter = Meter()
+    >>> meter.add([0.9, 0.2], labels=[1, -1])
+    >>> meter.add([0.6], labels=[-1], weights=[2.0])
+    >>> meter.examples, meter.result().accuracy
+    (3, 0.5)
+    """
+
+    loss_name = "log_loss"
+
+    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+        super().__init__(7, regret, curve_points)
+        # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
+        self._bins = np.zeros((N_BINS, 4))
+        self._label_kinds = 0
+
+    @property
+    def log_loss(self) -> float | None:
+        """The mean log loss so far."""
+        return self.loss
 
     def add(
         self,
@@ -142,20 +203,14 @@ class Meter:
         *,
         comparator_losses: Any = None,
         nonzeros: int = 0,
+        deviations: Any = None,  # a class has none
     ) -> None:
         """Score P(y = 1) of some examples; all or, if anything is wrong with them, none."""
-        probabilities = np.asarray(probabilities)
         # A probability that rounded to 1 stands for anything within half a step of it, in its own precision.
-        least_doubt = 2.0**-25 if probabilities.dtype == np.float32 else 2.0**-54
-        probabilities = _column(probabilities, "probabilities", probabilities.size)
-        labels = _column(labels, "labels", probabilities.size)
-        weights = np.ones(probabilities.size) if weights is None else weights
-        weights = _column(weights, "weights", probabilities.size)
-        if (comparator_losses is not None) != self.regret:
-            raise BadInput("comparator_losses go with a Meter(regret=True): always then, and only then.")
-        losses = weights
-        if self.regret:
-            losses = _column(comparator_losses, "comparator_losses", probabilities.size)
+        least_doubt = 2.0**-25 if getattr(probabilities, "dtype", None) == np.float32 else 2.0**-54
+        probabilities, labels, weights, losses = self._columns(
+            probabilities, "probabilities", labels, weights, comparator_losses
+        )
         self._label_kinds = self._look_at(probabilities, labels, weights, losses)
         _score(
             probabilities, labels, weights, losses, self.regret, least_doubt, self._totals, self._counts,
@@ -189,8 +244,7 @@ class Meter:
         totals, examples = self._totals, self.examples
         auc, auc_error = _area(self._bins[:, 1], self._bins[:, 0])
         calibration_error, reliability = self._reliability()
-        regret = float(totals[_REGRET]) if self.regret else None
-        normalized = regret / math.log(examples) if regret is not None and examples > 1 else None
+        regret, normalized = self._regrets()
         return Evaluation(
             examples=examples,
             nonzeros=int(self.nonzeros),
@@ -198,8 +252,8 @@ class Meter:
             log_loss=self.log_loss,
             auc=auc,
             auc_error=auc_error,
-            accuracy=_ratio(totals[_RIGHT], totals[_WEIGHT]),
-            brier=_ratio(totals[_BRIER], totals[_WEIGHT]),
+            accuracy=ratio(totals[_RIGHT], totals[WEIGHT]),
+            brier=ratio(totals[_BRIER], totals[WEIGHT]),
             calibration_error=calibration_error,
             seconds=self.seconds,
             regret=regret,
@@ -207,22 +261,6 @@ class Meter:
             curve=self.curve(),
             reliability=reliability,
         )
-
-    def curve(self) -> dict[str, np.ndarray]:
-        """The points that were passed, and where we are now."""
-        examples, passed = self._counts
-        number, rows = self._points[:passed], self._curve[:passed]
-        if examples > (number[-1] if passed else 0):
-            totals = self._totals
-            window = totals[_WINDOW_LOSS] / totals[_WINDOW_WEIGHT]
-            rows = np.vstack([rows, [totals[_WEIGHT], totals[_LOSS], window, totals[_REGRET]]])
-            number = np.append(number, examples)
-        curve = {"example": number.copy()}
-        curve.update({name: rows[:, k].copy() for k, name in enumerate(_CURVE_COLUMNS)})
-        curve["log_loss"] = curve["cumulative_loss"] / curve["weight"]
-        if not self.regret:
-            del curve["regret"]
-        return curve
 
     def _reliability(self) -> tuple[float | None, dict[str, np.ndarray]]:
         negatives, positives, probabilities, _ = self._bins.T
@@ -255,7 +293,8 @@ def _column(values: Any, name: str, size: int) -> np.ndarray:
     return column
 
 
-def _ratio(total: float, weight: float) -> float | None:
+def ratio(total: float, weight: float) -> float | None:
+    """A mean, if there is anything to take it of."""
     return float(total / weight) if weight > 0 else None
 
 
@@ -290,6 +329,20 @@ def _look(probabilities, labels, weights, losses):
     return improbable, kinds, bad_weight
 
 
+@njit(inline="always")  # a call that takes arrays would cost more than all else
+def note_point(totals, counts, points, curve):  # noqa: ANN201
+    """A point of the curve, if the present example is one of those that make one."""
+    point = counts[1]
+    if point < points.size and counts[0] == points[point]:
+        curve[point, 0] = totals[WEIGHT]
+        curve[point, 1] = totals[LOSS]
+        curve[point, 2] = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+        curve[point, 3] = totals[REGRET]
+        totals[WINDOW_WEIGHT] = 0.0
+        totals[WINDOW_LOSS] = 0.0
+        counts[1] += 1
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _score(
     probabilities,
@@ -318,26 +371,18 @@ def _score(
             log_chance = math.log1p(-p)
         loss = -weight * log_chance
         miss = 1.0 - p if positive else p
-        totals[_WEIGHT] += weight
-        totals[_LOSS] += loss
-        totals[_WINDOW_WEIGHT] += weight
-        totals[_WINDOW_LOSS] += loss
+        totals[WEIGHT] += weight
+        totals[LOSS] += loss
+        totals[WINDOW_WEIGHT] += weight
+        totals[WINDOW_LOSS] += loss
         totals[_BRIER] += weight * miss * miss
         totals[_RIGHT] += weight * ((p > 0.5) == positive)
         if has_comparator:
             # Summed as differences: the two sums alone would be large and nearly equal.
-            totals[_REGRET] += loss - weight * comparator_losses[k]
+            totals[REGRET] += loss - weight * comparator_losses[k]
         slot = np.int64(float_bits(p / doubt) >> _SHIFT) - _LOWEST
         slot = min(max(slot, 0), N_BINS - 1)
         bins[slot, np.int64(positive)] += weight  # no branch: labels are hard to guess
         bins[slot, 2] += weight * p
         counts[0] += 1
-        point = counts[1]
-        if point < points.size and counts[0] == points[point]:
-            curve[point, 0] = totals[_WEIGHT]
-            curve[point, 1] = totals[_LOSS]
-            curve[point, 2] = totals[_WINDOW_LOSS] / totals[_WINDOW_WEIGHT]
-            curve[point, 3] = totals[_REGRET]
-            totals[_WINDOW_WEIGHT] = 0.0
-            totals[_WINDOW_LOSS] = 0.0
-            counts[1] += 1
+        note_point(totals, counts, points, curve)

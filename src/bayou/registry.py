@@ -92,6 +92,14 @@ _OWN = (
         paper="olss, section V (baseline)",
         posterior=False,
     ),
+    Record(
+        name="gaussian",
+        path="bayou.learners.gaussian:Gaussian",
+        estimator="GaussianRegressor",
+        summary="linear regression with Gaussian weights, exact for each of them; noise known or learned",
+        paper="none: Kalman 1960, diagonal",
+        task="regress",
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
-from bayou.learners import FTRL, AdaGrad, Bank, Joint, Marginal, Moment, Variational
+from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, Variational
 from bayou.learners.bank import Lane
 
 HERE = Path(__file__).parent
@@ -40,6 +40,7 @@ def main() -> None:
         Joint(N_FEATURES, prior_variance=5.0, dtype="float32"),
         Moment(N_FEATURES, prior_mean=-0.5, prior_variance=2.0, dtype="float64"),
         Variational(N_FEATURES, expectation="monte-carlo", n_points=20, seed=5, dtype="float32"),
+        Gaussian(N_FEATURES, prior_mean=0.5, prior_variance=2.0, dtype="float32"),
         Bank(N_FEATURES, lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)], dtype="float32"),
     ]
     questions = stream(seed=2, rows=20)
@@ -59,7 +60,7 @@ def main() -> None:
             indptr=questions.indptr,
             indices=questions.indices,
             values=questions.values,
-            probability=predicted.probability,
+            probability=predicted.expected,
             mean=predicted.mean,
         )
 

@@ -75,7 +75,7 @@ def test_label_rules(tmp_path) -> None:
     path = write(tmp_path / "x.svm", b"1 1:1\n2 1:1\n3.5 1:1\n-1 1:1\n")
     assert labels_of(path, recipe={"positive": "2"}) == [-1, 1, -1, -1]
     assert labels_of(path, recipe={"label_above": 1.5}) == [-1, 1, 1, -1]
-    assert labels_of(path, numbers=True) == [1, 2, 3.5, -1]
+    assert labels_of(path, recipe={"numbers": True}) == [1, 2, 3.5, -1]
     assert labels_of(path, on_error="skip") == [1, -1]
     with pytest.raises(BadInput, match=r":2:1: expected the label 1, 0 or -1, not 2; .*--positive"):
         list(sources.open(path))

@@ -113,8 +113,10 @@ def _counters(plain: dict[str, Any]) -> list[str]:
     counters = plain["counters"] or {}
     if counters.get("nonzeros") and counters.get("examples"):
         said.append(f"{counters['nonzeros'] / counters['examples']:.1f} features per example")
-    if counters.get("log_loss") is not None:
-        said.append(f"log loss {counters['log_loss']:.5f}, each example predicted before it was learned from")
+    for loss in ("log_loss", "squared_loss"):
+        if counters.get(loss) is not None:
+            told = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
+            said.append(f"{told}, each example predicted before it was learned from")
     if counters.get("skipped"):
         said.append(f"{counters['skipped']:,} bad lines skipped")
     if counters.get("runs", 1) > 1:
@@ -143,6 +145,8 @@ def _recipe(recipe: Recipe) -> list[str]:
 
 def _label(recipe: Recipe) -> str:
     where = "label" if recipe.label is None else f"label from column {recipe.label!r}"
+    if recipe.numbers:
+        return f"{where}, a number to be predicted"
     if recipe.positive is not None:
         return f"{where}, positive if it is {recipe.positive!r}"
     if recipe.label_above is not None:

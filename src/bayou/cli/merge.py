@@ -52,6 +52,7 @@ def merge(
 
 def _merged(models: list[Path], base: Path | None) -> Learner:
     from bayou.learner import load
+    from bayou.regression import meter_for
     from bayou.sources import Carried
 
     common = None if base is None else load(base)
@@ -70,7 +71,8 @@ def _merged(models: list[Path], base: Path | None) -> Learner:
     if merged.attached.get("recipe") is not None:
         carried.attach(merged)
     merged.attached.pop("unfinished", None)
-    merged.attached["counters"] = _added(counters, None if common is None else common.attached.get("counters"))
+    before = None if common is None else common.attached.get("counters")
+    merged.attached["counters"] = _added(counters, before, meter_for(merged.record.task).loss_name)
     return merged
 
 
@@ -84,14 +86,14 @@ def _check_recipes(first: Path, mine: Any, path: Path, theirs: Any) -> None:
         )
 
 
-def _added(counters: Sequence[dict[str, Any] | None], base: dict[str, Any] | None) -> dict[str, Any]:
+def _added(counters: Sequence[dict[str, Any] | None], base: dict[str, Any] | None, loss_name: str) -> dict[str, Any]:
     """What all have seen together; what base had seen is in each of them, and counts once."""
     parts = [(1, part) for part in counters if part] + [(1 - len(counters), base or {})]
     names = ("examples", "nonzeros", "skipped", "runs")
     total: dict[str, Any] = {name: sum(sign * part.get(name, 0) for sign, part in parts) for name in names}
-    scored = [(sign * part["examples"], part["log_loss"]) for sign, part in parts if part.get("log_loss") is not None]
+    scored = [(sign * part["examples"], part[loss_name]) for sign, part in parts if part.get(loss_name) is not None]
     weight = sum(n for n, _ in scored)
-    total["log_loss"] = sum(n * loss for n, loss in scored) / weight if weight > 0 else None
+    total[loss_name] = sum(n * loss for n, loss in scored) / weight if weight > 0 else None
     return total
 
 

@@ -28,7 +28,8 @@ def predict(
     """Predict examples, and say how sure that is.
 
     Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
-    95 % certainty. If the examples have labels, how good the predictions are is told at the end.
+    95 % certainty. Of a number to be predicted: its mean, the variance of that, and what bounds the number with 95 %
+    certainty. If the examples have labels, how good the predictions are is told at the end.
     """
     if out != "-" and not out.endswith(CSV + PARQUET):
         raise BadUsage(f"--out is {out}; its name must end in one of {', '.join(CSV + PARQUET)}.")

@@ -11,7 +11,7 @@ import numpy as np
 from bayou.batch import Batch
 from bayou.errors import BadInput
 from bayou.learner import Learner, Prediction
-from bayou.meter import Meter
+from bayou.regression import deviations, meter_for
 from bayou.sources import Source
 from bayou.sources.answers import answers, columns_of
 from bayou.sources.write import csv
@@ -27,14 +27,14 @@ def warm_up(learner: Learner, source: Source) -> None:
     with contextlib.suppress(BadInput):  # it will be said when these rows come
         predicted = learner.predict(batch)
         csv(answers(learner, predicted))
-        Meter().add(predicted.probability, np.ones(len(predicted.probability)))
+        meter_for(learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
 
 
 class Predictor:
     """The answers of a learner to a source, and how good they were."""
 
     def __init__(self, learner: Learner, source: Source) -> None:
-        self._learner, self._source, self._meter = learner, source, Meter()
+        self._learner, self._source, self._meter = learner, source, meter_for(learner.record.task)
         self._refused: list[str] = []
         self._n_refused = 0
 
@@ -44,7 +44,7 @@ class Predictor:
         for whole in self._source:
             for batch, predicted in self._predicted(whole):
                 table = answers(self._learner, predicted, rate)
-                self._score(table[0], batch)
+                self._score(table[0], batch, deviations(predicted))
                 yield table, batch.tags
 
     def _predicted(self, batch: Batch) -> Iterator[tuple[Batch, Prediction]]:
@@ -65,15 +65,16 @@ class Predictor:
         else:
             yield batch, predicted
 
-    def _score(self, probability: np.ndarray, batch: Batch) -> None:
+    def _score(self, expected: np.ndarray, batch: Batch, scatter: np.ndarray | None) -> None:
         """Where the label is known."""
         if batch.labels is None:
             return
         known = ~np.isnan(batch.labels)
         if known.all():
-            self._meter.add(probability, batch.labels, batch.weights)
+            self._meter.add(expected, batch.labels, batch.weights, deviations=scatter)
         elif known.any():
-            self._meter.add(probability[known], batch.labels[known], batch.each_weight()[known])
+            scatter = None if scatter is None else scatter[known]
+            self._meter.add(expected[known], batch.labels[known], batch.each_weight()[known], deviations=scatter)
 
     def summary(self) -> list[str]:
         """What was skipped, and what the predictions were worth."""
@@ -82,13 +83,7 @@ class Predictor:
             said.append(f"{skipped:,} bad lines were skipped; there is no row for them")
         result = self._meter.result()
         if result.examples:
-            scores = {
-                "log loss": result.log_loss,
-                "AUC": result.auc,
-                "accuracy": result.accuracy,
-                "calibration error": result.calibration_error,
-            }
-            told = ", ".join(f"{name} {value:.5f}" for name, value in scores.items() if value is not None)
+            told = ", ".join(f"{name} {value:.5f}" for name, value in result.headline().items() if value is not None)
             said.append(f"of {result.examples:,} examples with a label: {told}")
         rate = self._source.recipe.negative_rate
         if rate != 1.0:

@@ -91,7 +91,11 @@ def train(
         old = load(old_path) if old_path else None
         if old is not None:
             _refuse_other(old, old_path, learner, given)
-        kind = type(old) if old is not None else registry.find(learner or DEFAULT_LEARNER).load()
+        record = old.record if old is not None else registry.find(learner or DEFAULT_LEARNER)
+        if record.task == "regress":
+            _refuse_classes(record.name, given)
+            given["numbers"] = True
+        kind = record.load()
         chosen = settings.parse(set_ or [], kind, taken=("n_features",))
         if resume:
             _refuse_changes(old, chosen)
@@ -150,6 +154,13 @@ def _refuse_other(old: Any, path: Path | None, learner: str | None, given: dict[
             raise BadModel(
                 f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has {there}; leave the option out."
             )
+
+
+def _refuse_classes(learner: str, given: dict[str, Any]) -> None:
+    for name in ("positive", "label_above", "negative_rate"):
+        if name in given:
+            option = name.replace("_", "-")
+            raise BadUsage(f"--{option} is about classes, but {learner} predicts numbers; leave the option out.")
 
 
 def _refuse_changes(old: Any, chosen: dict[str, Any]) -> None:

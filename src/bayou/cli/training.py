@@ -16,7 +16,8 @@ from bayou.batch import Batch
 from bayou.cli.watch import Watch
 from bayou.errors import BadInput, BadModel
 from bayou.learner import Learner
-from bayou.meter import Evaluation, Meter
+from bayou.meter import Evaluation
+from bayou.regression import RegressionEvaluation, deviations, meter_for
 from bayou.sources import Source
 
 
@@ -24,8 +25,8 @@ from bayou.sources import Source
 class Outcome:
     """How a run went."""
 
-    result: Evaluation  # predictions made before learning, in the first pass of this run
-    held_out: Evaluation | None
+    result: Evaluation | RegressionEvaluation  # predictions made before learning, in the first pass of this run
+    held_out: Evaluation | RegressionEvaluation | None
     passes: int  # finished ones
     converged: bool
     signal: int | None  # what interrupted it
@@ -58,7 +59,8 @@ def warm_up(learner: Learner, source: Source) -> None:
     batch = source.taste()[:64]
     nothing = np.zeros(len(batch))
     with suppress(BadInput):  # it will be said when these rows come
-        Meter().add(learner.learn(batch.with_labels(batch.labels, nothing)), batch.labels, nothing)
+        answered = learner.learn(batch.with_labels(batch.labels, nothing))
+        meter_for(learner.record.task).add(answered, batch.labels, nothing)
 
 
 class Training:
@@ -98,7 +100,8 @@ class Training:
         self._refused: list[str] = []
         self._n_refused = 0
         self._holdout = holdout or 0.0
-        self._meter, self._held_out = Meter(), Meter() if self._holdout else None
+        self._meter = meter_for(learner.record.task)
+        self._held_out = meter_for(learner.record.task) if self._holdout else None
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
     def run(self) -> Outcome:
@@ -150,7 +153,7 @@ class Training:
         """From row `_done` on; rows before it were learned by a run that was interrupted."""
         self._refused, self._n_refused = [], 0
         if self._held_out is not None:
-            self._held_out = Meter()
+            self._held_out = meter_for(self._learner.record.task)
         skip = self._done
         for batch in self._source:
             if skip >= len(batch):
@@ -176,32 +179,39 @@ class Training:
             numbers = np.arange(self._done, self._done + len(batch))
             held = np.floor((numbers + 1) * self._holdout) > np.floor(numbers * self._holdout)
             batch = batch.with_labels(batch.labels, np.where(held, 0.0, weights))
-        probability = self._probability(batch)
-        fine = ~np.isnan(probability)
+        expected, scatter = self._believed(batch)
+        fine = ~np.isnan(expected)
         if not fine.all():
-            probability = np.where(fine, probability, 0.5)
+            expected = np.where(fine, expected, 0.5)
             batch = batch.with_labels(batch.labels, np.where(fine, batch.each_weight(), 0.0))
         if self._pass == self._first:
-            self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.counted_nonzeros)
+            self._meter.add(
+                expected, batch.labels, batch.weights, nonzeros=batch.counted_nonzeros, deviations=scatter
+            )  # fmt: skip
         if held is not None and self._held_out is not None:
-            self._held_out.add(probability, batch.labels, np.where(held & fine, weights, 0.0))
+            self._held_out.add(expected, batch.labels, np.where(held & fine, weights, 0.0), deviations=scatter)
 
-    def _probability(self, batch: Batch) -> np.ndarray:
-        """Learn; where the learner refuses a row, NaN for it, and all others learned: a batch is refused whole, before
-        its first row, so that its halves can be tried."""
+    def _believed(self, batch: Batch) -> np.ndarray:
+        """Learn; what was expected of each row before, and how far off that may be (NaN where nothing is said of it).
+
+        Where the learner refuses a row, NaN for it, and all others learned: a batch is refused whole, before its first
+        row, so that its halves can be tried.
+        """
         try:
-            return self._learner.learn(batch)
+            prediction = self._learner.observe(batch)
+            scatter = deviations(prediction)
+            return np.stack([prediction.expected, np.full(len(batch), np.nan) if scatter is None else scatter])
         except BadInput as error:
             if len(batch) > 1:
                 half = len(batch) // 2
-                return np.concatenate([self._probability(batch[:half]), self._probability(batch[half:])])
+                return np.concatenate([self._believed(batch[:half]), self._believed(batch[half:])], axis=1)
             line = "" if batch.positions is None else f"line {batch.positions[0]}: "
             if not self._source.skips:
                 raise BadInput(f"{line}{error}") from None
             self._n_refused += 1
             if len(self._refused) < 5:
                 self._refused.append(f"{line}{error}")
-            return np.full(1, np.nan)
+            return np.full((2, 1), np.nan)
 
     # --- saving -----------------------------------------------------------------------------------------------------
 
@@ -245,11 +255,11 @@ class Training:
             "nonzeros": int(self._meter.nonzeros) if counted else 0,
             "skipped": self._newly_skipped if counted else 0,
             "weight": self._meter.weight if counted else 0.0,
-            "loss": self._meter.weight * (self._meter.log_loss or 0.0) if counted else 0.0,
+            "loss": self._meter.weight * (self._meter.loss or 0.0) if counted else 0.0,
             "runs": 1,
         }
         total = {name: value + self._before.get(name, 0) for name, value in now.items()}
-        return {**total, "log_loss": total["loss"] / total["weight"] if total["weight"] else None}
+        return {**total, self._meter.loss_name: total["loss"] / total["weight"] if total["weight"] else None}
 
     # --- interrupts -------------------------------------------------------------------------------------------------
 

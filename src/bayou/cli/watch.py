@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bayou.cli.options import bytes_in_words
 from bayou.errors import BadInput
 from bayou.learner import Learner
-from bayou.meter import Meter
+from bayou.meter import Running
 from bayou.sources import Source
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ SELDOM = 0.1
 # Loading compiled kernels takes less than this; what takes longer is compiling.
 COMPILING_AFTER = 2.0
 
-COLUMNS = ("examples", "log loss", "since last", "features", "examples/s")
-WIDTHS = (14, 10, 12, 10, 14)
+COLUMNS = ("examples", "{}", "since last", "features", "examples/s")
+WIDTHS = (14, 14, 12, 10, 14)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ class Watch:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def update(self, meter: Meter, passed: int) -> None:
+    def update(self, meter: Running, passed: int) -> None:
         """After each batch."""
         if self._quiet:
             return
@@ -108,14 +108,14 @@ class Watch:
         if self._bar is not None and now - self._drawn > SELDOM:
             self._drawn = now
             seconds = max(now - self._started, 1e-9)
-            loss = "" if meter.log_loss is None else f"log loss {meter.log_loss:.4f}"
+            loss = "" if meter.loss is None else f"{_in_words(meter)} {meter.loss:.4f}"
             done, label = self._source.bytes_done, "" if passed == 0 else f"pass {passed + 1}"
             self._bar.update(
                 self._task, completed=done, rate=f"{meter.examples / seconds:,.0f}/s", loss=loss, description=label
             )
 
-    def _row(self, meter: Meter) -> None:
-        examples, loss = meter.examples, meter.log_loss or 0.0
+    def _row(self, meter: Running) -> None:
+        examples, loss = meter.examples, meter.loss or 0.0
         since = (loss * meter.weight - self._last_loss * self._last_weight) / (meter.weight - self._last_weight)
         seconds = max(time.perf_counter() - self._started, 1e-9)
         cells = (
@@ -126,12 +126,17 @@ class Watch:
             f"{examples / seconds:,.0f}",
         )
         if not self._header:
-            self.say("".join(f"{name:>{width}}" for name, width in zip(COLUMNS, WIDTHS, strict=True)))
+            names = (name.format(_in_words(meter)) for name in COLUMNS)
+            self.say("".join(f"{name:>{width}}" for name, width in zip(names, WIDTHS, strict=True)))
             self._header = True
         self.say("".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
         self._last_weight, self._last_loss = meter.weight, loss
         while self._next <= examples:
             self._next *= 2
+
+
+def _in_words(meter: Running) -> str:
+    return meter.loss_name.replace("_", " ")
 
 
 def _bar(total: int | None) -> Any:
@@ -167,13 +172,9 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
     for prefix, of in scores:
         if prefix:
             lines.append(("held-out examples", f"{of.examples:,}"))
-        for name, value in (
-            ("log loss" + ", seen before" * outcome.seen_before * (not prefix), of.log_loss),
-            ("AUC", of.auc),
-            ("accuracy", of.accuracy),
-            ("calibration error", of.calibration_error),
-        ):
-            lines.append((prefix + name, "-" if value is None else f"{value:.5f}"))
+        for k, (name, value) in enumerate(of.headline().items()):
+            seen = ", seen before" * outcome.seen_before * (not prefix and k == 0)
+            lines.append((prefix + name + seen, "-" if value is None else f"{value:.5f}"))
     rate = result.examples / outcome.seconds if outcome.seconds else 0.0
     lines.append(("seconds", f"{outcome.seconds:.2f} ({rate:,.0f} examples/s)"))
     for name, shown in lines:
@@ -181,7 +182,7 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
     if outcome.signal:
         kept = "was kept" if path is not None else "is lost"
         print(f"interrupted: what was learned so far {kept}", file=sys.stderr)
-    if result.examples and result.auc is None:
+    if result.examples and getattr(result, "auc", 0.0) is None:
         print("all labels were the same: there was nothing to tell apart", file=sys.stderr)
     if outcome.unsaved is not None:
         return

@@ -9,16 +9,19 @@ from bayou.estimators.classifiers import (
     MomentClassifier,
     VariationalClassifier,
 )
+from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
 __all__ = [
     "AdaGradClassifier",
     "BankClassifier",
     "FTRLClassifier",
+    "GaussianRegressor",
     "JointClassifier",
     "MarginalClassifier",
     "MomentClassifier",
     "OnlineClassifier",
+    "OnlineRegressor",
     "VariationalClassifier",
     "expected_failed_checks",
 ]

@@ -24,13 +24,13 @@ def matrix(estimator: Any, X: Any) -> Any:
     return X if _is_ready(estimator, X) else validate_data(estimator, X, reset=False, **MATRIX)
 
 
-def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
-    """A matrix to learn from and a label for each row."""
+def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
+    """A matrix to learn from and a label for each row, which may have to be a number."""
     if not reset and y is not None and _is_ready(estimator, X):
         labels = np.asarray(y)
-        if labels.shape == (X.shape[0],):
+        if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
             return X, labels
-    return validate_data(estimator, X, y, reset=reset, **MATRIX)
+    return validate_data(estimator, X, y, reset=reset, y_numeric=numbers, **MATRIX)
 
 
 def _is_ready(estimator: Any, X: Any) -> bool:

@@ -1,8 +1,8 @@
-"""The shell that makes a scikit-learn classifier of any learner.
+"""The shell that makes a scikit-learn estimator of any learner, and a classifier of those that classify.
 
 A classifier is a subclass that names its learner and spells out `__init__`, as scikit-learn wants it: the
 learner's own parameters under their own names, and the shell's four, `fit_intercept` (the learner's
-`intercept`), `passes`, `class_weight` and `random_state`. A dozen lines; see `classifiers`.
+`intercept`), `passes`, `class_weight` and `random_state`. A dozen lines; see `classifiers`, and `regressors`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
 _BLOCK = 1 << 22
 
 
-class _NeedsPosterior:
+class NeedsPosterior:
     """A method that is there only where the learner has a posterior: elsewhere even `hasattr` says no."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -46,7 +46,100 @@ class _NeedsPosterior:
         return self.method.__get__(estimator, owner)
 
 
-class OnlineClassifier(ClassifierMixin, BaseEstimator):
+class OnlineEstimator(BaseEstimator):
+    """What classifiers and regressors share: one or more learners, taught in passes over shuffled rows."""
+
+    _learner_name: ClassVar[str]
+
+    n_features_in_: int
+    learners_: list[Learner]
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn from all rows, `passes` times over.
+
+        The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
+        each pass, so that sorted data do no harm.
+        """
+        before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
+        try:
+            return self._fit(X, y, sample_weight)
+        except Exception:
+            # Validation has noted the new columns; what was learned before is of the old ones.
+            for name, value in before.items():
+                self.__dict__.pop(name, None)
+                if value is not None:
+                    setattr(self, name, value)
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        raise NotImplementedError
+
+    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Have the learners learn some rows."""
+        raise NotImplementedError
+
+    def _learn_all(self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Go over the rows, shuffled, as often as `passes` says."""
+        passes = whole_number("passes", self.passes, 1, 2**31)
+        if weights is not None and not weights.any():
+            raise BadInput("all sample weights are zero: there is nothing to learn from.")
+        order = check_random_state(self.random_state).permutation(len(targets))
+        try:
+            for _ in range(passes):
+                for rows in _blocks(X, order):
+                    self._teach(
+                        learners,
+                        door.batch(X[rows]),
+                        targets[rows],
+                        None if weights is None else weights[rows],
+                    )
+                converged = [learner.end_pass() for learner in learners]
+                if all(converged):
+                    break
+        except BadInput:
+            # Nothing is kept. Name the row as the caller numbers it, not by its place in the shuffled order.
+            learners[0].predict(door.batch(X))
+            raise
+
+    def _new_learners(self, count: int) -> list[Learner]:
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
+        make = self._record().load()
+        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
+        each: list[dict[str, Any]] = [{} for _ in range(count)]
+        if "seed" in signature(make).parameters:
+            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(each))
+            each = [{"seed": seed} for seed in seeds.tolist()]
+        return [make(**parameters, **more) for more in each]
+
+    def _batch(self, X: Any) -> Batch:
+        check_is_fitted(self)
+        return door.batch(door.matrix(self, X))
+
+    # --- for scikit-learn -----------------------------------------------------------------------------------
+
+    @classmethod
+    def _record(cls) -> registry.Record:
+        return registry.find(cls._learner_name)
+
+    def _check_posterior(self) -> None:
+        if not self._record().posterior:
+            raise NoPosterior(
+                f"{type(self).__name__} has no posterior, so no variance, intervals or samples; use a "
+                "Bayesian classifier such as MarginalClassifier."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "learners_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     """What all classifiers share; use one of its subclasses.
 
     X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
@@ -72,57 +165,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     ('yes', (1, 2))
     """
 
-    _learner_name: ClassVar[str]
-
     classes_: np.ndarray
-    n_features_in_: int
-    learners_: list[Learner]
 
     # --- learning -------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn from all rows, `passes` times over.
-
-        The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
-        each pass, so that sorted data do no harm.
-        """
-        before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
-        try:
-            return self._fit(X, y, sample_weight)
-        except Exception:
-            # Validation has noted the new columns; what was learned before is of the old ones.
-            for name, value in before.items():
-                self.__dict__.pop(name, None)
-                if value is not None:
-                    setattr(self, name, value)
-            raise
-
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        passes = whole_number("passes", self.passes, 1, 2**31)
         X, y = door.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         weights = door.row_weights(sample_weight, self.class_weight, classes, numbers)
-        if weights is not None and not weights.any():
-            raise BadInput("all sample weights are zero: there is nothing to learn from.")
-        learners = self._new_learners(classes)
-        order = check_random_state(self.random_state).permutation(len(numbers))
-        try:
-            for _ in range(passes):
-                for rows in _blocks(X, order):
-                    _learn(
-                        learners,
-                        door.batch(X[rows]),
-                        numbers[rows],
-                        None if weights is None else weights[rows],
-                    )
-                converged = [learner.end_pass() for learner in learners]
-                if all(converged):
-                    break
-        except BadInput:
-            # Nothing is kept. Name the row as the caller numbers it, not by its place in the shuffled order.
-            learners[0].predict(door.batch(X))
-            raise
+        learners = self._learners_of(classes)
+        self._learn_all(learners, X, numbers, weights)
         self.classes_, self.learners_ = classes, learners
         return self
 
@@ -146,24 +199,23 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         X, y = door.matrix_and_labels(self, X, y, reset=first)
         numbers = door.class_numbers(known, y)
         weights = door.row_weights(sample_weight, self.class_weight, known, numbers)
-        learners = self._new_learners(known) if first else self.learners_
-        _learn(learners, door.batch(X), numbers, weights)
+        learners = self._learners_of(known) if first else self.learners_
+        self._teach(learners, door.batch(X), numbers, weights)
         self.classes_, self.learners_ = known, learners
         return self
 
-    def _new_learners(self, classes: np.ndarray) -> list[Learner]:
+    def _learners_of(self, classes: np.ndarray) -> list[Learner]:
         if len(classes) < 2:
             raise BadInput(
                 f"there is only one class, {classes.tolist()[0]!r}; a classifier needs at least two classes."
             )
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
-        make = self._record().load()
-        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
-        each: list[dict[str, Any]] = [{} for _ in range(1 if len(classes) == 2 else len(classes))]
-        if "seed" in signature(make).parameters:
-            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(each))
-            each = [{"seed": seed} for seed in seeds.tolist()]
-        return [make(**parameters, **more) for more in each]
+        return self._new_learners(1 if len(classes) == 2 else len(classes))
+
+    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Teach one learner the second class of two, or each its own of many."""
+        for number, learner in enumerate(learners):
+            positive = targets == (1 if len(learners) == 1 else number)
+            learner.learn(batch.with_labels(positive, weights))
 
     # --- predicting -----------------------------------------------------------------------------------------
 
@@ -191,7 +243,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """Log-probabilities, shape (rows, classes); exact also where a probability rounds to 0 or 1."""
         return odds.log_probabilities(self.decision_function(X))
 
-    @_NeedsPosterior
+    @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): the probability lies between them with posterior probability `level`.
 
@@ -228,7 +280,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         low, high = (expit(odds.LOG_CDF[link](score) - others) for score in (mean - room, mean + room))
         return low, high
 
-    @_NeedsPosterior
+    @NeedsPosterior
     def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Probabilities under weights drawn from the posterior, shape (n_draws, rows, classes).
 
@@ -250,10 +302,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         # Where every class is ruled out against the rest none stands out.
         each[each.sum(axis=-1) == 0.0] = 1.0
         return each / each.sum(axis=-1, keepdims=True)
-
-    def _batch(self, X: Any) -> Batch:
-        check_is_fitted(self)
-        return door.batch(door.matrix(self, X))
 
     def _stacked(self, columns: list[np.ndarray]) -> np.ndarray:
         """(rows,) of one learner, (rows, classes) of many."""
@@ -299,30 +347,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array([learner.intercept[1] for learner in self.learners_])
 
-    # --- for scikit-learn -----------------------------------------------------------------------------------
 
-    @classmethod
-    def _record(cls) -> registry.Record:
-        return registry.find(cls._learner_name)
-
-    def _check_posterior(self) -> None:
-        if not self._record().posterior:
-            raise NoPosterior(
-                f"{type(self).__name__} has no posterior, so no variance, intervals or samples; use a "
-                "Bayesian classifier such as MarginalClassifier."
-            )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "learners_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def expected_failed_checks(estimator: OnlineClassifier) -> dict[str, str]:
-    """The checks of scikit-learn that a classifier cannot pass, each with the reason.
+def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:
+    """The checks of scikit-learn that an estimator cannot pass, each with the reason.
 
     Give it to `parametrize_with_checks(..., expected_failed_checks=expected_failed_checks)`, or its answer to
     `check_estimator`.
@@ -347,10 +374,3 @@ def _blocks(X: Any, order: np.ndarray) -> Iterator[np.ndarray]:
     rows = max(1, _BLOCK * len(order) // max(1, values))
     for start in range(0, len(order), rows):
         yield order[start : start + rows]
-
-
-def _learn(learners: list[Learner], batch: Batch, numbers: np.ndarray, weights: np.ndarray | None) -> None:
-    """Teach one learner the second class of two, or each its own of many."""
-    for number, learner in enumerate(learners):
-        positive = numbers == (1 if len(learners) == 1 else number)
-        learner.learn(batch.with_labels(positive, weights))

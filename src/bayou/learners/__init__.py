@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     from bayou.learners.adagrad import AdaGrad
     from bayou.learners.bank import Bank
     from bayou.learners.ftrl import FTRL
+    from bayou.learners.gaussian import Gaussian
     from bayou.learners.joint import Joint
     from bayou.learners.marginal import Marginal
     from bayou.learners.moment import Moment
     from bayou.learners.variational import Variational
 
-__all__ = ["FTRL", "AdaGrad", "Bank", "Joint", "Marginal", "Moment", "Variational"]
+__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Marginal", "Moment", "Variational"]
 
 
 def __getattr__(name: str) -> Any:

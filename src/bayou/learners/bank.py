@@ -357,7 +357,7 @@ class Bank(Learner):
                     first,
                     row,
                     before,
-                    *scores,
+                    *scores[:3],
                 )
                 if behind or row < len(batch):
                     behind.append(_follower().submit(combine, *combining))

@@ -39,21 +39,25 @@ class DiagonalGaussian(Learner):
         prior_mean: Any,
         prior_variance: Any,
         intercept_variance: float | None,
+        least_intercept_variance: float = 3.0,
+        unit: float = 1.0,
         **parameters: Any,
     ) -> None:
+        """`unit`: what the variances that are kept are measured in; a regressor keeps them in units of its noise."""
         prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
         prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
-            intercept_variance = max(3.0, float(np.max(prior_variance)))
+            intercept_variance = max(least_intercept_variance, float(np.max(prior_variance)))
         super().__init__(
             n_features=n_features,
             prior_mean=prior_mean,
             prior_variance=prior_variance,
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15),
+            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15 * unit),
             **parameters,
         )
-        self._intercept_precision = 1.0 / intercept_variance
-        self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance)
+        prior_variance = np.asarray(prior_variance) / unit
+        self._intercept_precision = unit / intercept_variance
+        self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance / unit)
         self._prior = self._prior_table(prior_mean, prior_variance)
         self._make_state()
 
@@ -98,9 +102,9 @@ class DiagonalGaussian(Learner):
         fading: whether both may know less than `base` did.
         """
         prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
-        for (name, mine), held in zip(self._arrays().items(), (prior, self._intercept_precision), strict=True):
+        for name, held in (("state", prior), ("intercept", self._intercept_precision)):
             before = None if base is None else base._arrays()[name]
-            merge_pairs(mine, other._arrays()[name], before, held, fading)
+            merge_pairs(self._arrays()[name], other._arrays()[name], before, held, fading)
 
 
 def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:

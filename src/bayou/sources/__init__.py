@@ -29,7 +29,6 @@ def open(
     format: str = "auto",
     on_error: str = "raise",
     labels: bool = True,
-    numbers: bool = False,
     tags: bool = False,
     threads: int | None = None,
     dtype: str = "float32",
@@ -45,7 +44,6 @@ def open(
         format: "auto" goes by the name and the beginning of the data.
         on_error: "raise" a sentence at the first bad line, or "skip" bad lines, counting them.
         labels: whether a row without a label is bad; without, it is fine, and its label is NaN.
-        numbers: labels are numbers to be predicted, not classes.
         tags: whether to keep the examples' tags.
         threads: how many other threads read ahead; the results do not depend on it.
         dtype: of the features' values.
@@ -59,7 +57,7 @@ def open(
         raise BadInput(f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data.")
     reader = _reader(data if files is None else files, found, carried, dtype, tags, labels)
     threads = spare_cores() if threads is None else threads
-    return Source(reader, carried, on_error=on_error, labels=labels, numbers=numbers, threads=threads)
+    return Source(reader, carried, on_error=on_error, labels=labels, threads=threads)
 
 
 def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Any:

@@ -1,5 +1,7 @@
 """What is written down of a prediction: probability, score, and an interval; for the full stream if it was thinned.
 
+Of a regressor: the mean, its variance, and the interval in which the number itself will be, noise and all.
+
 Where only a share R of the negatives was kept (`Recipe.negative_rate`), a learner sees odds 1/R times too high. Odds
 times R are those of the full stream; for the logistic link that is ln R added to the score.
 """
@@ -15,6 +17,7 @@ from bayou import links
 from bayou.learner import Learner, Prediction
 
 COLUMNS = ("probability", "mean", "variance", "low", "high")
+REGRESSION_COLUMNS = ("mean", "variance", "low", "high")
 WITHOUT_POSTERIOR = ("probability", "mean")
 # The middle 95 % of a normal distribution reach so many standard deviations to either side.
 REACH = 1.959963984540054
@@ -22,6 +25,8 @@ REACH = 1.959963984540054
 
 def columns_of(learner: Learner) -> tuple[str, ...]:
     """What can be said of its predictions."""
+    if learner.record.task == "regress":
+        return REGRESSION_COLUMNS if learner.record.posterior else ("mean",)
     return COLUMNS if learner.record.posterior else WITHOUT_POSTERIOR
 
 
@@ -40,6 +45,12 @@ def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0)
     array([[ 0.091, -2.303,  3.   ,  0.003,  0.749]])
     """
     table = np.empty((len(columns_of(learner)), len(predicted.mean)))
+    if learner.record.task == "regress":
+        table[0] = predicted.mean
+        if learner.record.posterior:
+            room = REACH * np.sqrt(predicted.variance + predicted.noise)
+            table[1:] = predicted.variance, predicted.mean - room, predicted.mean + room
+        return table
     table[0], table[1] = predicted.probability, predicted.mean
     link = links.code(learner._parameters.get("link", "logistic"))
     if learner.record.posterior:

@@ -36,7 +36,8 @@ class Carried:
         """What a loaded model carries; one that was saved from Python, without a recipe, reads svmlight."""
         plain = learner.attached.get("recipe")
         if plain is None:
-            return cls(Recipe(kind="svmlight", bits=_bits(learner), exact=True))
+            numbers = learner.record.task == "regress"
+            return cls(Recipe(kind="svmlight", bits=_bits(learner), exact=True, numbers=numbers))
         recipe = Recipe.from_json(plain)
         # A model made in Python may have any number of weights; its indices are taken as they are.
         as_is = recipe.kind == "svmlight" and recipe.exact and recipe.bits == _bits(learner)

@@ -128,6 +128,8 @@ def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> Non
 
 
 def _check_label(recipe: Recipe, name: str, sight: Sight) -> None:
+    if recipe.numbers and (sight.kind == "flag" or sight.strange > 0.5):
+        raise BadInput(f"the label, column {name!r}, holds {sight.odd!r}, but what is to be predicted are numbers.")
     if recipe.positive is None and sight.strange > 0.5:  # a few such cells are bad rows
         raise BadInput(
             f"the label, column {name!r}, is text ({_listed(sight.values)}); say which is positive with --positive."

@@ -15,11 +15,11 @@ class LabelRule:
 
     `positive`: that number is positive, any other negative. `label_above`: above it is positive. Otherwise 1 is
     positive, and -1 or 0 negative, but not both in one stream: whichever comes first is how this stream writes it.
-    With `numbers` labels stay as they are: for regression.
+    Where they are `numbers` labels stay as they are: for regression.
     """
 
-    def __init__(self, recipe: Recipe, numbers: bool = False) -> None:
-        self.classes = not numbers
+    def __init__(self, recipe: Recipe) -> None:
+        self.classes = not recipe.numbers
         self._above = recipe.label_above
         self._positive: float | None = None
         self._negative: float | None = None

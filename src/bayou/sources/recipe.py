@@ -92,6 +92,7 @@ class Recipe:
         label: the column to predict.
         positive: the text of a positive label; every other text is negative.
         label_above: labels above this number are positive; the others are negative.
+        numbers: labels are numbers to be predicted, not classes.
         weight: the column with the examples' weights.
         ignore, numeric, category, text: columns that are given these roles, whatever they hold.
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
@@ -107,6 +108,7 @@ class Recipe:
     label: str | None = None
     positive: str | None = None
     label_above: float | None = None
+    numbers: bool = False
     weight: str | None = None
     ignore: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
@@ -133,6 +135,11 @@ class Recipe:
             put("label_above", _number("label_above", self.label_above))
             if self.positive is not None:
                 raise BadInput("positive and label_above are both given; a label is judged by one of them.")
+        put("numbers", yes_or_no("numbers", self.numbers))
+        if self.numbers and (self.positive, self.label_above, self.negative_rate) != (None, None, 1.0):
+            raise BadInput(
+                "labels are numbers to be predicted; positive, label_above and negative_rate go with classes."
+            )
         for name in ("label", "weight"):
             if getattr(self, name) is not None:
                 _text(name, getattr(self, name))
@@ -172,6 +179,8 @@ class Recipe:
         """As what JSON can hold. Floats come back with the same bits."""
         plain = asdict(self)
         plain["cross"] = [list(pair) for pair in self.cross]
+        if not self.numbers:
+            del plain["numbers"]  # as in models that were written before there was such a thing
         for name in ("ignore", "numeric", "category", "text"):
             plain[name] = list(plain[name])
         if self.columns is not None:

@@ -111,7 +111,8 @@ class Plan:
         self._key = np.dtype(np.uint64 if recipe.exact else np.uint32)
         self._roles = np.array([self._role(column, recipe) for column in self.columns], np.int64)
         self.positive = recipe.positive
-        self._label = "a number" if recipe.label_above is not None else "1, 0, -1, true or false"
+        number = recipe.numbers or recipe.label_above is not None
+        self._label = "a number" if number else "1, 0, -1, true or false"
         self._positive = np.frombuffer((recipe.positive or "").strip(" \t").encode() + b" ", np.uint8)[:-1]
         self._positive_number = _as_number(recipe.positive)
         self.scratch = Scratch()
@@ -122,7 +123,7 @@ class Plan:
     def _role(column: Column, recipe: Recipe) -> int:
         if column.role == "label" and recipe.positive is not None:
             return cells.LABEL_TEXT
-        if column.role == "label" and recipe.label_above is not None:
+        if column.role == "label" and (recipe.numbers or recipe.label_above is not None):
             return cells.LABEL_NUMBER
         return _ROLES[column.role]
 

@@ -51,7 +51,6 @@ class Source:
         *,
         on_error: str = "raise",
         labels: bool = True,
-        numbers: bool = False,
         threads: int = 1,
     ) -> None:
         self.carried = carried
@@ -60,7 +59,7 @@ class Source:
         self._reader = reader
         self.skips = one_of("on_error", on_error, ON_ERROR)
         self._labels_needed = labels
-        self._rule = LabelRule(carried.recipe, numbers)
+        self._rule = LabelRule(carried.recipe)
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None

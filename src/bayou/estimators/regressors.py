@@ -1,0 +1,189 @@
+"""The regressors: what they share, and for each its parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bayou.batch import Batch
+from bayou.errors import BadInput, WrongTask
+from bayou.estimators import door
+from bayou.estimators.shell import NeedsPosterior, OnlineEstimator
+from bayou.learner import Learner
+from bayou.regression import deviations
+
+
+class _OfClassifiers:
+    """A name that only classifiers have: `hasattr` says no, and who asks for it is told what there is instead."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: Any) -> Any:
+        raise WrongTask(f"{owner.__name__} predicts numbers, so it has no {self.name}; see predict and sample_mean.")
+
+
+class OnlineRegressor(RegressorMixin, OnlineEstimator):
+    """What all regressors share; use one of its subclasses.
+
+    X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
+    copy where it can be. A weight multiplies the log-likelihood of its row: a row of weight 0 is as good as
+    absent.
+
+    Parameters are read when the learner is made: by `fit`, and by the first `partial_fit`.
+
+    Attributes:
+        n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
+        learner_: the learner.
+        coef_, coef_var_: means and variances of the weights, shape (features,). Made when asked for.
+        intercept_, intercept_var_: those of the intercept; 0 without one.
+        noise_var_: how far labels scatter around their means, as a variance.
+    """
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, y = door.matrix_and_labels(self, X, y, reset=True, numbers=True)
+        weights = door.row_weights(sample_weight, None, y, y)
+        learners = self._new_learners(1)
+        self._learn_all(learners, X, np.asarray(y, np.float64), weights)
+        self.learners_ = learners
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in their order. Other pieces of the same stream would give the same bits."""
+        first = not hasattr(self, "learners_")
+        X, y = door.matrix_and_labels(self, X, y, reset=first, numbers=True)
+        weights = door.row_weights(sample_weight, None, y, y)
+        learners = self._new_learners(1) if first else self.learners_
+        self._teach(learners, door.batch(X), np.asarray(y, np.float64), weights)
+        self.learners_ = learners
+        return self
+
+    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        learners[0].learn(batch.with_labels(targets, weights))
+
+    # --- predicting -----------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of each row; with `return_std` also the standard deviation of a label, noise and all."""
+        prediction = self.learner_.predict(self._batch(X))
+        if not return_std:
+            return prediction.mean
+        self._check_posterior()
+        return prediction.mean, deviations(prediction)
+
+    @NeedsPosterior
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high): a label lies between them with probability `level`, as far as the learner knows."""
+        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+            raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
+        mean, deviation = self.predict(X, return_std=True)
+        room = ndtri(0.5 + 0.5 * level) * deviation
+        return mean - room, mean + room
+
+    @NeedsPosterior
+    def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Means under weights drawn from the posterior, shape (n_draws, rows).
+
+        A draw is one weight vector for all rows (Thompson sampling). An integer `random_state` draws the same
+        weights for any X; None draws new ones each time.
+        """
+        seed = check_random_state(random_state).randint(2**63 - 1, dtype=np.int64)
+        return self.learner_.sample(self._batch(X), n_draws, int(seed))
+
+    # --- looking inside -------------------------------------------------------------------------------------
+
+    @property
+    def learner_(self) -> Learner:
+        """The learner."""
+        check_is_fitted(self)
+        return self.learners_[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights' means."""
+        return self.learner_.mean
+
+    @property
+    def coef_var_(self) -> np.ndarray:
+        """The weights' variances."""
+        self._check_posterior()
+        return self.learner_.variance
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept's mean."""
+        return self.learner_.intercept[0]
+
+    @property
+    def intercept_var_(self) -> float:
+        """The intercept's variance."""
+        self._check_posterior()
+        return self.learner_.intercept[1]
+
+    @property
+    def noise_var_(self) -> float:
+        """The noise variance, known or learned."""
+        return float(self.learner_.predict(Batch.from_rows([{}])).noise[0])
+
+    predict_proba = _OfClassifiers()
+    sample_proba = _OfClassifiers()
+
+
+class GaussianRegressor(OnlineRegressor):
+    """Bayesian linear regression for huge sparse problems, learned in one pass, with a Gaussian for every weight.
+
+    The learner is `bayou.learners.Gaussian`, where the equations are; `OnlineRegressor` tells what all regressors
+    share. Scale dense features (`StandardScaler`, say).
+
+    Args:
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
+        noise_variance: how far labels scatter around their means; None learns it.
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        intercept_variance: its prior variance; max(1e6, prior_variance) if None, in units of the noise variance.
+        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
+            intervals come out too narrow.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" (also for None) or "float64".
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = GaussianRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.4
+    True
+    >>> low, high = model.predict_interval(X[300:], level=0.9)
+    >>> bool(0.8 < ((low < y[300:]) & (y[300:] < high)).mean() < 0.97)
+    True
+    """
+
+    _learner_name = "gaussian"
+
+    def __init__(
+        self,
+        *,
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        noise_variance: float | None = None,
+        fit_intercept: bool = True,
+        intercept_variance: float | None = None,
+        passes: int = 1,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.prior_mean = prior_mean
+        self.prior_variance = prior_variance
+        self.noise_variance = noise_variance
+        self.fit_intercept = fit_intercept
+        self.intercept_variance = intercept_variance
+        self.passes = passes
+        self.random_state = random_state
+        self.dtype = dtype

@@ -1,0 +1,271 @@
+"""Linear regression with a Gaussian for every weight: the exact update of a diagonal Kalman filter.
+
+A label is y = sum x_i w_i + noise of variance s. Every weight is N(mu_i, s v_i), independent of the others: v_i counts
+in units of the noise. An example (x, y) of weight c has the mean m = sum x_i mu_i, which is off by e = y - m, and the
+variance s q, q = sum x_i^2 v_i. Conditioning the weights on it is exact, as all is Gaussian; of the result each weight
+keeps its own mean and variance:
+
+    mu_i += x_i v_i dm                          dm = c e / (1 + c q)
+    v_i  -= (x_i v_i)^2 dv                      dv = c / (1 + c q)
+
+Kept are precisions, which gain x^2 dv / (1 - x^2 v dv). None of this depends on s, and so s can be learned beside it.
+With `noise_variance=None` it is
+
+    s = sum c e^2 / (1 + c q) / sum c
+
+which for weights whose correlations are kept would be exact for a conjugate (normal-inverse-gamma) prior; it starts
+from 1 with next to no strength. Then also prior variances are in units of s, and labels of any scale are learned alike.
+A known `noise_variance` makes them plain variances.
+
+The intercept is an ordinary weight, outside the vectors and in float64, as labels may lie far from 0. Merging adds
+natural parameters and sums. Float32 state is rounded so that it is right on average, as in `marginal`.
+
+Paper: none; Kalman, A new approach to linear filtering and prediction problems, 1960.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from bayou.batch import Batch
+from bayou.checks import positive_number
+from bayou.learner import LARGEST_TARGET, Scores
+from bayou.learners.diagonal import AHEAD, LIMIT_32, LIMIT_64, DiagonalGaussian
+from bayou.simd import (
+    LANES,
+    add_on_average,
+    copy_lanes,
+    fill,
+    gather_pairs,
+    load,
+    prefetch_pairs,
+    scatter_pairs,
+    store,
+    total,
+)
+
+# The noise variance starts from 1, as if so many examples had said it.
+START = 1e-6
+# The intercept's prior variance in units of the noise: labels may lie some hundred deviations from 0.
+WIDE = 1e6
+
+
+class Gaussian(DiagonalGaussian):
+    """Gaussian linear regression with a diagonal posterior, for huge sparse problems.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
+        noise_variance: how far labels scatter around their means; None learns it.
+        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; max(1e6, prior_variance) if not given, in units of the noise variance.
+        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Gaussian(n_features=10)
+    >>> m = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[7.0, 7.5]))
+    >>> bool(m[0] == 0.0 and 6.9 < m[1] < 7.0 and learner.variance[0] < learner.variance[1])
+    True
+    >>> d = learner.predict(Batch.from_rows([{0: 1.0}]))
+    >>> bool(7.0 < d.mean[0] < 7.5 and d.variance[0] > 0 and d.noise[0] == learner.noise)
+    True
+    """
+
+    name = "gaussian"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        prior_mean: Any = 0.0,
+        prior_variance: Any = 1.0,
+        noise_variance: float | None = None,
+        intercept: bool = True,
+        intercept_variance: float | None = None,
+        dtype: Any = None,
+    ) -> None:
+        if noise_variance is not None:
+            noise_variance = positive_number("noise_variance", noise_variance)
+        self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            noise_variance=noise_variance,
+            intercept_variance=intercept_variance,
+            least_intercept_variance=WIDE * self._unit,
+            unit=self._unit,
+        )
+        self._most_noise = LARGEST_TARGET[self._dtype] ** 2
+        positive_number("noise_variance", self._unit, high=self._most_noise)
+        self._noise_sums = np.zeros(2)  # of c e^2 / (1 + c q), and of c
+
+    @property
+    def noise(self) -> float:
+        """The noise variance, as it is known or learned so far."""
+        if self._parameters["noise_variance"] is not None:
+            return self._unit
+        squares, weight = self._noise_sums
+        return float(min((START + squares) / (START + weight), self._most_noise))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"noise": self._noise_sums[None]}
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, variance, noise = (np.empty(len(batch)) for _ in range(3))
+        _stream(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.longest,
+            batch.ones,
+            signs,
+            weights,
+            self._state,
+            self._prior,
+            self._intercept_state[0],
+            self._has_intercept,
+            self._intercept_precision,
+            self._noise_sums,
+            0.0 if self._parameters["noise_variance"] is None else self._unit,
+            self._most_noise,
+            np.uint64(self._examples),
+            mean,
+            variance,
+            noise,
+        )
+        return Scores(mean.copy(), mean, variance, noise)
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return super()._variance_at(features) * self._state.dtype.type(self.noise)
+
+    def _intercept(self) -> tuple[float, float]:
+        mean, variance = super()._intercept()
+        return mean, variance * self.noise
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        self._add_naturals(other, base)
+        self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)
+        np.maximum(self._noise_sums, 0.0, out=self._noise_sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream(
+    indptr,
+    indices,
+    values,
+    longest,
+    ones,
+    targets,
+    weights,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    noise_sums,
+    known_noise,
+    most_noise,
+    example,
+    score_mean,
+    score_variance,
+    score_noise,
+):
+    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+    dtype = state.dtype.type
+    spare = np.uint32(state.shape[0] - 1)
+    room = (longest + 2 * LANES) // LANES * LANES
+    xs = np.zeros(room, state.dtype)
+    xvs = np.zeros(room, state.dtype)
+    means = np.zeros(room, state.dtype)
+    gains = np.zeros(room, state.dtype)
+    rows = np.full(room, spare, np.uint32)
+    spares = rows[:LANES].copy()
+    blank = xs[:LANES].copy()
+    units = blank + dtype(1)
+    prior_mean = fill(load(xs, 0), prior[0, 0])
+    prior_precision = fill(load(xs, 0), prior[0, 1])
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    far = math.sqrt(most)
+    shift, gain = intercept[0], intercept[1]
+    squares, weight = noise_sums[0], noise_sums[1]
+    noise = known_noise
+    end = indptr[indptr.size - 1]
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        size = (length + LANES - 1) // LANES * LANES
+        if start + length + LANES <= end:
+            for k in range(0, length, LANES):
+                if ones:  # a third of what there is to read
+                    copy_lanes(xs, k, units, 0)
+                else:
+                    copy_lanes(xs, k, values, start + k)
+                copy_lanes(rows, k, indices, start + k)
+        else:
+            for k in range(length):
+                xs[k] = values[start + k]
+                rows[k] = indices[start + k]
+        copy_lanes(xs, length, blank, 0)
+        copy_lanes(rows, length, spares, 0)
+
+        ahead = start + AHEAD
+        fetch = ahead + size <= end
+        m = q = fill(prior_mean, 0.0)
+        for k in range(0, size, LANES):
+            if fetch and weights[row] == 0:
+                prefetch_pairs(state, indices, ahead + k)
+            x = load(xs, k)
+            mean, gained = gather_pairs(state, rows, k)
+            if prior.shape[0] > 1:
+                prior_mean, prior_precision = gather_pairs(prior, rows, k)
+            xv = x / (prior_precision + gained)
+            m = m + x * (prior_mean + mean)
+            q = q + x * xv
+            store(means, k, mean)
+            store(gains, k, gained)
+            store(xvs, k, xv)
+        intercept_variance = 1.0 / (intercept_precision + gain) if has_intercept else 0.0
+        row_mean = np.float64(total(m)) + shift
+        row_variance = np.float64(total(q)) + intercept_variance
+        if known_noise == 0.0:
+            noise = min((START + squares) / (START + weight), most_noise)
+        score_mean[row] = row_mean
+        score_variance[row] = noise * row_variance
+        score_noise[row] = noise
+        c = np.float64(weights[row])
+        if c == 0.0:
+            continue
+        example += np.uint64(1)
+        error = targets[row] - row_mean
+        left = 1.0 / (1.0 + c * row_variance)
+        pull, fall = max(min(c * left * error, most), -most), c * left
+        squares += min(c * left * error * error, c * most_noise)
+        weight += c
+        dm, dv, rest_of_all, whole = dtype(pull), dtype(fall), dtype(left), dtype(row_variance)
+        for k in range(0, size, LANES):
+            if fetch:
+                prefetch_pairs(state, indices, ahead + k)
+            x, xv, mean, gained = load(xs, k), load(xvs, k), load(means, k), load(gains, k)
+            step = max(min(xv * dm, far - mean), -far - mean)
+            # 1 - x^2 v dv, which may all but vanish, as what is left of the whole variance
+            rest = max(whole - x * xv, 0.0) * dv + rest_of_all
+            more = min((x * x) * dv / rest, most - gained)
+            mean = add_on_average(mean, step, rows, k, example)
+            gained = add_on_average(gained, more, rows, k, example)
+            scatter_pairs(state, rows, k, mean, gained)
+        if has_intercept:
+            step = max(min(intercept_variance * pull, far - shift), -far - shift)
+            rest = max(row_variance - intercept_variance, 0.0) * fall + left
+            shift += step
+            gain += min(fall / rest, most - gain)
+    state[spare] = 0
+    intercept[0], intercept[1] = shift, gain
+    noise_sums[0], noise_sums[1] = squares, weight
