@@ -1,0 +1,259 @@
+"""Shooting: the maximum of a quadratic with an L1 penalty, one coordinate after the other. Shared by several learners.
+
+    maximise over b    b' Psi b + theta'b - sum_j gamma_j |b_j|         (quadratic-l1, equation 7; gamma_j = 0 is free)
+
+is written here with the curvature H = -2 Psi, which is positive semidefinite, and the gradient G = theta - H b, kept up
+to date. Coordinate j has its maximum, the others held, at
+
+    b_j = sign(r) max(|r| - gamma_j, 0) / H_jj,    r = G_j + H_jj b_j       (algorithm 1; r is the paper's Omega_j)
+
+A coordinate of H_jj = 0 was never met (or cannot be seen any more) and is left alone. b is the maximum where nothing is
+violated: |G_j| <= gamma_j where b_j = 0, and G_j = gamma_j sign(b_j) elsewhere. How far that is from true is a
+certificate in the units of G, and what all functions here stop on.
+
+Only an active set is swept: the weights that are not 0, and those that violate. Sweeps converge slowly where features
+are alike, so that every few of them a Newton step is taken on the weights that are not 0, as far as none changes sign.
+
+    shoot               the kernel: H dense
+    maximise            H dense or sparse, or a `Sketch`; blocks of it are shot, few features at a time
+    violations          the certificate
+
+The least squares lasso, argmin |y - Xw|^2 / 2 + a |w|_1, is H = X'X, theta = X'y, gamma = a.
+
+Paper: Algorithms for sparse linear classifiers in the massive data setting (quadratic-l1), section 3.1, appendix B.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+# A weight goes no further, so that scores stay finite whatever comes: that far no probability can change.
+FAR = 1e30
+# Sweeps between two Newton steps, and the size up to which one costs less than it gains.
+NEWTON_EVERY = 8
+NEWTON_SIZE = 1500
+# Of a pivot this share must be left for a Newton step to be believed.
+SINGULAR = 1e-11
+MOST_SWEEPS = 10_000
+# A block starts with so many features at least, and at least twice as many as are not 0.
+LEAST_BLOCK = 128
+MOST_ROUNDS = 1000
+
+
+class Curvature(Protocol):
+    """H, as far as `maximise` must know it."""
+
+    def block(self, features: np.ndarray) -> np.ndarray:
+        """H with these rows and columns, dense."""
+
+    def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
+        """gradient -= H[:, features] change."""
+
+
+class Matrix:
+    """A dense array or a SciPy sparse one as a `Curvature`."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix = matrix.tocsr() if hasattr(matrix, "tocsr") else np.asarray(matrix, np.float64)
+
+    def block(self, features: np.ndarray) -> np.ndarray:
+        rows = self._matrix[features]
+        return rows[:, features].toarray() if hasattr(rows, "toarray") else np.ascontiguousarray(rows[:, features])
+
+    def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
+        gradient -= change @ self._matrix[features]
+
+
+def violations(gradient: np.ndarray, weights: np.ndarray, penalty: Any) -> np.ndarray:
+    """How far each weight is from optimal, in the units of the gradient."""
+    at_zero = np.maximum(np.abs(gradient) - penalty, 0.0)
+    return np.where(weights == 0.0, at_zero, np.abs(gradient - penalty * np.sign(weights)))
+
+
+def maximise(
+    curvature: Any,
+    theta: np.ndarray,
+    penalty: Any,
+    weights: np.ndarray | None = None,
+    *,
+    tolerance: float = 1e-9,
+) -> np.ndarray:
+    """The weights at which b'theta - b'Hb/2 - sum_j penalty_j |b_j| is largest, to a violation of `tolerance`.
+
+    Args:
+        curvature: H = -2 Psi; an array, dense or sparse, symmetric and positive semidefinite.
+        theta: the linear part.
+        penalty: gamma, one number or one for each weight; 0 is free.
+        weights: where to start; 0 if not given.
+        tolerance: the largest violation to leave, in the units of theta.
+
+    >>> maximise(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.5]), 1.0)
+    array([2., 0.])
+    """
+    held = Matrix(curvature)
+    weights = np.zeros(len(theta)) if weights is None else np.array(weights, np.float64)
+    gradient = np.array(theta, np.float64)
+    support = np.flatnonzero(weights)
+    held.subtract_product(support, weights[support], gradient)
+    penalty = np.broadcast_to(np.asarray(penalty, np.float64), weights.shape)
+    improve(held, gradient, weights, penalty, tolerance)
+    return weights
+
+
+def improve(
+    curvature: Curvature, gradient: np.ndarray, weights: np.ndarray, penalty: np.ndarray, tolerance: float
+) -> float:
+    """Bring weights, and the gradient with them, to the maximum; in place. The largest violation that is left.
+
+    Rounds of: take the weights that are not 0 and the worst violators, shoot on their block of H, then tell all others.
+    """
+    stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
+    worst = math.inf
+    for _ in range(MOST_ROUNDS):
+        violation = violations(gradient, weights, penalty)
+        violation[stuck] = 0.0
+        worst = float(violation.max(initial=0.0))
+        if worst <= tolerance:
+            break
+        support = np.flatnonzero(weights)
+        violation[support] = 0.0
+        outside = np.flatnonzero(violation)
+        room = max(LEAST_BLOCK, len(support))
+        if len(outside) > room:
+            outside = np.sort(outside[np.argsort(-violation[outside], kind="stable")[:room]])
+        work = np.union1d(support, outside)
+        block = curvature.block(work)
+        stuck[work] = np.diag(block) <= 0.0
+        before, moved = weights[work], weights[work]
+        shoot(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MOST_SWEEPS)
+        changed = np.flatnonzero(moved != before)
+        if len(changed) == 0 and not stuck[work].any():
+            break
+        weights[work] = moved
+        curvature.subtract_product(work[changed], (moved - before)[changed], gradient)
+    return worst
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shoot(curvature, gradient, weights, penalty, tolerance, most_sweeps):
+    """Algorithm 1 on a dense H, in place, from the weights given; the largest violation that is left.
+
+    `gradient` must be theta - H weights on entry, and is on return. Stops at a violation of `tolerance`, or after so
+    many sweeps. H may be larger than there are weights: its first rows and columns count.
+    """
+    size = weights.size
+    active = np.empty(size, np.int64)
+    n_active = 0
+    look = True
+    worst = 0.0
+    for sweep in range(most_sweeps + 1):
+        if look or sweep == most_sweeps:
+            worst = 0.0
+            n_active = 0
+            for j in range(size):
+                if curvature[j, j] <= 0.0:
+                    continue
+                violation = _violation(gradient[j], weights[j], penalty[j])
+                worst = max(worst, violation)
+                if weights[j] != 0.0 or violation > 0.0:
+                    active[n_active] = j
+                    n_active += 1
+            if worst <= tolerance or sweep == most_sweeps:
+                break
+        moved = 0.0
+        for k in range(n_active):
+            j = active[k]
+            bend = curvature[j, j]
+            best = _best(gradient[j] + bend * weights[j], penalty[j], bend)
+            change = best - weights[j]
+            if change != 0.0:
+                weights[j] = best
+                moved = max(moved, abs(change) * bend)
+                for i in range(size):
+                    gradient[i] -= curvature[j, i] * change
+        # All that are active have come to rest: see whether they have woken others.
+        look = moved <= 0.5 * tolerance
+        if not look and sweep % NEWTON_EVERY == NEWTON_EVERY - 1:
+            while _newton(curvature, gradient, weights, penalty, active[:n_active]):
+                pass
+    return worst
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _violation(gradient, weight, penalty):
+    if weight > 0.0:
+        return abs(gradient - penalty) if weight < FAR or gradient < penalty else 0.0
+    if weight < 0.0:
+        return abs(gradient + penalty) if weight > -FAR or gradient > -penalty else 0.0
+    return max(abs(gradient) - penalty, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best(omega, penalty, bend):
+    if omega > penalty:
+        return min((omega - penalty) / bend, FAR)
+    if omega < -penalty:
+        return max((omega + penalty) / bend, -FAR)
+    return 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton(curvature, gradient, weights, penalty, active):
+    """Go to the maximum over the weights that are not 0, or to where the first of them becomes 0; whether one did.
+
+    Within signs the objective is a quadratic, which rises all the way.
+    """
+    support = active[weights[active] != 0.0]
+    n = support.size
+    if n < 2 or n > NEWTON_SIZE:
+        return False
+    # Cholesky's factor L of H on the support, and L L' step = G - gamma sign(b)
+    factor = np.empty((n, n))
+    step = np.empty(n)
+    for i in range(n):
+        row = support[i]
+        for j in range(i + 1):
+            factor[i, j] = curvature[row, support[j]]
+        step[i] = gradient[row] - penalty[row] * np.sign(weights[row])
+    for i in range(n):
+        whole = factor[i, i]
+        for j in range(i):
+            total = factor[i, j]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            factor[i, j] = total / factor[j, j]
+            step[i] -= factor[i, j] * step[j]
+        rest = whole
+        for k in range(i):
+            rest -= factor[i, k] * factor[i, k]
+        if not rest > SINGULAR * whole:
+            return False
+        factor[i, i] = math.sqrt(rest)
+        step[i] /= factor[i, i]
+    for i in range(n - 1, -1, -1):
+        step[i] /= factor[i, i]
+        for k in range(i):
+            step[k] -= factor[i, k] * step[i]
+    share = 1.0
+    first = -1
+    for i in range(n):
+        if not abs(step[i]) < FAR:
+            return False
+        weight = weights[support[i]]
+        if (weight + share * step[i]) * weight < 0.0:
+            share = -weight / step[i]
+            first = i
+    for i in range(n):
+        j = support[i]
+        best = 0.0 if i == first else weights[j] + share * step[i]
+        if not abs(best) < FAR:
+            best = math.copysign(FAR, best)
+        change = best - weights[j]
+        weights[j] = best
+        for k in range(weights.size):
+            gradient[k] -= curvature[j, k] * change
+    return first >= 0
