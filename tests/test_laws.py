@@ -93,6 +93,13 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "default": lambda n: {},
         "known noise": lambda n: {"noise_variance": 4.0, "prior_variance": 2.0},
         "per-feature": lambda n: {"prior_mean": prior_means(n), "prior_variance": prior_variances(n)},
+    },
+    "spike-slab": {
+        "default": lambda n: {},
+        "all of it": lambda n: {"predictive": "full", "inclusion_prior": 1e-20, "slab_variance": 1000.0},
+        "likely": lambda n: {"inclusion_prior": 0.7},
+        "refreshed": lambda n: {"refresh_every": 7},
+        "mini-batch": lambda n: {"batch_size": 4},
         "bare": lambda n: {"intercept": False},
     },
     "bank": {
@@ -137,6 +144,10 @@ SAYS_THE_SAME: dict[str, dict[str, Callable[[int], tuple[dict[str, Any], dict[st
         "intercept variance": lambda n: ({}, {"intercept_variance": 1e6}),
     },
     "adagrad": {"no l2": lambda n: ({}, {"l2": 0.0})},
+    "spike-slab": {
+        "always fresh": lambda n: ({}, {"refresh_every": 1, "batch_size": 1}),
+        "intercept variance": lambda n: ({}, {"intercept_variance": 3.0}),
+    },
     "ftrl": {"no penalties": lambda n: ({}, {"l1": 0.0, "l2": 0.0})},
     "bank": {"lanes of the preset": lambda n: ({}, {"lanes": list(bank.PRESETS["slim"])})},
 }
@@ -695,6 +706,14 @@ NASTY_PRIORS = {
         optional={
             "prior_variance": st.floats(-6, 6).map(lambda e: 10**e),
             "prior_mean": st.floats(-1e6, 1e6),
+            "intercept_variance": st.floats(-6, 6).map(lambda e: 10**e),
+        },
+    ),
+    "spike-slab": st.fixed_dictionaries(
+        {},
+        optional={
+            "inclusion_prior": st.sampled_from([1e-30, 1e-20, 0.5, 0.999999]),
+            "slab_variance": st.floats(-6, 6).map(lambda e: 10**e),
             "intercept_variance": st.floats(-6, 6).map(lambda e: 10**e),
         },
     ),

@@ -284,3 +284,52 @@ def test_exponentials_say_that_they_are_for_jitted_code():
     for function in (simd.exp2, simd.exp2_within, simd.exp_unit):
         with pytest.raises(NotImplementedError, match="jitted"):
             function(1.0)
+
+
+# --- rows of eight --------------------------------------------------------------------------------------------------
+
+
+@njit
+def _sums(table, indices, out):
+    first, second = simd.gather_sums(table, indices, 2)
+    simd.store(out[0], 0, first)
+    simd.store(out[1], 0, second)
+
+
+@njit
+def _add(table, indices, half, steps, third, most, count):
+    simd.add_to_half(table, indices, 2, half, simd.load(steps[0], 0), simd.load(steps[1], 0), third, most, count)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("half", [0, 1])
+def test_halves_of_rows_are_summed_and_added_to(dtype, half):
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(20, 8)).astype(dtype)
+    indices = rng.permutation(20)[: LANES + 2].astype(np.uint32)
+    chosen = indices[2:]
+    out = np.zeros((2, LANES), dtype)
+    _sums(table, indices, out)
+    np.testing.assert_array_equal(out, (table[chosen, :4] + table[chosen, 4:])[:, :2].T)
+    expected = table.astype(float)
+    steps = rng.normal(size=(2, LANES)).astype(dtype)
+    steps[0, 3] = 1e9  # cut at most
+    expected[chosen, 4 * half] += steps[0]
+    expected[chosen, 4 * half + 1] += steps[1]
+    expected[chosen, 4 * half + 2] += 0.25
+    untouched = np.delete(np.arange(8), [4 * half, 4 * half + 1, 4 * half + 2])
+    before = table.copy()
+    _add(table, indices, half, steps, 0.25, 1e6, np.uint64(1))
+    np.testing.assert_allclose(table, np.clip(expected, -1e6, 1e6), rtol=1e-6 if dtype == "float32" else 1e-15)
+    np.testing.assert_array_equal(table[:, untouched], before[:, untouched])
+
+
+def test_float32_halves_are_right_on_average():
+    """A step of a tenth of the last place of 3 * 2^23 is taken once in ten times."""
+    table = np.full((LANES, 8), 3 * 2.0**23, np.float32)
+    indices = np.concatenate([[0, 0], np.arange(LANES)]).astype(np.uint32)
+    steps = np.full((2, LANES), 0.2, np.float32)
+    for count in range(1, 1001):
+        _add(table, indices, 0, steps, np.float32(0.2), np.float32(1e30), np.uint64(count))
+    np.testing.assert_allclose(table[:, :3] - 3 * 2.0**23, 200.0, atol=4)
+    assert (table[:, 3:] == 3 * 2.0**23).all()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         JointClassifier,
         MarginalClassifier,
         MomentClassifier,
+        SelectByInclusion,
+        SpikeSlabClassifier,
         VariationalClassifier,
     )
     from bayou.learner import load
@@ -41,6 +43,8 @@ __all__ = [
     "MarginalClassifier",
     "MomentClassifier",
     "NoPosterior",
+    "SelectByInclusion",
+    "SpikeSlabClassifier",
     "VariationalClassifier",
     "WrongTask",
     "__version__",
@@ -63,6 +67,8 @@ _HOME = {
     "JointClassifier": "bayou.estimators",
     "MarginalClassifier": "bayou.estimators",
     "MomentClassifier": "bayou.estimators",
+    "SelectByInclusion": "bayou.estimators",
+    "SpikeSlabClassifier": "bayou.estimators",
     "VariationalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.errors",
     "WrongTask": "bayou.errors",

@@ -219,6 +219,9 @@ class Learner:
         """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
         return False
 
+    def new_stream(self) -> None:
+        """Say that what comes next was never learned from, also after `end_pass`; for learners of many passes."""
+
     # --- looking inside -----------------------------------------------------------------------------------------
 
     @property

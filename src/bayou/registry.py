@@ -100,6 +100,16 @@ _OWN = (
         paper="none: Kalman 1960, diagonal",
         task="regress",
     ),
+    Record(
+        name="spike-slab",
+        path="bayou.learners.spike_slab:SpikeSlab",
+        estimator="SpikeSlabClassifier",
+        summary="selects features: each has a probability to matter; expectation propagation on a stream",
+        paper="olss, sections II, III; olss-slides",
+        dtype="float64",
+        linear=False,
+        passes="multi",
+    ),
 )
 
 

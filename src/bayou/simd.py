@@ -45,6 +45,14 @@ class _VecModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
 
 
+def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
+    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes)."""
+    item = np.dtype(dtype).itemsize
+    room = np.zeros(rows * columns + 64 // item, dtype)
+    skip = -room.ctypes.data % 64 // item
+    return room[skip : skip + rows * columns].reshape(rows, columns)
+
+
 def padded(n: int) -> int:
     """The multiple of LANES that holds n."""
     return -(-n // LANES) * LANES
@@ -207,6 +215,103 @@ def scatter_pairs(typingctx, table, indices, start, first, second):
         return context.get_dummy_value()
 
     return types.void(table, indices, types.intp, first, second), codegen
+
+
+def _half_address(context, builder, sig, args, lane, half):
+    """Where a half (0 or 1, an i64) of row `indices[start + lane]` of a table of eight columns begins."""
+    at = builder.add(args[2], ir.Constant(args[2].type, lane))
+    row = builder.zext(builder.load(_address(context, builder, sig.args[1], args[1], at)), ir.IntType(64))
+    cell = builder.add(builder.shl(row, ir.Constant(row.type, 3)), builder.shl(half, ir.Constant(row.type, 2)))
+    pointer = _address(context, builder, sig.args[0], args[0], cell)
+    quad = ir.VectorType(context.get_data_type(sig.args[0].dtype), 4)
+    return builder.bitcast(pointer, quad.as_pointer()), context.get_abi_sizeof(quad.element)
+
+
+def _load_halves(context, builder, sig, args, lanes, half):
+    """Halves of two rows side by side, and where they are."""
+    places = [_half_address(context, builder, sig, args, lane, half) for lane in lanes]
+    values = []
+    for pointer, align in places:
+        values.append(builder.load(pointer))
+        values[-1].align = align
+    return _shuffle(builder, *values, range(8)), places
+
+
+# Which rows stand side by side: with these no number has to cross the middle of a register of eight float32.
+_BESIDE = ((0, 4), (1, 5), (2, 6), (3, 7))
+
+
+@intrinsic
+def gather_sums(typingctx, table, indices, start):
+    """(table[i, 0] + table[i, 4], table[i, 1] + table[i, 5]) of i = indices[start : start + LANES]; table is (n, 8)."""
+    vec = Vec(table.dtype)
+
+    def codegen(context, builder, sig, args):
+        sums = []
+        for lanes in _BESIDE:
+            halves = [
+                _load_halves(context, builder, sig, args, lanes, ir.Constant(ir.IntType(64), half))[0]
+                for half in (0, 1)
+            ]
+            sums.append(builder.fadd(*halves))
+        if table.dtype == types.float32:
+            low, high = (_shuffle(builder, sums[k], sums[k + 1], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 2))
+            first = _shuffle(builder, low, high, (0, 2, 8, 10, 4, 6, 12, 14))
+            second = _shuffle(builder, low, high, (1, 3, 9, 11, 5, 7, 13, 15))
+        else:  # a register holds four: rows 0 2, 1 3, and 4 6, 5 7
+            even, odd = (_shuffle(builder, sums[k], sums[k + 2], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 1))
+            first = _shuffle(builder, even, odd, (0, 8, 2, 10, 4, 12, 6, 14))
+            second = _shuffle(builder, even, odd, (1, 9, 3, 11, 5, 13, 7, 15))
+        return context.make_tuple(builder, sig.return_type, (first, second))
+
+    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+
+
+@intrinsic
+def add_to_half(typingctx, table, indices, start, half, first, second, third, most, count):
+    """table[i, 4 half : 4 half + 3] += (first, second, third) for i = indices[start : start + LANES]; table is (n, 8).
+
+    `third` and `most` are numbers; nothing becomes larger than `most`, whatever its sign. float32 is rounded up or down
+    so that it is right on average; see `rounding_noise`.
+    """
+
+    def codegen(context, builder, sig, args):
+        first, second = args[4:6]
+        third, top = (_splat(context, builder, args[k], sig.args[k], sig.args[4]) for k in (6, 7))
+        zero = ir.Constant(first.type, [0.0] * LANES)
+        bottom = builder.fsub(zero, top)
+        tail = _shuffle(builder, third, zero, (0, 8) * 4)
+        narrow = table.dtype == types.float32
+        if narrow:
+            phases = _phases(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
+            low = _shuffle(builder, first, second, (0, 8, 1, 9, 4, 12, 5, 13))
+            high = _shuffle(builder, first, second, (2, 10, 3, 11, 6, 14, 7, 15))
+            steps = [
+                _shuffle(builder, part, tail, mask)
+                for part in (low, high)
+                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+            ]
+        else:
+            even = _shuffle(builder, first, second, (0, 8, 2, 10, 4, 12, 6, 14))
+            odd = _shuffle(builder, first, second, (1, 9, 3, 11, 5, 13, 7, 15))
+            steps = [
+                _shuffle(builder, part, tail, mask)
+                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+                for part in (even, odd)
+            ]
+        for lanes, step in zip(_BESIDE, steps, strict=True):
+            value, places = _load_halves(context, builder, sig, args, lanes, args[3])
+            if narrow:
+                phase = _shuffle(builder, phases, zero, [*[lanes[0]] * 3, 8, *[lanes[1]] * 3, 8])
+                step = builder.fadd(step, builder.fmul(phase, _last_place(builder, value, 2.0**-32)))
+            value = builder.fadd(value, step)
+            value = builder.select(builder.fcmp_ordered("<", value, top), value, top)
+            value = builder.select(builder.fcmp_ordered(">", value, bottom), value, bottom)
+            for (pointer, align), part in zip(places, (range(4), range(4, 8)), strict=True):
+                builder.store(_shuffle(builder, value, value, part), pointer).align = align
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp, types.intp, first, second, third, most, types.uint64), codegen
 
 
 def _ask_for(builder, pointer):

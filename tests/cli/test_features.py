@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
-from bayou.learners import AdaGrad, Marginal
+from bayou.learners import FTRL, AdaGrad, Marginal, SpikeSlab
 from bayou.sources import Carried, Recipe
 from bayou.sources.names import Found
 
@@ -132,6 +133,35 @@ def test_without_a_posterior_there_is_no_sd(run, tmp_path):
     done = run("features", tmp_path / "m.bayou", "--by", "z")
     assert done.exit_code == 2
     assert "adagrad models have no sd" in done.stderr
+
+
+def test_a_sparse_model_shows_what_it_selected(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 16))
+    learner = SpikeSlab(16)
+    learner.learn(Batch.from_csr(X, X[:, 3] - X[:, 7] > 0))
+    named(learner, {3: "a", 5: "b"})
+    learner.save(tmp_path / "m.bayou")
+    rows = table(run("features", tmp_path / "m.bayou", "--by", "inclusion", "--out", "-").stdout)
+    assert list(rows[0]) == ["feature", "mean", "sd", "inclusion"]
+    assert {row["feature"] for row in rows[1:3]} == {"a", "7"}
+    assert [float(row["inclusion"]) for row in rows[1:]] == pytest.approx(sorted(learner.inclusion)[::-1], rel=1e-6)
+    rows = table(run("features", tmp_path / "m.bayou", "--selected", "--top", 1, "--out", "-").stdout)
+    assert {row["feature"] for row in rows} == {"(intercept)", "a", "7"}
+    done = run("features", tmp_path / "m.bayou", "--selected", "--out", tmp_path / "m.json")
+    assert "2 features are in" in done.stderr
+    plain = json.loads((tmp_path / "m.json").read_text())
+    weights = {row["feature"]: row["weight"] for row in plain["features"]}
+    assert weights == pytest.approx({"a": learner.mean[3], "7": learner.mean[7]}, rel=1e-9)
+
+    dense, sparse = learned(Marginal), learned(FTRL, l1=0.3)
+    dense.save(tmp_path / "dense.bayou")
+    sparse.save(tmp_path / "sparse.bayou")
+    done = run("features", tmp_path / "dense.bayou", "--selected")
+    assert done.exit_code == 2
+    assert "marginal models select no features" in done.stderr
+    rows = table(run("features", tmp_path / "sparse.bayou", "--selected", "--out", "-").stdout)
+    assert [int(row["feature"]) for row in rows[1:]] == sorted(sparse.selected, key=lambda k: -abs(sparse.mean[k]))
 
 
 def test_the_intercept_is_that_of_the_full_stream(run, tmp_path):

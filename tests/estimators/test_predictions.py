@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 import bayou
-from bayou import AdaGradClassifier, BankClassifier, Batch, FTRLClassifier, MarginalClassifier
+from bayou import AdaGradClassifier, BankClassifier, Batch, FTRLClassifier, MarginalClassifier, SpikeSlabClassifier
 from bayou.estimators import odds
 from bayou.learner import Prediction
 
@@ -24,6 +24,8 @@ VARIANTS = [
     MarginalClassifier(random_state=0, temper=(0.5, 2.0)),
     AdaGradClassifier(random_state=0),
     FTRLClassifier(random_state=0, l1=0.1),
+    SpikeSlabClassifier(random_state=0),
+    SpikeSlabClassifier(random_state=0, predictive="full", passes=3),
     BankClassifier(random_state=0),
     BankClassifier(random_state=0, preset="wide", dtype="float64"),
 ]

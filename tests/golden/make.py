@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
-from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, Variational
+from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab, Variational
 from bayou.learners.bank import Lane
 
 HERE = Path(__file__).parent
@@ -37,6 +37,7 @@ def main() -> None:
         Marginal(N_FEATURES, prior_mean=0.25, prior_variance=2.0, temper=(0.7, 0.3), memory=0.001, dtype="float32"),
         AdaGrad(N_FEATURES, learning_rate=0.3, l2=0.01, dtype="float64"),
         FTRL(N_FEATURES, alpha=0.3, l1=0.4, l2=0.1, dtype="float32"),
+        SpikeSlab(N_FEATURES, inclusion_prior=0.3, slab_variance=2.0, refresh_every=5, dtype="float64"),
         Joint(N_FEATURES, prior_variance=5.0, dtype="float32"),
         Moment(N_FEATURES, prior_mean=-0.5, prior_variance=2.0, dtype="float64"),
         Variational(N_FEATURES, expectation="monte-carlo", n_points=20, seed=5, dtype="float32"),

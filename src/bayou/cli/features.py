@@ -27,15 +27,23 @@ def features(
     model: Annotated[Path, typer.Argument(help="The model.")],
     top: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
     by: Annotated[str, typer.Option(help=f"In which order: {'; '.join(map(': '.join, ORDERS.items()))}.")] = "mean",
-    out: Annotated[str | None, typer.Option(help="A .csv file to write; - is CSV on standard output.")] = None,
+    selected: Annotated[
+        bool, typer.Option(help="All that the model selected (spike-slab, ftrl), and no others.")
+    ] = False,
+    out: Annotated[
+        str | None,
+        typer.Option(help="A .csv file to write; - is CSV on standard output; .json, with --selected, a plain model."),
+    ] = None,
 ) -> None:
     """Show a model's largest weights, by name.
 
-    Of each weight the mean and the standard deviation. What was never seen in the data is not shown.
+    Of each weight the mean, the standard deviation, and how probable it is to matter. What was never seen in the data
+    is not shown.
     """
     options.check_choice("--by", by, ORDERS)
-    if out is not None and out != "-" and not out.endswith(".csv"):
-        raise BadUsage(f"--out is {out}; its name must end in .csv.")
+    plain = selected and out is not None and out.endswith(".json")
+    if out is not None and out != "-" and not out.endswith(".csv") and not plain:
+        raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
     options.check_folder("--out", out)
 
     from bayou.learner import load
@@ -44,7 +52,18 @@ def features(
     learner = load(model)
     carried = Carried.of(learner)
     touched = learner.touched
-    chosen, columns = _largest(learner, touched, top, by)
+    if selected and not hasattr(learner, "selected"):
+        raise BadUsage(f"{learner.name} models select no features; spike-slab and ftrl do.")
+    if plain and out is not None:
+        from bayou.sources.plain import write_plain
+
+        name_of = None if carried.names is None else carried.names.name_of
+        write_plain(out, learner, name_of, carried.recipe.negative_rate)
+        typer.echo(f"{len(learner.selected):,} features are in {out}", err=True)  # type: ignore[attr-defined]
+        return
+    shown = learner.selected if selected else touched  # type: ignore[attr-defined]
+    top = len(shown) if selected else top
+    chosen, columns = _largest(learner, shown, top, by)
     known = carried.names.name_of(chosen) if carried.names is not None else [None] * len(chosen)
     names = [str(index) if name is None else name for index, name in zip(chosen.tolist(), known, strict=True)]
     columns = _with_intercept(learner, carried.recipe.negative_rate, names, columns)

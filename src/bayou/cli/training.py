@@ -96,6 +96,8 @@ class Training:
                 raise BadInput(f"--holdout is {holdout}, but the run to go on with had {unfinished['holdout']}.")
             holdout = unfinished["holdout"]
             watch.say(f"going on after {self._done:,} examples of pass {self._pass + 1}, where it was interrupted")
+        if self._pass == self._done == 0:
+            learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
         self._refused: list[str] = []
         self._n_refused = 0

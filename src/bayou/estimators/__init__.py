@@ -7,9 +7,11 @@ from bayou.estimators.classifiers import (
     JointClassifier,
     MarginalClassifier,
     MomentClassifier,
+    SpikeSlabClassifier,
     VariationalClassifier,
 )
 from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor
+from bayou.estimators.selection import SelectByInclusion
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "MomentClassifier",
     "OnlineClassifier",
     "OnlineRegressor",
+    "SelectByInclusion",
+    "SpikeSlabClassifier",
     "VariationalClassifier",
     "expected_failed_checks",
 ]

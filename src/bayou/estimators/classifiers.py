@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr
+from sklearn.utils.validation import check_is_fitted
 
 from bayou import links
 from bayou.estimators import odds
 from bayou.estimators.shell import OnlineClassifier
 from bayou.learner import Learner, Prediction
+from bayou.sources.plain import write_plain
 
 
 class BankClassifier(OnlineClassifier):
@@ -409,7 +413,7 @@ class FTRLClassifier(OnlineClassifier):
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
     >>> y = X[:, 0] > 0
-    >>> model = FTRLClassifier(alpha=0.5, l1=10.0, random_state=0).fit(X, y)
+    >>> model = FTRLClassifier(alpha=0.5, l1=50.0, random_state=0).fit(X, y)
     >>> np.flatnonzero(model.coef_).tolist()
     [0]
     """
@@ -441,3 +445,91 @@ class FTRLClassifier(OnlineClassifier):
 
     def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
         return prediction.mean
+
+
+class SpikeSlabClassifier(OnlineClassifier):
+    """Sparse probit regression that says of each feature how probable it is to matter.
+
+    The learner is `bayou.learners.SpikeSlab`, where the equations are; `OnlineClassifier` tells what all classifiers
+    share. `SelectByInclusion` selects features for another model.
+
+    Args:
+        inclusion_prior: how probable it is that a feature matters, before any data, down to 1e-30: it steers how many
+            are selected.
+        slab_variance: the variance of the weights that matter: about 1 for 0/1 features, 3 to 50 for rows of length 1
+            such as tf-idf.
+        refresh_every: for how many examples the prior's factor is held; 1 is best.
+        batch_size: how many examples meet the same posterior; more than 1 is for comparisons, and can diverge.
+        predictive: "selected", the means of the selected features alone, or "full", all of the posterior.
+        link: "probit", the only one.
+        fit_intercept: whether there is an extra weight whose feature is always 1; it is always selected.
+        intercept_variance: its prior variance; max(3, slab_variance) if None.
+        passes: how often `fit` goes over the data. Further passes bring the inclusion probabilities closer to the
+            exact ones, and count no row twice.
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float64" (also for None) or "float32".
+
+    Attributes:
+        inclusion_: the probability of each feature to matter, of the shape of `coef_`.
+        selected_: whether it is above 1/2.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> model = SpikeSlabClassifier(random_state=0).fit(X, X[:, 3] - X[:, 7] > 0)
+    >>> np.flatnonzero(model.selected_[0]).tolist(), bool(model.inclusion_[0, 3] > 0.99)
+    ([3, 7], True)
+    """
+
+    _learner_name = "spike-slab"
+
+    def __init__(
+        self,
+        *,
+        inclusion_prior: float = 0.1,
+        slab_variance: float = 1.0,
+        refresh_every: int = 1,
+        batch_size: int = 1,
+        predictive: str = "selected",
+        link: str = "probit",
+        fit_intercept: bool = True,
+        intercept_variance: float | None = None,
+        passes: int = 1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.inclusion_prior = inclusion_prior
+        self.slab_variance = slab_variance
+        self.refresh_every = refresh_every
+        self.batch_size = batch_size
+        self.predictive = predictive
+        self.link = link
+        self.fit_intercept = fit_intercept
+        self.intercept_variance = intercept_variance
+        self.passes = passes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        spread = 1.0 if learner._parameters["predictive"] == "selected" else np.sqrt(1.0 + prediction.variance)
+        z = prediction.mean / spread
+        return log_ndtr(z) - log_ndtr(-z)
+
+    @property
+    def inclusion_(self) -> np.ndarray:
+        """The probability of each feature to matter."""
+        check_is_fitted(self)
+        return np.stack([learner.inclusion for learner in self.learners_])  # type: ignore[attr-defined]
+
+    @property
+    def selected_(self) -> np.ndarray:
+        """Whether a feature is more likely to matter than not."""
+        check_is_fitted(self)
+        return np.stack([learner.log_odds > 0 for learner in self.learners_])  # type: ignore[attr-defined]
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the selected features' weights and the intercept as plain text, .csv or .json; for two classes."""
+        names = getattr(self, "feature_names_in_", None)
+        write_plain(path, self.learner_, None if names is None else lambda chosen: names[chosen])

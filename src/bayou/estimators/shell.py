@@ -200,6 +200,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         numbers = door.class_numbers(known, y)
         weights = door.row_weights(sample_weight, self.class_weight, known, numbers)
         learners = self._learners_of(known) if first else self.learners_
+        for learner in learners:
+            learner.new_stream()
         self._teach(learners, door.batch(X), numbers, weights)
         self.classes_, self.learners_ = known, learners
         return self

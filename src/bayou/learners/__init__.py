@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from bayou.learners.joint import Joint
     from bayou.learners.marginal import Marginal
     from bayou.learners.moment import Moment
+    from bayou.learners.spike_slab import SpikeSlab
     from bayou.learners.variational import Variational
 
-__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Marginal", "Moment", "Variational"]
+__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Marginal", "Moment", "SpikeSlab", "Variational"]
 
 
 def __getattr__(name: str) -> Any:

@@ -77,7 +77,7 @@ from bayou.learners.bank_lanes import (
     unit_of,
 )
 from bayou.links import C8
-from bayou.simd import LANES, padded
+from bayou.simd import LANES, aligned_zeros, padded
 
 MAX_LANES = 64
 # The combination follows the lanes so many rows behind.
@@ -229,7 +229,7 @@ class Bank(Learner):
 
         # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
         # bytes mean the prior.
-        self._state = _aligned_zeros(self._n_features, 2 * LANES * self._blocks, self._dtype)
+        self._state = aligned_zeros(self._n_features, 2 * LANES * self._blocks, self._dtype)
         # Mean square and uses, counted from the stream's first value other than 1 or -1 on. Before, they are all 1.
         self._squares = np.zeros((self._n_features, 2), self._dtype)
         self._stream_state = np.zeros(4)
@@ -600,14 +600,6 @@ def _own_lane(given: Any) -> Lane:
         memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
         rate=rate,
     )
-
-
-def _aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes)."""
-    item = np.dtype(dtype).itemsize
-    room = np.zeros(rows * columns + 64 // item, dtype)
-    skip = -room.ctypes.data % 64 // item
-    return room[skip : skip + rows * columns].reshape(rows, columns)
 
 
 def _merged_shares(shares: list[np.ndarray], signs: np.ndarray) -> np.ndarray:

@@ -124,6 +124,11 @@ class FTRL(Learner):
         )
         return Scores(probability, score, None)
 
+    @property
+    def selected(self) -> np.ndarray:
+        """The features whose weights are not 0, in ascending order."""
+        return np.flatnonzero(self.mean)
+
     def _mean_at(self, features: Any) -> np.ndarray:
         p = self._parameters
         return self._weights(self._state[:-1][features], p["l1"], p["l2"])

@@ -1,0 +1,112 @@
+"""Features selected by their probability to matter, as a step of a scikit-learn pipeline."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayou.checks import whole_number
+from bayou.errors import BadInput
+from bayou.estimators.classifiers import SpikeSlabClassifier
+
+
+class SelectByInclusion(SelectorMixin, BaseEstimator):
+    """Keep the features that a spike-and-slab model finds likely to matter, in one pass over the data.
+
+    The model is `SpikeSlabClassifier`. With more than two classes a feature is as likely to matter as it is to the
+    class that needs it most.
+
+    Args:
+        inclusion_prior, slab_variance, passes, class_weight, random_state, dtype: as of `SpikeSlabClassifier`.
+        threshold: a feature is kept whose inclusion probability is above this.
+        max_features: keep no more than these, the most probable ones; None keeps all above the threshold.
+
+    Attributes:
+        classifier_: the fitted `SpikeSlabClassifier`.
+        inclusion_: the probability of each feature to matter, shape (features,).
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> selector = SelectByInclusion(random_state=0).fit(X, X[:, 3] - X[:, 7] > 0)
+    >>> selector.get_support(indices=True).tolist(), selector.transform(X).shape
+    ([3, 7], (500, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        inclusion_prior: float = 0.1,
+        slab_variance: float = 1.0,
+        threshold: float = 0.5,
+        max_features: int | None = None,
+        passes: int = 1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.inclusion_prior = inclusion_prior
+        self.slab_variance = slab_variance
+        self.threshold = threshold
+        self.max_features = max_features
+        self.passes = passes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn which features matter."""
+        return self._with(self._classifier().fit(X, y, sample_weight))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in their order. Classes are those named by the first call, or those it meets."""
+        first = not hasattr(self, "classifier_")
+        if not first:
+            validate_data(self, X, reset=False, skip_check_array=True)  # the error names this class
+        if first and classes is None:
+            classes = np.unique(y)
+        classifier = self._classifier() if first else self.classifier_
+        return self._with(classifier.partial_fit(X, y, classes, sample_weight))
+
+    @property
+    def inclusion_(self) -> np.ndarray:
+        """The probability of each feature to matter."""
+        check_is_fitted(self)
+        return self.classifier_.inclusion_.max(axis=0)
+
+    def _classifier(self) -> SpikeSlabClassifier:
+        if not isinstance(self.threshold, int | float | np.number) or not 0 <= self.threshold <= 1:
+            raise BadInput(f"threshold is {self.threshold!r}; it must be a probability.")
+        if self.max_features is not None:
+            whole_number("max_features", self.max_features, 1)
+        parameters = self.get_params(deep=False)
+        del parameters["threshold"], parameters["max_features"]
+        return SpikeSlabClassifier(**parameters)
+
+    def _with(self, classifier: SpikeSlabClassifier) -> Self:
+        self.classifier_ = classifier
+        self.n_features_in_ = classifier.n_features_in_
+        if hasattr(classifier, "feature_names_in_"):
+            self.feature_names_in_ = classifier.feature_names_in_
+        return self
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        inclusion = self.inclusion_
+        mask = inclusion > self.threshold
+        if self.max_features is not None and mask.sum() > self.max_features:
+            log_odds = np.max([learner.log_odds for learner in self.classifier_.learners_], axis=0)  # type: ignore[attr-defined]
+            mask &= np.isin(np.arange(len(mask)), np.argsort(-log_odds, kind="stable")[: self.max_features])
+        return mask
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classifier_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
