@@ -144,6 +144,12 @@ class Learner:
     def _add(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
 
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Where arrays grow with the data: be of the size of those that are about to be put back."""
+
+    def _check_state(self) -> None:
+        """Look at what was put back, where kernels could stray because of it."""
+
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> np.ndarray:
@@ -214,6 +220,10 @@ class Learner:
     def parts(self) -> list[dict[str, Any]]:
         """What a learner made of several others tells of each, as JSON can say it; others have nothing to tell."""
         return []
+
+    def progress(self) -> str:
+        """What there is to say after a pass, in a few words; nothing, for one-pass learners."""
+        return ""
 
     def end_pass(self) -> bool:
         """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
@@ -336,6 +346,12 @@ class Learner:
         merged.attached.pop("unfinished", None)  # a run of one model is no run of both
         return merged
 
+    def _take_over(self, other: Self) -> None:
+        """Be what `other` is, which grew from this one; it is not to be used any more."""
+        with self._lock:
+            kept = {"attached": self.attached, "attached_arrays": self.attached_arrays, "_lock": self._lock}
+            self.__dict__.update({**other.__dict__, **kept})
+
     def _check_alike(self, other: Learner) -> None:
         if self.name != other.name:
             raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged.")
@@ -375,6 +391,7 @@ class Learner:
 
         parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
         learner = cls(**parameters)
+        learner._make_room({name: array.shape for name, array in arrays.items()})
         for name, own in learner._arrays().items():
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
@@ -383,6 +400,7 @@ class Learner:
                 if not np.isfinite(block).all():
                     raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
                 own[rows] = block
+        learner._check_state()
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
         learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)

@@ -108,6 +108,16 @@ _OWN = (
         paper="olss, sections II, III; olss-slides",
         dtype="float64",
         linear=False,
+    ),
+    Record(
+        name="lasso",
+        path="bayou.learners.lasso:Lasso",
+        estimator="LassoClassifier",
+        summary="L1-penalised regression from quadratic sketches: on line, or exact in a few passes with a certificate",
+        paper="quadratic-l1",
+        dtype="float64",
+        posterior=False,
+        merge="exact",
         passes="multi",
     ),
 )

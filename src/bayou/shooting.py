@@ -33,15 +33,17 @@ from numba import njit
 
 # A weight goes no further, so that scores stay finite whatever comes: that far no probability can change.
 FAR = 1e30
-# Sweeps between two Newton steps, and the size up to which one costs less than it gains.
-NEWTON_EVERY = 8
-NEWTON_SIZE = 1500
+# A Newton step on n weights takes as long as n^3 / this updates in sweeps do. On few weights as many are taken as help,
+# on very many none.
+NEWTON_WORK = 6.0
+NEWTON_FREE, NEWTON_SIZE = 32, 1500
 # Of a pivot this share must be left for a Newton step to be believed.
 SINGULAR = 1e-11
 MOST_SWEEPS = 10_000
 # A block starts with so many features at least, and at least twice as many as are not 0.
 LEAST_BLOCK = 128
 MOST_ROUNDS = 1000
+PATIENCE = 20  # rounds without a better certificate
 
 
 class Curvature(Protocol):
@@ -112,12 +114,14 @@ def improve(
     Rounds of: take the weights that are not 0 and the worst violators, shoot on their block of H, then tell all others.
     """
     stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
-    worst = math.inf
+    worst = best = math.inf
+    since = 0
     for _ in range(MOST_ROUNDS):
         violation = violations(gradient, weights, penalty)
         violation[stuck] = 0.0
         worst = float(violation.max(initial=0.0))
-        if worst <= tolerance:
+        best, since = (worst, 0) if worst < best else (best, since + 1)
+        if worst <= tolerance or since == PATIENCE:  # nothing but rounding is left
             break
         support = np.flatnonzero(weights)
         violation[support] = 0.0
@@ -150,6 +154,7 @@ def shoot(curvature, gradient, weights, penalty, tolerance, most_sweeps):
     n_active = 0
     look = True
     worst = 0.0
+    work = 0.0  # of sweeps since the last Newton steps, which should not take much more
     for sweep in range(most_sweeps + 1):
         if look or sweep == most_sweeps:
             worst = 0.0
@@ -177,9 +182,15 @@ def shoot(curvature, gradient, weights, penalty, tolerance, most_sweeps):
                     gradient[i] -= curvature[j, i] * change
         # All that are active have come to rest: see whether they have woken others.
         look = moved <= 0.5 * tolerance
-        if not look and sweep % NEWTON_EVERY == NEWTON_EVERY - 1:
-            while _newton(curvature, gradient, weights, penalty, active[:n_active]):
-                pass
+        work += n_active * size
+        while not look and work > 0.0:
+            n = np.count_nonzero(weights)
+            cost = n**3 / NEWTON_WORK
+            if cost > work and n > NEWTON_FREE:
+                break
+            work -= cost if n > NEWTON_FREE else 0.0
+            if not _newton(curvature, gradient, weights, penalty, active[:n_active]):
+                work = 0.0
     return worst
 
 
@@ -203,57 +214,114 @@ def _best(omega, penalty, bend):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _newton(curvature, gradient, weights, penalty, active):
-    """Go to the maximum over the weights that are not 0, or to where the first of them becomes 0; whether one did.
+    """Go to the maximum over the weights that are not 0, or to where one of them becomes 0; whether one did.
 
-    Within signs the objective is a quadratic, which rises all the way.
+    Within signs the objective is a quadratic, which rises all the way to where the first weight becomes 0. It may be
+    better still to go all the way and make all those 0 that would change sign. Where a feature is a combination of
+    others, the objective is a straight line along the direction that changes no score, and rises until a weight is 0.
     """
     support = active[weights[active] != 0.0]
     n = support.size
     if n < 2 or n > NEWTON_SIZE:
         return False
-    # Cholesky's factor L of H on the support, and L L' step = G - gamma sign(b)
+    # Cholesky's factor L of H on the support, and L L' step = rest, rest = G - gamma sign(b)
     factor = np.empty((n, n))
+    rest = np.empty(n)
     step = np.empty(n)
+    level = False
     for i in range(n):
         row = support[i]
-        for j in range(i + 1):
+        for j in range(i):
             factor[i, j] = curvature[row, support[j]]
-        step[i] = gradient[row] - penalty[row] * np.sign(weights[row])
-    for i in range(n):
-        whole = factor[i, i]
+        rest[i] = gradient[row] - penalty[row] * np.sign(weights[row])
+        step[i] = rest[i]
+        whole = curvature[row, row]
+        pivot = whole
         for j in range(i):
             total = factor[i, j]
             for k in range(j):
                 total -= factor[i, k] * factor[j, k]
-            factor[i, j] = total / factor[j, j]
+            factor[i, j] = total * factor[j, j]  # the diagonal holds 1 / L_jj, 0 for a feature that is left alone
             step[i] -= factor[i, j] * step[j]
-        rest = whole
-        for k in range(i):
-            rest -= factor[i, k] * factor[i, k]
-        if not rest > SINGULAR * whole:
-            return False
-        factor[i, i] = math.sqrt(rest)
-        step[i] /= factor[i, i]
-    for i in range(n - 1, -1, -1):
-        step[i] /= factor[i, i]
-        for k in range(i):
-            step[k] -= factor[i, k] * step[i]
+            pivot -= factor[i, j] * factor[i, j]
+        if pivot > SINGULAR * whole:
+            factor[i, i] = 1.0 / math.sqrt(pivot)
+            step[i] *= factor[i, i]
+            continue
+        # Feature i is a combination of those before it: step is the direction that changes no score.
+        size = abs(rest[i])
+        slope = rest[i]
+        step[i] = 1.0
+        for j in range(i - 1, -1, -1):
+            total = -factor[i, j]
+            for k in range(j + 1, i):
+                total -= factor[k, j] * step[k]
+            step[j] = total * factor[j, j]
+            slope += step[j] * rest[j]
+            size += abs(step[j] * rest[j])
+        level = abs(slope) > 1e-9 * size
+        if level:
+            n = i + 1
+            break
+        # Nothing to gain: leave it where it is, and begin the step anew without it.
+        factor[i, : i + 1] = 0.0
+        step[i] = 0.0
+        for j in range(i):
+            step[j] = rest[j]
+            for k in range(j):
+                step[j] -= factor[j, k] * step[k]
+            step[j] *= factor[j, j]
+    if not level:
+        for i in range(n - 1, -1, -1):
+            step[i] *= factor[i, i]
+            for k in range(i):
+                step[k] -= factor[i, k] * step[i]
+    way = 1.0
     share = 1.0
+    if level:
+        way = 1.0 if slope > 0.0 else -1.0
+        share = np.inf
     first = -1
     for i in range(n):
+        step[i] *= way
         if not abs(step[i]) < FAR:
             return False
         weight = weights[support[i]]
-        if (weight + share * step[i]) * weight < 0.0:
+        if step[i] * weight < 0.0 and -weight / step[i] < share:
             share = -weight / step[i]
             first = i
+    if not share < np.inf:
+        return False
+    clip = False
+    if first >= 0 and not level:
+        # What is gained by stopping at the first, and by clipping all; H step = rest.
+        promised = 0.0
+        gained = 0.0
+        for i in range(n):
+            promised += rest[i] * step[i]
+            change = _clipped(weights[support[i]], step[i])
+            bent = 0.0
+            for k in range(n):
+                bent += curvature[support[i], support[k]] * _clipped(weights[support[k]], step[k])
+            gained += change * (rest[i] - 0.5 * bent)
+        clip = gained > share * (1.0 - 0.5 * share) * promised
     for i in range(n):
         j = support[i]
-        best = 0.0 if i == first else weights[j] + share * step[i]
+        if clip:
+            best = weights[j] + _clipped(weights[j], step[i])
+        else:
+            best = 0.0 if i == first else weights[j] + share * step[i]
         if not abs(best) < FAR:
             best = math.copysign(FAR, best)
         change = best - weights[j]
-        weights[j] = best
-        for k in range(weights.size):
-            gradient[k] -= curvature[j, k] * change
+        if change != 0.0:
+            weights[j] = best
+            for k in range(weights.size):
+                gradient[k] -= curvature[j, k] * change
     return first >= 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clipped(weight, step):
+    """The step, or as much of it as leaves the weight 0."""
+    return -weight if (weight + step) * weight < 0.0 else step

@@ -25,12 +25,12 @@ CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
 class Sketch:
     """sum_i h_i x_i x_i' over `width` features; a `bayou.shooting.Curvature`."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, rows: int = MOST_ROWS, nonzeros: int = MOST_NONZEROS) -> None:
         self.width = width
-        self.ends = np.zeros(MOST_ROWS + 1, np.int64)
-        self.indices = np.zeros(MOST_NONZEROS, np.uint32)
-        self.values = np.zeros(MOST_NONZEROS)
-        self.rows = np.zeros((MOST_ROWS, 4))
+        self.ends = np.zeros(rows + 1, np.int64)
+        self.indices = np.zeros(nonzeros, np.uint32)
+        self.values = np.zeros(nonzeros)
+        self.rows = np.zeros((rows, 4))
         self.length = np.zeros(1, np.int64)  # rows in the log
         self.folded: Any = None
 
@@ -58,7 +58,7 @@ class Sketch:
         from scipy.sparse import csr_array
 
         n, nonzeros = shapes["log ends"][0], shapes["log indices"][0]
-        if n > MOST_ROWS or nonzeros > MOST_NONZEROS:
+        if n > len(self.rows) or nonzeros > len(self.values):
             raise BadModel("the model's log is longer than a log may be; its file was not written by bayou.")
         self.length[0], self.ends[n] = n, nonzeros
         if shapes["folded ends"][0]:
@@ -81,6 +81,11 @@ class Sketch:
             raise BadModel("the model's sketch does not fit together; its file was not written by bayou.")
 
     # --- growing ------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Nothing but zeros again."""
+        self.length[0] = 0
+        self.folded = None
 
     def fold(self) -> None:
         """Add the log to the matrix and empty it."""
@@ -115,7 +120,7 @@ class Sketch:
             return
         n, more = self.length[0], other.length[0]
         nonzeros, their_nonzeros = self.ends[n], other.ends[more]
-        if n + more > MOST_ROWS or nonzeros + their_nonzeros > MOST_NONZEROS:
+        if n + more > len(self.rows) or nonzeros + their_nonzeros > len(self.values):
             self.fold()
             n = nonzeros = 0
         self.ends[n + 1 : n + more + 1] = nonzeros + other.ends[1 : more + 1]

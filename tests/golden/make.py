@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
-from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab, Variational
+from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Lasso, Marginal, Moment, SpikeSlab, Variational
 from bayou.learners.bank import Lane
 
 HERE = Path(__file__).parent
@@ -43,6 +43,7 @@ def main() -> None:
         Variational(N_FEATURES, expectation="monte-carlo", n_points=20, seed=5, dtype="float32"),
         Gaussian(N_FEATURES, prior_mean=0.5, prior_variance=2.0, dtype="float32"),
         Bank(N_FEATURES, lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)], dtype="float32"),
+        Lasso(N_FEATURES, penalty=0.5, penalize_intercept=True, dtype="float64"),
     ]
     questions = stream(seed=2, rows=20)
     for learner in learners:

@@ -10,6 +10,7 @@ from bayou.estimators.classifiers import (
     SpikeSlabClassifier,
     VariationalClassifier,
 )
+from bayou.estimators.lasso import LassoClassifier, PathPoint
 from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor
 from bayou.estimators.selection import SelectByInclusion
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
@@ -20,10 +21,12 @@ __all__ = [
     "FTRLClassifier",
     "GaussianRegressor",
     "JointClassifier",
+    "LassoClassifier",
     "MarginalClassifier",
     "MomentClassifier",
     "OnlineClassifier",
     "OnlineRegressor",
+    "PathPoint",
     "SelectByInclusion",
     "SpikeSlabClassifier",
     "VariationalClassifier",

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from bayou.learners.ftrl import FTRL
     from bayou.learners.gaussian import Gaussian
     from bayou.learners.joint import Joint
+    from bayou.learners.lasso import Lasso
     from bayou.learners.marginal import Marginal
     from bayou.learners.moment import Moment
     from bayou.learners.spike_slab import SpikeSlab
     from bayou.learners.variational import Variational
 
-__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Marginal", "Moment", "SpikeSlab", "Variational"]
+__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Lasso", "Marginal", "Moment", "SpikeSlab", "Variational"]
 
 
 def __getattr__(name: str) -> Any:

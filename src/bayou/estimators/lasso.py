@@ -1,0 +1,307 @@
+"""scikit-learn's face of the lasso: exact in a few passes, on line, a whole path, or a cross-validated penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import log_expit, log_ndtr
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from bayou.batch import Batch
+from bayou.checks import positive_number, whole_number
+from bayou.errors import BadInput
+from bayou.estimators import door
+from bayou.estimators.shell import OnlineClassifier
+from bayou.learner import Learner, Prediction
+from bayou.shards import one_pass
+
+# A path of its own: so many penalties, from the one that leaves nothing but the intercept down to a share of it.
+PATH_LENGTH, PATH_END = 30, 1e-3
+# From so many non-zeros on, two threads read a half each.
+LARGE = 5_000_000
+
+
+class PathPoint(NamedTuple):
+    """The solution at one penalty, with its certificate.
+
+    `coef`, `intercept`, `objective` and `kkt_violation` have one row or entry for two classes, else one for each class.
+    """
+
+    penalty: float
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: np.ndarray
+    kkt_violation: np.ndarray
+    passes: int
+    converged: bool
+
+    @property
+    def active_size(self) -> int:
+        """How many weights are not 0, without intercepts."""
+        return int(np.count_nonzero(self.coef))
+
+
+class LassoClassifier(OnlineClassifier):
+    """L1-penalised logistic or probit regression: what a batch solver finds, by passes over the rows, certified.
+
+    The learner is `bayou.learners.Lasso`, where the equations are; `OnlineClassifier` tells what all classifiers
+    share. With penalize_intercept=True it is scikit-learn's LogisticRegression(l1_ratio=1, solver="liblinear") with
+    C = 1 / penalty, without it that of saga. There is no posterior.
+
+    Args:
+        algorithm: "auto" is "reduced" for `fit`, which is exact, and "online" for `partial_fit`; or "online",
+            "multipass", "reduced" for good.
+        penalty: gamma; a number, or one for each feature (0 is free), "lookahead" (on line: learned), or "cv": the best
+            on held-out rows (`fit` only), of the penalties of `path`.
+        link: "logistic" or "probit".
+        penalize_intercept: whether the intercept is penalised as well.
+        max_active: how many features' curvature "reduced" keeps; raised if it proves too small.
+        slack: "reduced" also watches features whose gradient is at least this share of the penalty.
+        ramp, block, shoot_every: on line; see the learner.
+        tolerance: the share of the penalty that the largest violation may have at the end.
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        passes: how often `fit` goes over the data at most; it ends once the weights are certified.
+        folds: of "cv".
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows on line, and the folds.
+        dtype: of the weights shown, "float64" (also for None) or "float32".
+
+    Attributes:
+        kkt_violation_, objective_, n_passes_, active_size_: what the learner says, one number for two classes, else an
+            array with one for each. A violation is in the units of the penalty; NaN on line.
+        penalty_: the penalty in force.
+        cv_penalties_, cv_losses_: of "cv", the penalties tried and the mean log loss of each on held-out rows.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LassoClassifier(penalty=5.0).fit(scale(X), y)
+    >>> model.active_size_, model.kkt_violation_ < 1e-6
+    (10, True)
+    """
+
+    _learner_name = "lasso"
+
+    learners_: list[Any]
+
+    def __init__(
+        self,
+        *,
+        algorithm: str = "auto",
+        penalty: Any = 1.0,
+        link: str = "logistic",
+        penalize_intercept: bool = False,
+        max_active: int = 1000,
+        slack: float = 0.8,
+        ramp: int | None = None,
+        block: int = 0,
+        shoot_every: int = 10,
+        tolerance: float = 1e-7,
+        fit_intercept: bool = True,
+        passes: int = 100,
+        folds: int = 5,
+        class_weight: Any = None,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.penalty = penalty
+        self.link = link
+        self.penalize_intercept = penalize_intercept
+        self.max_active = max_active
+        self.slack = slack
+        self.ramp = ramp
+        self.block = block
+        self.shoot_every = shoot_every
+        self.tolerance = tolerance
+        self.fit_intercept = fit_intercept
+        self.passes = passes
+        self.folds = folds
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.dtype = dtype
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def _can_go_on(self) -> bool:
+        if hasattr(self, "learners_") and self.learners_[0].parameters["algorithm"] != "online":
+            raise AttributeError(
+                'fit has solved the whole problem in several passes; partial_fit goes on only after algorithm="online".'
+            )
+        return True
+
+    @available_if(_can_go_on)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn on line from some more rows, in their order. The first call must name all classes there will be."""
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
+        parameters = super()._learner_parameters(streaming)
+        del parameters["folds"]
+        if self.algorithm == "auto":
+            on_line = streaming or (isinstance(self.penalty, str) and self.penalty == "lookahead")
+            parameters["algorithm"] = "online" if on_line or self.ramp or self.block else "reduced"
+        elif streaming and self.algorithm != "online":
+            raise BadInput(
+                f'algorithm="{self.algorithm}" needs several passes; partial_fit is for "auto" and "online".'
+            )
+        if isinstance(self.penalty, str) and self.penalty == "cv":
+            if streaming or parameters["algorithm"] == "online":
+                raise BadInput('penalty="cv" needs all data at once; on line there is penalty="lookahead".')
+            parameters["penalty"] = 1.0
+        return parameters
+
+    def _go_over(self, learners: list[Any], X: Any, targets: np.ndarray, weights: Any, passes: int) -> None:
+        if learners[0].parameters["algorithm"] == "online":
+            super()._go_over(learners, X, targets, weights, passes)
+            return
+        batch = door.batch(X)  # the order of rows does not matter: nothing is shuffled
+        learners[:] = self._chosen(learners, batch, targets, weights, passes)
+        for number, learner in enumerate(learners):
+            _solve(learner, _shards(batch, targets == _positive(learners, number), weights), passes)
+
+    # --- many penalties -------------------------------------------------------------------------------------
+
+    def path(
+        self, X: Any, y: Any, penalties: Sequence[float] | None = None, sample_weight: Any = None
+    ) -> list[PathPoint]:
+        """The solutions at several penalties, largest first, each started from the one before and certified by itself.
+
+        Without `penalties`: 30 of them, from the one that leaves nothing but intercepts down to a thousandth of it. The
+        classifier itself is not changed.
+        """
+        passes = whole_number("passes", self.passes, 1, 2**31)
+        X, y = door.matrix_and_labels(self, X, y, reset=True)
+        check_classification_targets(y)
+        classes, numbers = np.unique(y, return_inverse=True)
+        weights = door.row_weights(sample_weight, self.class_weight, classes, numbers)
+        learners: list[Any] = self._learners_of(classes)
+        if learners[0].parameters["algorithm"] == "online":
+            raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
+        batch = door.batch(X)
+        wanted = _grid(learners, batch, numbers, weights, passes) if penalties is None else penalties
+        return [point for point, _ in _walk(learners, batch, numbers, weights, wanted, passes)]
+
+    def _chosen(self, learners: list[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> list[Any]:
+        """The learners to solve with: as they are, or (penalty="cv") with the penalty that is best on held-out rows."""
+        if not (isinstance(self.penalty, str) and self.penalty == "cv"):
+            return learners
+        folds = StratifiedKFold(whole_number("folds", self.folds, 2), shuffle=True, random_state=self._seed())
+        penalties = _grid(learners, batch, numbers, weights, passes)
+        X = batch.to_csr(learners[0].n_features)
+        losses = np.zeros(len(penalties))
+        whole = np.ones(len(numbers)) if weights is None else weights
+        for kept, held in folds.split(np.zeros(len(numbers)), numbers):
+            inner, outer = door.batch(X[kept]), door.batch(X[held])
+            walk = _walk(learners, inner, numbers[kept], whole[kept], penalties, passes)
+            for k, (_, found) in enumerate(walk):
+                losses[k] += sum(
+                    _loss(learner, outer, numbers[held] == _positive(found, number), whole[held])
+                    for number, learner in enumerate(found)
+                )
+        self.cv_penalties_, self.cv_losses_ = penalties, losses / whole.sum()
+        return [learner.at_penalty(penalties[losses.argmin()]) for learner in learners]
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    # --- looking inside -------------------------------------------------------------------------------------
+
+    def _each(self, values: list[Any]) -> Any:
+        return values[0] if len(values) == 1 else np.array(values)
+
+    @property
+    def kkt_violation_(self) -> Any:
+        """How far the weights are from optimal: the largest violation, in the units of the penalty."""
+        return self._each([learner.kkt_violation for learner in self.learners_])
+
+    @property
+    def objective_(self) -> Any:
+        """Minus the log-likelihood, plus the penalty."""
+        return self._each([learner.objective for learner in self.learners_])
+
+    @property
+    def n_passes_(self) -> Any:
+        """How many passes there were."""
+        return self._each([learner.n_passes for learner in self.learners_])
+
+    @property
+    def active_size_(self) -> Any:
+        """How many weights are not 0, the intercept not counted."""
+        return self._each([int(np.count_nonzero(learner.mean)) for learner in self.learners_])
+
+    @property
+    def penalty_(self) -> Any:
+        """The penalty in force."""
+        return self._each([learner.penalty_in_force for learner in self.learners_])
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        if self.link == "logistic":
+            return prediction.mean
+        return log_ndtr(prediction.mean) - log_ndtr(-prediction.mean)
+
+
+def _positive(learners: Sequence[Any], number: int) -> int:
+    """The class that is positive for a learner."""
+    return 1 if len(learners) == 1 else number
+
+
+def _shards(batch: Batch, labels: np.ndarray, weights: Any) -> list[Batch]:
+    labelled = batch.with_labels(labels, weights)
+    middle = len(batch) // 2
+    return [labelled[:middle], labelled[middle:]] if batch.nonzeros >= LARGE else [labelled]
+
+
+def _solve(learner: Any, shards: list[Batch], passes: int) -> bool:
+    return any(one_pass(learner, [[shard] for shard in shards]) for _ in range(passes))
+
+
+def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
+    """(point, learners) at each penalty in turn, from the largest down."""
+    penalties = sorted((positive_number("penalties", penalty) for penalty in penalties), reverse=True)
+    if not penalties:
+        raise BadInput("penalties is empty; give at least one number.")
+    for penalty in penalties:
+        learners = [learner.at_penalty(penalty) for learner in learners]
+        converged = [
+            _solve(learner, _shards(batch, numbers == _positive(learners, number), weights), passes)
+            for number, learner in enumerate(learners)
+        ]
+        yield (
+            PathPoint(
+                penalty,
+                np.stack([learner.mean for learner in learners]),
+                np.array([learner.intercept[0] for learner in learners]),
+                np.array([learner.objective for learner in learners]),
+                np.array([learner.kkt_violation for learner in learners]),
+                max(learner.n_passes for learner in learners),
+                all(converged),
+            ),
+            learners,
+        )
+
+
+def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> np.ndarray:
+    """Penalties from the least that leaves nothing but intercepts, evenly in their logarithm."""
+    largest = 0.0
+    for number, learner in enumerate(learners):
+        shards = _shards(batch, numbers == _positive(learners, number), weights)
+        alone = learner.at_penalty(1e30)
+        _solve(alone, shards, passes)
+        for shard in shards:
+            alone.learn(shard)
+        largest = max(largest, alone.largest_gradient)
+    if largest == 0.0:
+        raise BadInput("no feature has anything to say; there is no path.")
+    return largest * np.logspace(0.0, np.log10(PATH_END), PATH_LENGTH)
+
+
+def _loss(learner: Learner, batch: Batch, positive: np.ndarray, weights: np.ndarray) -> float:
+    score = np.where(positive, 1.0, -1.0) * learner.predict(batch).mean
+    log = log_expit(score) if learner.parameters["link"] == "logistic" else log_ndtr(score)
+    return -float(weights @ log)

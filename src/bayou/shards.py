@@ -1,0 +1,90 @@
+"""A pass over data in several parts at once, for learners whose merge is exact.
+
+Every part is gathered by a copy of the learner, and the copies are merged: what comes out is, to rounding, what one
+learner makes of all parts one after another.
+
+    one_pass    parts in memory, a thread each (kernels run without Python's lock)
+    train       files, a process each: parsing runs side by side as well
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from bayou.batch import Batch
+from bayou.checks import whole_number
+from bayou.errors import BadInput
+from bayou.learner import Learner
+
+_Learner = TypeVar("_Learner", bound=Learner)
+
+
+def one_pass(learner: Learner, shards: Sequence[Iterable[Batch]]) -> bool:
+    """One pass over all shards, then `end_pass`; what that says."""
+    if len(shards) == 1:
+        for batch in shards[0]:
+            learner.learn(batch)
+        return learner.end_pass()
+    _check(learner)
+    with ThreadPoolExecutor(len(shards)) as pool:
+        return _gathered(learner, pool, _read, [(copy.copy(learner), shard) for shard in shards])
+
+
+def train(
+    learner: _Learner,
+    files: Sequence[Sequence[str]],
+    *,
+    passes: int = 1,
+    after_pass: Callable[[_Learner], Any] = lambda learner: None,
+    **options: Any,
+) -> bool:
+    """Passes over files until the learner has converged; whether it has.
+
+    Args:
+        learner: learns in place; its record must say that it merges exactly.
+        files: one list of files for each process. They are read with the learner's own recipe if it has one.
+        passes: at most so many.
+        after_pass: called with the learner after each pass.
+        options: for `bayou.sources.open`; the same for all.
+    """
+    _check(learner)
+    passes = whole_number("passes", passes, 1)
+    # A fresh interpreter each: forking a process that has threads is not safe.
+    with ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as pool:
+        for _ in range(passes):
+            converged = _gathered(learner, pool, _read_files, [(learner, list(some), options) for some in files])
+            after_pass(learner)
+            if converged:
+                return True
+    return False
+
+
+def _gathered(learner: Learner, pool: Executor, read: Callable[..., Learner], work: list[tuple[Any, ...]]) -> bool:
+    parts = list(pool.map(read, *zip(*work, strict=True)))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.merge(part, base=learner)
+    learner._take_over(whole)
+    return learner.end_pass()
+
+
+def _read(learner: Learner, shard: Iterable[Batch]) -> Learner:
+    for batch in shard:
+        learner.learn(batch)
+    return learner
+
+
+def _read_files(learner: Learner, files: list[str], options: dict[str, Any]) -> Learner:
+    from bayou import sources
+
+    carried = sources.Carried.of(learner) if learner.attached.get("recipe") else None
+    return _read(learner, sources.open(files, carried=carried, threads=1, **options))
+
+
+def _check(learner: Learner) -> None:
+    if learner.record.merge != "exact" or learner.record.passes != "multi":
+        raise BadInput(f"{learner.name} does not gather passes that add up; train it on one stream.")
