@@ -86,6 +86,7 @@ class LassoClassifier(OnlineClassifier):
     """
 
     _learner_name = "lasso"
+    _learns_in_order = False
 
     learners_: list[Any]
 
