@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -354,3 +355,21 @@ def test_pipes_that_end_early(tmp_path) -> None:
     command = f"yes '1 1:1 3:0.5' | head -n 50000 | {sys.executable} -m bayou train - --quiet --json"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["examples"] == 50_000
+
+
+def test_a_learner_of_many_passes_shows_its_certificate_fall_and_stops_when_it_is_there(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 12))
+    y = X[:, :3] @ [1.0, -1.0, 0.5] + rng.logistic(size=2000) > 0
+    rows = (" ".join(f"{j}:{x:.5f}" for j, x in enumerate(row)) for row in X)
+    (tmp_path / "x.svm").write_text("".join(f"{int(label)} {row}\n" for label, row in zip(y, rows, strict=True)))
+    command = ("--learner", "lasso", "--set", "algorithm=reduced", "--set", "penalty=10", "--passes", "30")
+    said = run(tmp_path / "x.svm", "--bits", "5", "--model", tmp_path / "m.bayou", *command)
+    falling = [float(part) for part in re.findall(r"KKT violation (\S+) of the penalty", said.stderr)]
+    assert 3 < len(falling) < 30
+    assert falling[-1] < 1e-6 < falling[0]
+    assert said.stderr.count("converged") == 1
+    learner = bayou.load(tmp_path / "m.bayou")
+    assert 3 <= learner.active_size < 8
+    assert learner.kkt_violation < 1e-5
+    assert results(tmp_path / "x.svm", "--bits", "5", *command)["converged"] is True

@@ -41,6 +41,7 @@ class Outcome:
         plain = self.result.as_dict() | {
             "learner": self.learner,
             "passes": self.passes,
+            "converged": self.converged,
             "interrupted": self.signal is not None,
             "seconds": self.seconds,
             "folded": self.folded,
@@ -117,6 +118,7 @@ class Training:
                         break
                     self._pass, self._done = self._pass + 1, 0
                     converged = self._learner.end_pass()
+                    self._watch.passed(self._pass, converged)
                 seconds = time.perf_counter() - start
                 self._meter.skipped = self._skipped
                 if self._skipped and self._source.rows <= self._n_refused and not self._signal:

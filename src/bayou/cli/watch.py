@@ -98,6 +98,12 @@ class Watch:
         else:
             print(text, file=sys.stderr, flush=True)
 
+    def passed(self, number: int, converged: bool) -> None:
+        """After each pass: what the learner has to say of it."""
+        words = self._learner.progress()
+        if words and not self._quiet:
+            self.say(f"pass {number}: {words}{', converged' * converged}")
+
     def update(self, meter: Running, passed: int) -> None:
         """After each batch."""
         if self._quiet:

@@ -1,8 +1,8 @@
 """The papers' tables and figures, run again: `bayou reproduce`.
 
 One module is one table or figure, with a RECORD that lists it. To add one: write the module, and put its name in
-MODULES. `study.run` is the whole course of an experiment on simulated streams; one of another kind writes its files and
-returns an `Outcome` itself, as figure3 does.
+MODULES (l1-table1 is the module l1_table1). `study.run` is the whole course of an experiment on simulated streams; one
+of another kind writes its files and returns an `Outcome` itself, as figure3 does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = ["Experiment", "Options", "Outcome", "Table", "experiments", "find"]
 
 MODULES = (
     "table1", "montecarlo", "figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "uniform", "groups",
+    "l1-table1", "l1-table2", "l1-table3", "l1-table4", "l1-table5", "l1-table6", "l1-figure3", "l1-figure4",
 )  # fmt: skip
 
 
@@ -32,4 +33,4 @@ def find(name: str) -> Experiment:
 
 
 def _record(name: str) -> Experiment:
-    return importlib.import_module(f"bayou.reproduce.{name}").RECORD
+    return importlib.import_module(f"bayou.reproduce.{name.replace('-', '_')}").RECORD
