@@ -21,6 +21,7 @@ from scipy.special import logit, ndtri
 
 import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask, registry
+from bayou.batch import Row
 from bayou.learner import LARGEST_TARGET, LIMIT
 from bayou.learners import bank
 
@@ -327,6 +328,45 @@ def test_learn_answers_what_predict_would_have(case, batch):
         row = batch[i : i + 1]
         predicted = learner.predict(row).expected
         assert predicted.tobytes() == learner.learn(row).tobytes()
+
+
+@every
+@few
+@given(batch=streams)
+def test_a_row_alone_is_a_batch_of_one(case, batch):
+    learner, by_row = case.new(), case.new()
+    for i in range(len(batch)):
+        part = anew(batch, slice(i, i + 1))
+        values = part.values.astype(case.dtype)
+        row = Row(part.indices, values, part.nonzeros, part.largest, part.ones, part.max_index)
+        alone = case.taught(part)
+        alone = alone.with_labels(alone.labels if case.record.task == "regress" else np.maximum(alone.labels, 0.0))
+        alone.values = values
+        expected = learner.learn(alone)[0]
+        assert by_row.learn_row(row, alone.labels[0], 0.0) == expected
+        assert by_row.learn_row(row, alone.labels[0], float(alone.weights[0])) == expected
+    assert bits(by_row) == bits(learner)
+
+
+@plain
+def test_a_row_alone_is_refused_as_in_a_batch(case):
+    learner = case.new()
+    learner.learn(case.taught(stream(5)))
+    before, values = bits(learner), np.ones(1, case.dtype)
+    row = Row(np.array([WIDTH], np.uint32), values, 1, 1.0, True, WIDTH)
+    with pytest.raises(BadInput, match="out of range"):
+        learner.learn_row(row, True)
+    far = row._replace(indices=np.array([0], np.uint32), values=values * 1e30, largest=1e30, max_index=0)
+    if case.dtype == "float32":
+        with pytest.raises(BadInput, match="too large"):
+            learner.learn_row(far, False)
+    fine = row._replace(indices=np.array([0], np.uint32), max_index=0)
+    with pytest.raises(BadInput, match="weight"):
+        learner.learn_row(fine, True, -1.0)
+    with pytest.raises(BadInput, match="snapshot"):
+        learner.snapshot().learn_row(fine, True)
+    assert bits(learner) == before
+    assert learner.snapshot().learn_row(fine, True, 0.0) == learner.predict(fine.batch()).expected[0]
 
 
 @every

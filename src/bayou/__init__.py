@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import bayou.estimators as estimators
     import bayou.evaluate as evaluate
     import bayou.learners as learners
+    import bayou.river as river  # noqa: F401
     import bayou.simulate as simulate
     import bayou.sources as sources
     from bayou.batch import Batch
@@ -77,7 +78,8 @@ _HOME = {
     "WrongTask": "bayou.errors",
     "load": "bayou.learner",
 }
-_MODULES = {"estimators", "evaluate", "learners", "simulate", "sources"}
+# river is not in __all__: it needs river.
+_MODULES = {"estimators", "evaluate", "learners", "river", "simulate", "sources"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -306,6 +306,36 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} examples, {self.nonzeros} non-zeros, largest feature {self.max_index})"
+
+
+class Row(NamedTuple):
+    """One example on its own, for those who have them one by one: canonical and finite, as in a batch.
+
+    `size` features stand at the beginning of `indices` (uint32) and `values`; none is numbered above `max_index`.
+    `largest` and `ones` are those of a batch.
+    """
+
+    indices: np.ndarray
+    values: np.ndarray
+    size: int
+    largest: float
+    ones: bool
+    max_index: int
+
+    def batch(self, labels: Any = None, weights: Any = None) -> Batch:
+        """As a batch of one row."""
+        return Batch.trusted(
+            np.array((0, self.size)),
+            self.indices[: self.size],
+            self.values[: self.size],
+            _per_row(labels, 1, "label"),
+            _as_weights(weights, 1),
+            tags=None,
+            longest=self.size,
+            largest=self.largest,
+            ones=self.ones,
+            max_index=self.max_index,
+        )
 
 
 def _as_float(values: Any, what: str) -> np.ndarray:

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from bayou import links, model, registry
-from bayou.batch import MAX_FEATURES, Batch
+from bayou.batch import MAX_FEATURES, Batch, Row
 from bayou.checks import whole_number, yes_or_no
 from bayou.draws import draw_scores
 from bayou.errors import BadInput, BadModel, NoPosterior, WrongTask
@@ -119,6 +119,7 @@ class Learner:
         self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
+        self._regresses = registry.find(self.name).task == "regress"
         self._lock = threading.RLock()
         # What travels with the model. Merging compares the recipes and numberings in it, and passes over the rest.
         self.attached: dict[str, Any] = {}  # as JSON can say it
@@ -131,6 +132,11 @@ class Learner:
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
         raise NotImplementedError
+
+    def _run_row(self, row: Row, sign: float, weight: float) -> float:
+        """`_run` for one row; the probability. An algorithm may have a shorter way."""
+        one = np.ones(1, self._dtype)
+        return float(self._run(row.batch(), sign * one, weight * one).expected[0])
 
     def _mean_at(self, features: Any) -> np.ndarray:
         raise NotImplementedError
@@ -175,6 +181,33 @@ class Learner:
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
         return self._prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
+
+    def check(self, batch: Batch) -> None:
+        """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
+        with self._lock:
+            self._check(batch, learn=True)
+
+    def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
+        """`learn` for one row: the short way, for streams within Python. A classifier's positive label is anything but 0.
+
+        With weight 0 it predicts.
+        """
+        if self._frozen and weight:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        with self._lock:
+            # Nothing in a row of so few small values is too large; all others are looked at more closely.
+            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e6 and row.max_index < self._n_features
+            if not small or self._regresses or weight not in (0.0, 1.0):
+                if weight == 0.0:
+                    return float(self.predict(row.batch()).expected[0])
+                known = label if self._regresses else 1 if label else self._negative or 0
+                return float(self.learn(row.batch([known], [weight]))[0])
+            probability = self._run_row(row, 1.0 if label else -1.0, weight)
+            if weight:
+                self._examples += 1
+                if self._negative is None and not label:
+                    self._negative = 0
+        return probability
 
     def predict(self, batch: Batch) -> Prediction:
         """What the learner believes of each row. Changes nothing."""

@@ -21,6 +21,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
@@ -56,6 +57,16 @@ def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
 def padded(n: int) -> int:
     """The multiple of LANES that holds n."""
     return -(-n // LANES) * LANES
+
+
+@intrinsic
+def frozen(typingctx, array):
+    """An array as one that cannot be written to, like those of a batch: so that a kernel is not compiled for both."""
+
+    def codegen(context, builder, signature, args):
+        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
+
+    return array.copy(readonly=True)(array), codegen
 
 
 def _shuffle(builder, a, b, lanes):

@@ -40,7 +40,7 @@ import numpy as np
 from numba import njit
 
 from bayou import links
-from bayou.batch import Batch
+from bayou.batch import Batch, Row
 from bayou.checks import one_of, positive_number
 from bayou.errors import BadInput
 from bayou.learner import Scores
@@ -67,6 +67,7 @@ from bayou.simd import (
     exp2_within,
     exp_unit,
     fill,
+    frozen,
     gather_pairs,
     load,
     magnitude,
@@ -151,11 +152,12 @@ class Marginal(DiagonalGaussian):
         self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
         self._quadrature = one_of("predictive", predictive, PREDICTIVES)
+        self._keep = 1.0 / (1.0 + self._parameters["memory"])
+        self._temper = (ku, kp)
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
-        p = self._parameters
-        ku, kp = p["temper"]
+        ku, kp = self._temper
         common = (
             batch.indptr,
             batch.indices,
@@ -169,7 +171,7 @@ class Marginal(DiagonalGaussian):
             self._intercept_state[0],
             self._has_intercept,
             self._intercept_precision,
-            1.0 / (1.0 + p["memory"]),
+            self._keep,
             ku,
             self._newton_above,
             np.uint64(self._examples),
@@ -182,6 +184,27 @@ class Marginal(DiagonalGaussian):
             _stream_general(*common, self._link, self._peak)
         probabilities(self._link, self._quadrature, kp, mean, variance, probability)
         return Scores(probability, mean, variance)
+
+    def _run_row(self, row: Row, sign: float, weight: float) -> float:
+        if self._link != links.LOGISTIC or self._peak or self._quadrature:
+            return super()._run_row(row, sign, weight)
+        return _stream_row(
+            row.indices,
+            row.values,
+            row.size,
+            row.ones,
+            sign,
+            weight,
+            self._state,
+            self._prior,
+            self._intercept_state[0],
+            self._has_intercept,
+            self._intercept_precision,
+            self._keep,
+            *self._temper,
+            self._newton_above,
+            self._examples,
+        )
 
     def _add(self, other: Self, base: Self | None) -> None:
         self._add_naturals(other, base, fading=self._parameters["memory"] > 0)
@@ -373,6 +396,56 @@ def _stream(
     state[spare] = 0
     intercept[0] = shift
     intercept[1] = gain
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stream_row(
+    indices,
+    values,
+    size,
+    ones,
+    sign,
+    weight,
+    state,
+    prior,
+    intercept,
+    has_intercept,
+    intercept_precision,
+    keep,
+    temper,
+    predictive_temper,
+    newton_above,
+    example,
+):
+    """`_stream` for one row, and its probability: a call with few arrays, each of which takes a while to hand over."""
+    indptr = np.array([0, size])
+    signs = np.full(1, sign, state.dtype)
+    weights = np.full(1, weight, state.dtype)
+    mean = np.empty(1)
+    variance = np.empty(1)
+    probability = np.empty(1)
+    _stream(
+        frozen(indptr),
+        frozen(indices),
+        frozen(values),
+        size,
+        ones,
+        signs,
+        weights,
+        state,
+        prior,
+        intercept,
+        has_intercept,
+        intercept_precision,
+        keep,
+        temper,
+        newton_above,
+        np.uint64(example),
+        mean,
+        variance,
+    )
+    probabilities(links.LOGISTIC, False, predictive_temper, mean, variance, probability)
+    return probability[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -91,12 +91,12 @@ class ArrowTable:
             if role not in ("bins", "numeric"):
                 columns.add_cells(c, *_whole_cells(array, role == "whole"))
         elif is_a.is_temporal(kind):
-            columns.add_cells(c, *_string_cells(_iso(array), False))
+            columns.add_cells(c, *string_cells(_iso(array), False))
         elif is_a.is_boolean(kind):
-            columns.add_cells(c, *_string_cells(array.cast(pa.string()), False))
+            columns.add_cells(c, *string_cells(array.cast(pa.string()), False))
         elif _is_text(kind):
             # Where cells are read as numbers, something must stand between them.
-            columns.add_cells(c, *_string_cells(array, apart=role not in ("category", "flag", "text")))
+            columns.add_cells(c, *string_cells(array, apart=role not in ("category", "flag", "text")))
         else:
             texts, several = column_as_cells(array.to_pylist(), role, self._plan.positive)
             columns.lists[c] = several
@@ -107,7 +107,7 @@ class ArrowTable:
         last = self._dictionaries.get(c)
         if last is not None and len(last[0]) == len(dictionary) and last[0].equals(dictionary):
             return last[1]
-        data, starts, stops = _string_cells(dictionary, apart=self._plan.columns[c].role == "code")
+        data, starts, stops = string_cells(dictionary, apart=self._plan.columns[c].role == "code")
         table = np.zeros((len(self._plan.columns), 8), np.int64)
         table[c, :4] = data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1
         values = _Values(data, starts, stops, self._plan.hashes(c, table, len(dictionary)))
@@ -224,7 +224,7 @@ def _as_numbers(array: pa.Array) -> np.ndarray:
     return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
 
 
-def _string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Text as cells; `apart`: with a newline behind each."""
     import pyarrow as pa
 

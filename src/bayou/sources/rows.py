@@ -1,0 +1,433 @@
+"""Rows that come as dictionaries {name: value}, one by one or in tables, as batches: for streams within Python.
+
+A number or truth value is the feature's value. A text is a category: an indicator of its own for each name and text.
+What is None or not a number (NaN) is missing, and as good as absent. A name's feature is found in one of two ways:
+
+    hashed      murmur3 of the name; of a category's text, from the hash of its name on, as columns of files are hashed.
+                A name that is a whole number is the feature's own number (folded, if it is too wide for the table).
+    numbered    by a dictionary, in the order in which names come; a category's name there is "name=text".
+
+The order of names in a row does not matter, not by one bit: numbers come first, then categories, each ordered by the
+hash of their names, so that a table need not be sorted row by row.
+
+One row takes a few microseconds, so the usual row (names that are texts, values that are numbers) is packed by
+`struct`, which takes no text for a number, and hashed and tidied by a kernel each.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.batch import Batch, Row
+from bayou.checks import whole_number
+from bayou.errors import BadInput
+from bayou.sources.arrow import string_cells
+from bayou.sources.hashing import hash_bytes, murmur3
+from bayou.sources.scan import address_of, byte_at
+
+# New names and their numbers, to be kept once their rows are learned.
+New = dict[Hashable, int]
+_Columns = list[tuple[Hashable, Any]]
+
+# Longer rows go the way of tables: looking for a feature that comes twice takes the square of the length here.
+_SHORT = 128
+_MARKS = 1024
+_PACK_FLOATS = [struct.Struct(f"{n}d").pack for n in range(_SHORT + 1)]
+_PACK_WHOLE = [struct.Struct(f"{n}q").pack for n in range(_SHORT + 1)]
+# Between names, and behind them: as much as murmur3 may read beyond the end.
+_BETWEEN, _BEHIND = "\0", b"\0\0\0\0\0"
+
+
+class Rows:
+    """Makes batches of rows. `hashing` is whether names are hashed or numbered; there are 2^bits features.
+
+    >>> rows = Rows(bits=18)
+    >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})
+    >>> row.values.tolist()
+    [37.0, 1.0]
+    """
+
+    def __init__(self, bits: int, hashing: bool = True, dtype: str = "float32") -> None:
+        self.n_features = 2 ** whole_number("bits", bits, 1, 31)
+        self._last = self.n_features - 1
+        self._mask = np.uint32(self._last)
+        self._dtype = dtype
+        self.numbers: New | None = None if hashing else {}
+
+    # --- one row ----------------------------------------------------------------------------------------------------
+
+    def one(self, row: Mapping[Hashable, Any], learn: bool = False) -> tuple[Row, New]:
+        """One row, and the names in it that are new; `keep` them once the row is learned.
+
+        A new name has a number already, the one it will be kept under, so that predicting is what learning would say.
+        If there are no numbers left, that is an error for learning; for predicting, the feature is left out.
+        """
+        new: New = {}
+        try:
+            n = len(row)
+            packed = _PACK_FLOATS[n](*row.values())
+            if self.numbers is not None:
+                names, texts = _PACK_WHOLE[n](*map(self.numbers.__getitem__, row)), False
+            else:
+                try:
+                    names, texts = _BETWEEN.join(row).encode() + _BEHIND, True  # type: ignore[arg-type]
+                except TypeError:
+                    names, texts = _PACK_WHOLE[n](*row), False
+        except (struct.error, TypeError, LookupError, ValueError, OverflowError, AttributeError):
+            return self._any(row, new, learn), new
+        indices, values = np.empty(n, np.uint32), np.empty(n, self._dtype)
+        size, largest, ones = _read(names, texts, packed, self._mask, indices, values)
+        if size < 0 or largest == math.inf:
+            return self._any(row, new, learn), new
+        return Row(indices, values, size, largest, ones, self._last), new
+
+    def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Row:
+        """The long way, for any row whatever."""
+        ids, values, ordered = self._mixed(row, new, learn)
+        if new and len(self.numbers or ()) + len(new) > self.n_features:
+            values = np.where(ids < self.n_features, values, 0.0)
+        if len(ids) > _SHORT:
+            return self._long(row, ids, values, ordered)
+        indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
+        size, largest, ones = _tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied)
+        if largest == math.inf:
+            raise _not_finite(row, self._dtype)
+        return Row(indices, tidied, size, largest, ones, self._last)
+
+    def keep(self, new: New) -> None:
+        """Keep the numbers of new names."""
+        if new and self.numbers is not None:
+            self.numbers |= new
+
+    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> tuple[np.ndarray, np.ndarray, int]:
+        """The numbers of a row, then its categories, without what is missing; how many of the last are in order."""
+        if not isinstance(row, Mapping):
+            raise BadInput(f"a row is a dictionary of names and values, not {row!r}.")
+        numbers: dict[Hashable, Any] = {}
+        categories: dict[Hashable, str] = {}
+        for name, value in row.items():
+            if isinstance(value, str):
+                categories[name] = value
+            elif value is not None and value == value:
+                numbers[name] = value
+        try:
+            packed = struct.pack(f"{len(numbers)}d", *numbers.values())
+        except (struct.error, TypeError, OverflowError):
+            raise _no_number(numbers) from None
+        values = np.concatenate([np.frombuffer(packed), np.ones(len(categories))])
+        if self.numbers is None:
+            seeds = hashes_of(categories)
+            others = hashes_of(list(categories.values()), seeds)[np.argsort(seeds, kind="stable")]
+            return np.concatenate([hashes_of(numbers), others]), values, len(others)
+        names = [*numbers, *(f"{name}={text}" for name, text in categories.items())]
+        return self._ids(names, new, learn), values, 0
+
+    def _long(self, row: Mapping[Hashable, Any], ids: np.ndarray, values: np.ndarray, ordered: int) -> Row:
+        with np.errstate(over="ignore"):
+            values = np.where(np.isnan(values), 0.0, values).astype(self._dtype)
+        if not np.isfinite(values).all():
+            raise _not_finite(row, self._dtype)
+        order = np.arange(len(ids))
+        order[: len(ids) - ordered] = np.argsort(ids[: len(ids) - ordered], kind="stable")
+        batch = Batch.from_arrays(np.array((0, len(ids))), ids[order] & self._mask, values[order])
+        return Row(batch.indices, batch.values, batch.nonzeros, batch.largest, batch.ones, self._last)
+
+    # --- names to numbers -------------------------------------------------------------------------------------------
+
+    def _ids(self, names: Iterable[Hashable], new: New, learn: bool) -> np.ndarray:
+        if self.numbers is None:
+            return hashes_of(names)
+        return self._numbered(names, new, learn)
+
+    def _numbered(self, names: Iterable[Hashable], new: New, learn: bool) -> np.ndarray:
+        known: New = self.numbers or {}
+        try:
+            return np.array([known[name] for name in names], np.uint32)
+        except KeyError:
+            pass
+        for name in sorted((name for name in names if name not in known), key=str):
+            number = new.setdefault(name, len(known) + len(new))
+            if learn and number >= self.n_features:
+                raise BadInput(
+                    f"there is no number left for the feature {name!r}: {self.n_features:,} have one. "
+                    "Use more bits, or hashing=True."
+                )
+        return np.array([known[name] if name in known else new[name] for name in names], np.uint32)
+
+    # --- many rows --------------------------------------------------------------------------------------------------
+
+    def many(self, rows: Any, learn: bool = False) -> tuple[Batch, New]:
+        """A batch of a table: a DataFrame, anything with `__arrow_c_stream__`, a SciPy matrix, or several dictionaries.
+
+        A column is a feature, or with texts in it several categories. The columns of a matrix have numbers for names.
+        """
+        new: New = {}
+        if hasattr(rows, "tocsr"):
+            matrix = rows.tocsr()
+            return self._sparse(matrix, range(matrix.shape[1]), new, learn), new
+        if hasattr(rows, "iloc") and {type(kind).__name__ for kind in rows.dtypes} == {"SparseDtype"}:
+            return self._sparse(rows.sparse.to_coo().tocsr(), rows.columns, new, learn), new
+        if hasattr(rows, "iloc") or hasattr(rows, "__arrow_c_stream__"):
+            columns = _columns(rows)
+            if columns is not None:
+                return self._table(*columns, new, learn), new
+            rows = rows.to_dict("records")  # texts and numbers in one column
+        if not isinstance(rows, Iterable) or isinstance(rows, Mapping | str):
+            raise BadInput(
+                "give a DataFrame, a sparse matrix, or a list of dictionaries; one dictionary is for learn_one."
+            )
+        return self._stacked(rows, new, learn), new
+
+    def _table(self, n: int, numbers: _Columns, texts: _Columns, new: New, learn: bool) -> Batch:
+        if self.numbers is None:
+            numbers, texts = (_by_hash(columns) for columns in (numbers, texts))
+        width = len(numbers) + len(texts)
+        ids = np.empty((width, n), np.uint32)
+        values = np.empty((width, n), self._dtype)
+        ids[: len(numbers)] = self._ids([name for name, _ in numbers], new, learn)[:, None]
+        with np.errstate(over="ignore"):  # what is too large is found when the batch is checked
+            for c, (_, column) in enumerate(numbers):
+                values[c] = column
+        for c, (name, column) in enumerate(texts, len(numbers)):
+            ids[c] = self._cell_ids(name, column, new, learn)
+            values[c] = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else 1.0
+        indptr = np.zeros(n + 1, np.int64)
+        indices, there = np.empty(ids.size, np.uint32), np.empty(ids.size, self._dtype)
+        size = _by_row(ids, values, indptr, indices, there)
+        return self._checked(indptr, indices[:size], there[:size])
+
+    def _sparse(self, matrix: Any, names: Any, new: New, learn: bool) -> Batch:
+        """`names` is a range for a matrix, whose columns are known by number."""
+        if self.numbers is not None:
+            columns, places = np.unique(matrix.indices, return_inverse=True)
+            ids = self._ids([names[c] for c in columns.tolist()], new, learn)[places]
+        elif isinstance(names, range):
+            matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
+            ids = _folded(matrix.indices)
+        else:
+            hashes = hashes_of(names)
+            order = np.argsort(hashes, kind="stable")
+            matrix = matrix[:, order].sorted_indices()
+            ids = hashes[order][matrix.indices]
+        values = matrix.data.astype(self._dtype)
+        values[np.isnan(values)] = 0.0  # missing
+        return self._checked(matrix.indptr, ids, values)
+
+    def _stacked(self, rows: Iterable[Any], new: New, learn: bool) -> Batch:
+        found = [self.one(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
+        return self._checked(
+            np.cumsum([0] + [row.size for row in found]),
+            np.concatenate([np.empty(0, np.uint32), *(row.indices[: row.size] for row in found)]),
+            np.concatenate([np.empty(0, self._dtype), *(row.values[: row.size] for row in found)]),
+        )
+
+    def _cell_ids(self, name: Hashable, column: Any, new: New, learn: bool) -> np.ndarray:
+        """The feature of every cell of a column of texts."""
+        if self.numbers is None:
+            data, starts, stops = string_cells(column, apart=False)
+            ids = np.empty(len(column), np.uint32)
+            _hash_cells(data, starts, stops, hashes_of([name])[0], ids)
+            return ids
+        coded = column.dictionary_encode()
+        of = self._ids([f"{name}={text}" for text in coded.dictionary.to_pylist()], new, learn)
+        if not len(of):
+            return np.zeros(len(column), np.uint32)
+        return of[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+
+    def _checked(self, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> Batch:
+        if self.numbers is not None and len(ids) and ids.max() >= self.n_features:
+            values = np.where(ids < self.n_features, values, 0)
+        return Batch.from_arrays(indptr, ids & self._mask, values)
+
+
+def hashes_of(names: Iterable[Hashable], seeds: np.ndarray | None = None) -> np.ndarray:
+    """The hash of every name, each from its own seed on; a name that is a whole number is its own hash.
+
+    >>> hashes_of(["hello", "world"]).tolist() == [hash_bytes(b"hello"), hash_bytes(b"world")]
+    True
+    """
+    names = names if isinstance(names, Mapping | Sequence) else list(names)
+    n = len(names)
+    hashes = np.zeros(n, np.uint32) if seeds is None else seeds.copy()
+    try:
+        text = _BETWEEN.join(names).encode() + _BEHIND  # type: ignore[arg-type]
+        if _hash_words(text, hashes) == max(n, 1):
+            return hashes
+    except TypeError:
+        try:
+            return _folded(np.frombuffer(struct.pack(f"{n}q", *names), np.int64))
+        except struct.error:
+            pass
+    except UnicodeEncodeError:
+        pass
+    of = [0] * n if seeds is None else seeds.tolist()
+    return np.array([_hash_of(name, seed) for name, seed in zip(names, of, strict=True)], np.uint32)
+
+
+def _hash_of(name: Hashable, seed: int) -> int:
+    if isinstance(name, int | np.integer) and -(2**63) <= name < 2**63:
+        return int(_folded(np.array([name], np.int64))[0])
+    return hash_bytes(str(name).encode("utf-8", "surrogatepass"), seed)
+
+
+def _folded(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers as 32 bits, as svmlight's are."""
+    if numbers.dtype == np.int32:
+        return numbers.view(np.uint32)
+    wide = numbers.astype(np.int64, copy=False).view(np.uint64)
+    return (wide ^ (wide >> np.uint64(32))).astype(np.uint32)
+
+
+def _by_hash(columns: _Columns) -> _Columns:
+    order = np.argsort(hashes_of([name for name, _ in columns]), kind="stable")
+    return [columns[c] for c in order]
+
+
+def _columns(table: Any) -> tuple[int, _Columns, _Columns] | None:
+    """How many rows a table has, its columns of numbers and its columns of texts; None if a column has both."""
+    import pyarrow as pa
+    import pyarrow.types as is_a
+
+    if hasattr(table, "iloc"):  # pandas, where names need not be texts
+        found = list(table.items())
+    else:
+        table = pa.table(table)
+        found = list(zip(table.column_names, table.columns, strict=True))
+    numbers: _Columns = []
+    texts: _Columns = []
+    for name, column in found:
+        if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
+            numbers.append((name, column.to_numpy()))
+            continue
+        try:
+            array = column if isinstance(column, pa.ChunkedArray) else pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return None
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        array = array.dictionary_decode() if is_a.is_dictionary(array.type) else array
+        if is_a.is_string(array.type) or is_a.is_large_string(array.type) or is_a.is_string_view(array.type):
+            texts.append((name, array))
+        elif is_a.is_boolean(array.type) or is_a.is_integer(array.type) or is_a.is_floating(array.type):
+            numbers.append((name, array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)))
+        elif not is_a.is_null(array.type):
+            raise BadInput(f"column {name!r} holds {array.type}; give numbers, truth values or texts.")
+    return len(table), numbers, texts
+
+
+def _no_number(row: Mapping[Hashable, Any]) -> BadInput:
+    for name, value in row.items():
+        try:
+            struct.pack("d", value)
+        except (struct.error, TypeError, OverflowError):
+            return BadInput(f"the feature {name!r} is {value!r}; a value is a number, True, False, a text or None.")
+    return BadInput("a row is a dictionary of names and values.")
+
+
+def _not_finite(row: Mapping[Hashable, Any], dtype: str) -> BadInput:
+    largest = float(np.finfo(dtype).max)
+    for name, value in row.items():
+        if value is not None and not isinstance(value, str) and abs(float(value)) > largest:
+            return BadInput(f"the feature {name!r} is {value!r}; every value must be a finite number, as {dtype} too.")
+    return BadInput("two features share a number after hashing, and their values' sum is not finite; use more bits.")
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hash_words(text, hashes):
+    """Hash the words of a text, zeros between them and _BEHIND behind, each on from what is in its place; how many."""
+    words = 0
+    start = at = address_of(text)
+    end = at + len(text) - len(_BEHIND)
+    while at <= end:
+        if at == end or byte_at(at) == 0:
+            if words < hashes.size:
+                hashes[words] = murmur3(start, at - start, hashes[words])
+            words += 1
+            start = at + 1
+        at += 1
+    return words
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hash_cells(data, starts, stops, seed, hashes):
+    base = address_of(data)
+    for row in range(hashes.size):
+        hashes[row] = murmur3(base + starts[row], np.int64(stops[row]) - np.int64(starts[row]), seed)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _by_row(ids, values, indptr, indices, there):
+    """Columns as rows, without what is zero or missing; how many values are left."""
+    size = 0
+    for row in range(ids.shape[1]):
+        for c in range(ids.shape[0]):
+            value = values[c, row]
+            if value != 0 and not np.isnan(value):
+                indices[size] = ids[c, row]
+                there[size] = value
+                size += 1
+        indptr[row + 1] = size
+    return size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tidy(ids, values, unordered, mask, indices, tidied):
+    """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
+    1). The first so many features are put in order."""
+    for k in range(ids.size):
+        place = k
+        if k < unordered:
+            while place > 0 and indices[place - 1] > ids[k]:
+                indices[place] = indices[place - 1]
+                tidied[place] = tidied[place - 1]
+                place -= 1
+        indices[place] = ids[k]
+        tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
+    # Two features seldom share a mark; only then all before are looked at.
+    marks = np.zeros(_MARKS // 64, np.uint64)
+    size = 0
+    for k in range(ids.size):
+        index = indices[k] & mask
+        value = tidied[k]
+        word, bit = (index >> np.uint32(6)) % marks.size, np.uint64(1) << np.uint64(index & np.uint32(63))
+        place = 0 if marks[word] & bit else size
+        marks[word] |= bit
+        while place < size and indices[place] != index:
+            place += 1
+        if place < size:
+            tidied[place] += value
+        else:
+            indices[size] = index
+            tidied[size] = value
+            size += 1
+    kept = 0
+    largest = 0.0
+    ones = finite = True
+    for k in range(size):
+        if tidied[k] != 0:
+            indices[kept] = indices[k]
+            tidied[kept] = tidied[k]
+            largest = max(largest, abs(np.float64(tidied[k])))
+            ones &= tidied[k] == 1
+            finite &= np.isfinite(tidied[k])
+            kept += 1
+    return kept, largest if finite else np.inf, ones
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _read(names, texts, packed, mask, indices, values):
+    """The usual row, as `_tidy` gives it; (-1, ...) if a name has a zero in it."""
+    ids = np.zeros(indices.size, np.uint32)
+    if texts:
+        if _hash_words(names, ids) != max(ids.size, 1):
+            return -1, 0.0, False
+    else:
+        numbers = np.frombuffer(names, np.uint64)
+        for k in range(ids.size):
+            ids[k] = numbers[k] ^ (numbers[k] >> np.uint64(32))
+    return _tidy(ids, np.frombuffer(packed, np.float64), ids.size, mask, indices, values)
