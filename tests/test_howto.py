@@ -35,6 +35,37 @@ def test_the_python_of_learning_from_files_runs(tmp_path, monkeypatch) -> None:
     assert "site=a" in names["carried"].names.name_of(names["again"].touched)
 
 
+def test_the_river_page_runs() -> None:
+    pytest.importorskip("river", reason="river is not installed: pip install 'bayou[river]'")
+    page = (PAGES / "river.md").read_text()
+    names: dict = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        exec(block, names)
+    assert names["auc"].get() > 0.93
+    assert names["one"].predict_proba_one(names["x"]) == names["many"].predict_proba_one(names["x"])
+    assert names["segments"].get() > 0.7
+    assert names["kept"].weights["site=a.com"] > 0 > names["kept"].weights["site=b.com"]
+
+
+def test_the_compare_page_comes_out(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (PAGES / "compare.md").read_text()
+    commands = re.findall(r"^bayou (.*)$", page, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["simulate", "compare"]
+    for command in commands:
+        said = CliRunner().invoke(app, shlex.split(command))
+        assert said.exit_code == 0, said.output
+    table = re.compile(r"^ *(\S+) +(0\.\d+) +(0\.\d+) +(0\.\d+) +(0\.\d+) ", re.MULTILINE)
+    expected = {name: list(map(float, scores)) for name, *scores in table.findall(page)}
+    found = {name: list(map(float, scores)) for name, *scores in table.findall(said.stdout)}
+    assert len(found) == 4
+    assert list(found) == list(expected)
+    for name, scores in found.items():
+        assert scores == pytest.approx(expected[name], abs=2e-5)  # the last digit shown, and rounding
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert (tmp_path / "curves.csv").read_text().startswith("learner,example,log_loss")
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
 def test_known_data_sets(data_directory, monkeypatch, row) -> None:
     _, command, examples, log_loss, auc = row

@@ -188,9 +188,9 @@ class Learner:
             self._check(batch, learn=True)
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
-        """`learn` for one row: the short way, for streams within Python. A classifier's positive label is anything but 0.
+        """`learn` for one row: the short way, for streams within Python. With weight 0 it predicts.
 
-        With weight 0 it predicts.
+        A classifier's positive label is anything but 0.
         """
         if self._frozen and weight:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import demo, features, info, merge, predict, reproduce, simulate, train
+from bayou.cli import compare, demo, features, info, merge, predict, reproduce, simulate, train
 from bayou.cli.usage import BadUsage
 from bayou.errors import BadInput, BadModel
 
@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 for _command in (
     train.train,
+    compare.compare,
     predict.predict,
     features.features,
     info.info,

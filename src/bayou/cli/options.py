@@ -1,4 +1,4 @@
-"""What commands have in common: checks of options, pipes that close, a line of progress, words for sizes."""
+"""What commands have in common: options and checks of them, pipes that close, a line of progress, words for sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,59 @@ from bayou.errors import BadInput
 # As bayou.sources.FORMATS has them; that module is too heavy for showing help.
 FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
 ON_ERROR = ("raise", "skip")
+
+# Options that commands share, which learn from data.
+Data = Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")]
+Bits = Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")]
+Format = Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")]
+Label = Annotated[str | None, typer.Option(help="The column to predict.")]
+Positive = Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")]
+LabelAbove = Annotated[float | None, typer.Option(help="Labels above this number are positive.")]
+Weight = Annotated[str | None, typer.Option(help="The column with the examples' weights.")]
+Ignore = Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")]
+Numeric = Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")]
+Category = Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")]
+Text = Annotated[list[str] | None, typer.Option(help="Columns to take as bags of words.")]
+Bins = Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")]
+Cross = Annotated[list[str] | None, typer.Option(help="A,B: cross two columns or namespaces; * is all.")]
+Exact = Annotated[bool | None, typer.Option("--exact", help="Number features as they come; hash nothing.")]
+HashAll = Annotated[bool | None, typer.Option("--hash-all", help="VW: hash names that are numbers, too.")]
+NegativeRate = Annotated[
+    float | None, typer.Option(help="The share of negatives kept in the data; probabilities are set right for it.")
+]
+OnError = Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")]
+Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
+
+
+def recipe(**given: Any) -> dict[str, Any]:
+    """The parts of a recipe that were given, by the names of their options, as a recipe wants them."""
+    for name in ("ignore", "numeric", "category", "text"):
+        given[name] = _columns(given[name])
+    given["cross"] = _crosses(given["cross"])
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _columns(options: list[str] | None) -> list[str] | None:
+    """Names given one by one, or separated by commas."""
+    if options is None:
+        return None
+    return [name.strip() for option in options for name in option.split(",") if name.strip()]
+
+
+def _crosses(options: list[str] | None) -> list[tuple[str, str]] | None:
+    if options is None:
+        return None
+    pairs = []
+    for option in options:
+        names = [name.strip() for name in option.split(",")]
+        if names == ["*"]:
+            names = ["*", "*"]
+        if len(names) != 2 or not all(names):
+            raise BadUsage(f"--cross is {option!r}; expected two columns or namespaces, such as user,ad.")
+        pairs.append((names[0], names[1]))
+    return pairs
 
 
 @contextlib.contextmanager

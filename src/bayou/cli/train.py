@@ -18,40 +18,38 @@ DEFAULT_LEARNER = "bank"
 
 
 def train(
-    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")],
+    data: options.Data,
     learner: Annotated[str | None, typer.Option(help=f"Which learner; {DEFAULT_LEARNER} if not given.")] = None,
-    bits: Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")] = None,
+    bits: options.Bits = None,
     model: Annotated[Path | None, typer.Option(help="Where to write what was learned.")] = None,
     resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,
     like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
     passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
-    format: Annotated[str, typer.Option(help=f"One of {', '.join(options.FORMATS)}.")] = "auto",
-    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    positive: Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")] = None,
-    label_above: Annotated[float | None, typer.Option(help="Labels above this number are positive.")] = None,
-    weight: Annotated[str | None, typer.Option(help="The column with the examples' weights.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
-    numeric: Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="Columns to take as bags of words.")] = None,
-    bins: Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")] = None,
-    cross: Annotated[list[str] | None, typer.Option(help="A,B: cross two columns or namespaces; * is all.")] = None,
-    exact: Annotated[bool | None, typer.Option("--exact", help="Number features as they come; hash nothing.")] = None,
-    hash_all: Annotated[bool | None, typer.Option("--hash-all", help="VW: hash names that are numbers, too.")] = None,
-    negative_rate: Annotated[
-        float | None, typer.Option(help="The share of negatives kept in the data; probabilities are set right for it.")
-    ] = None,
+    format: options.Format = "auto",
+    label: options.Label = None,
+    positive: options.Positive = None,
+    label_above: options.LabelAbove = None,
+    weight: options.Weight = None,
+    ignore: options.Ignore = None,
+    numeric: options.Numeric = None,
+    category: options.Category = None,
+    text: options.Text = None,
+    bins: options.Bins = None,
+    cross: options.Cross = None,
+    exact: options.Exact = None,
+    hash_all: options.HashAll = None,
+    negative_rate: options.NegativeRate = None,
     holdout: Annotated[
         float | None, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(help="Save after every so many examples (1000000), or minutes (10min).")
     ] = None,
-    on_error: Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")] = "skip",
-    threads: Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No running table.")] = False,
+    on_error: options.OnError = "skip",
+    threads: options.Threads = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Learn from data, once over, predicting each example before it is learned from."""
     if resume and like:
@@ -62,23 +60,22 @@ def train(
     options.check_folder("--model", model)
     if model is not None and not os.access(model.parent, os.W_OK):
         raise BadUsage(f"--model is {model}; no file can be written there.")
-    recipe = {
-        "bits": bits,
-        "label": label,
-        "positive": positive,
-        "label_above": label_above,
-        "weight": weight,
-        "ignore": _columns(ignore),
-        "numeric": _columns(numeric),
-        "category": _columns(category),
-        "text": _columns(text),
-        "bins": bins,
-        "cross": _crosses(cross),
-        "exact": exact,
-        "hash_all": hash_all,
-        "negative_rate": negative_rate,
-    }
-    given = {name: value for name, value in recipe.items() if value is not None}
+    given = options.recipe(
+        bits=bits,
+        label=label,
+        positive=positive,
+        label_above=label_above,
+        weight=weight,
+        ignore=ignore,
+        numeric=numeric,
+        category=category,
+        text=text,
+        bins=bins,
+        cross=cross,
+        exact=exact,
+        hash_all=hash_all,
+        negative_rate=negative_rate,
+    )
 
     from bayou import registry, sources
     from bayou.cli import training, watch
@@ -179,24 +176,3 @@ def _every(checkpoint: str | None) -> tuple[int | None, float | None]:
     if not found or float(found[1]) <= 0:
         raise BadUsage(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
     return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)
-
-
-def _columns(options: list[str] | None) -> list[str] | None:
-    """Names given one by one, or separated by commas."""
-    if options is None:
-        return None
-    return [name.strip() for option in options for name in option.split(",") if name.strip()]
-
-
-def _crosses(options: list[str] | None) -> list[tuple[str, str]] | None:
-    if options is None:
-        return None
-    pairs = []
-    for option in options:
-        names = [name.strip() for name in option.split(",")]
-        if names == ["*"]:
-            names = ["*", "*"]
-        if len(names) != 2 or not all(names):
-            raise BadUsage(f"--cross is {option!r}; expected two columns or namespaces, such as user,ad.")
-        pairs.append((names[0], names[1]))
-    return pairs

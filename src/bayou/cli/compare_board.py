@@ -1,0 +1,139 @@
+"""What a person sees of a comparison: a table that lives while it runs, the final one, and the curves as CSV."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bayou.cli.comparing import Entrant, Outcome
+from bayou.cli.options import bytes_in_words
+from bayou.cli.watch import FIRST_ROW
+from bayou.errors import BadInput
+from bayou.sources import Source
+
+# How often the living table is drawn anew, in seconds.
+SELDOM = 0.25
+COLUMNS = ("log loss", "AUC", "accuracy", "calibration error", "seconds", "model size")
+
+
+class Board:
+    """The running table on standard error: drawn in place where somebody looks, else a line now and then."""
+
+    def __init__(self, entrants: Sequence[Entrant], source: Source, quiet: bool = False) -> None:
+        self._entrants, self._source, self._quiet = entrants, source, quiet
+        self._next, self._drawn, self._started = FIRST_ROW, 0.0, time.perf_counter()
+        self._live: Any = None
+        self._widths = [max(12, len(entrant.spec) + 2) for entrant in entrants]
+        self._header = False
+
+    def __enter__(self) -> Board:
+        self._started = time.perf_counter()
+        if sys.stderr.isatty() and not self._quiet:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True, highlight=False)
+            self._live = Live(self._table(), console=console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self) -> None:
+        """After each batch."""
+        if self._live is not None and time.perf_counter() - self._drawn > SELDOM:
+            self._drawn = time.perf_counter()
+            self._live.update(self._table(), refresh=True)
+        examples = self._entrants[0].meter.examples
+        if self._live is None and not self._quiet and examples >= self._next:
+            self._line(examples)
+
+    def _line(self, examples: int) -> None:
+        """The log losses so far, in the columns of a table that grows downwards."""
+        if not self._header:
+            names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
+            print(f"{'log loss after':>14}{''.join(names)}", file=sys.stderr)
+            self._header = True
+        losses = (f"{_number(e.meter.log_loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
+        print(f"{examples:>14,}{''.join(losses)}", file=sys.stderr, flush=True)
+        while self._next <= examples:
+            self._next *= 2
+
+    def _table(self) -> Any:
+        from rich.table import Table
+
+        examples = self._entrants[0].meter.examples
+        seconds = max(time.perf_counter() - self._started, 1e-9)
+        far = ""
+        if self._source.bytes_total:
+            far = f", {100 * self._source.bytes_done / self._source.bytes_total:.0f} %"
+        title = f"{examples:,} examples{far}, {examples / seconds:,.0f} a second"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        table.add_column("learner")
+        for name in ("log loss", "lately", "seconds"):
+            table.add_column(name, justify="right")
+        for entrant in sorted(self._entrants, key=lambda entrant: entrant.meter.log_loss or 0.0):
+            lately = entrant.meter.curve()["window_loss"][-1:]
+            table.add_row(
+                entrant.spec,
+                _number(entrant.meter.log_loss),
+                _number(lately[0] if len(lately) else None),
+                f"{entrant.seconds:.2f}",
+            )
+        return table
+
+
+def summarise(outcome: Outcome) -> None:
+    """The results on standard output, the best first; what was skipped on standard error."""
+    for sentence in outcome.bad[:5]:
+        print(sentence, file=sys.stderr)
+    if outcome.skipped:
+        lines = "lines were" if outcome.skipped > 1 else "line was"
+        print(f"{outcome.skipped:,} bad {lines} skipped, for all alike", file=sys.stderr)
+    if outcome.folded:
+        print(
+            f"{outcome.folded:,} feature numbers were too large for the table and were folded into it; "
+            "with more --bits they would have weights of their own",
+            file=sys.stderr,
+        )
+    rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
+    for entrant in outcome.ranked:
+        of = entrant.meter.result()
+        scores = (of.log_loss, of.auc, of.accuracy, of.calibration_error)
+        rows.append((entrant.spec, *map(_number, scores), f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        print("  ".join([f"{row[0]:<{widths[0]}}", *others]))
+    meter = outcome.entrants[0].meter
+    if outcome.signal:
+        print("interrupted: this is of the examples until then", file=sys.stderr)
+    each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
+    print(f"{meter.examples:,} examples{each}; {outcome.seconds:.2f} seconds in all, reading and all", file=sys.stderr)
+    if meter.examples and outcome.entrants[0].meter.result().auc is None:
+        print("all labels were the same: there was nothing to tell apart", file=sys.stderr)
+
+
+def write_curves(path: Path, outcome: Outcome) -> None:
+    """One line for each learner and point of its curve."""
+    names = ("example", "log_loss", "window_loss")
+    try:
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("learner", *names))
+            for entrant in outcome.entrants:
+                curve = entrant.meter.curve()
+                columns = (curve[name].tolist() for name in names)
+                writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
+    except OSError as error:
+        raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5f}"

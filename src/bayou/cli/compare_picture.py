@@ -1,0 +1,61 @@
+"""The learning curves of a comparison, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
+from matplotlib import colormaps, rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.cli.comparing import Outcome
+from bayou.cli.usage import BadUsage
+from bayou.errors import BadInput
+
+KINDS = (".png", ".svg", ".pdf")
+INK, GREY = "#222222", "#8a8a8a"
+STYLE: Any = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+# The losses of the first few examples are noise, and would press all that follows flat.
+FIRST = 100
+
+
+def check_kind(path: Path) -> None:
+    if path.suffix.lower() not in KINDS:
+        raise BadUsage(f"--out is {path}; a picture's name ends in {', '.join(KINDS)}.")
+
+
+def draw(path: Path, outcome: Outcome) -> None:
+    """Mean log loss of all predictions so far, over the examples; the best learner first in the legend."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+        axes = figure.subplots()
+        for number, entrant in enumerate(outcome.ranked):
+            curve = entrant.meter.curve()
+            shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
+            # Ten colours, then the same again, dashed.
+            style: dict[str, Any] = {
+                "color": colormaps["tab10"](number % 10),
+                "linestyle": "-" if number < 10 else "--",
+            }
+            loss = entrant.meter.log_loss
+            name = f"{entrant.spec}, {loss:.4f}" if loss is not None else entrant.spec
+            axes.plot(curve["example"][shown], curve["log_loss"][shown], linewidth=2, label=name, **style)
+        axes.set_xscale("log")
+        axes.set_xlabel("examples")
+        axes.set_ylabel("mean log loss of predictions made before learning")
+        axes.legend(frameon=False)
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None

@@ -1,0 +1,233 @@
+"""One run of `bayou compare`: several learners over one reading of a source."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayou.batch import Batch
+from bayou.cli.options import bytes_in_words
+from bayou.cli.watch import free_memory
+from bayou.errors import BadInput
+from bayou.learner import Learner
+from bayou.meter import Meter
+from bayou.sources import Source, spare_cores
+
+
+@dataclass
+class Entrant:
+    """A learner that takes part, and how it does."""
+
+    spec: str  # as it was asked for, "marginal:prior_variance=.1"
+    learner: Learner
+    chosen: dict[str, Any]  # the parameters that were set
+    meter: Meter = field(default_factory=Meter)
+    seconds: float = 0.0  # its own, spent learning and predicting
+
+    @property
+    def dtype(self) -> str:
+        return str(self.learner.parameters["dtype"])
+
+    @property
+    def size(self) -> int:
+        """Bytes that the weights it has touched take."""
+        return self.learner.nbytes_for(len(self.learner.touched))
+
+    def learn(self, batch: Batch) -> None:
+        # The thread's own time: that of the others, who share the cores, is not this learner's.
+        start = time.thread_time()
+        probability = self.learner.learn(batch)
+        self.seconds += time.thread_time() - start
+        self.meter.add(probability, batch.labels, batch.weights, nonzeros=batch.counted_nonzeros)
+
+
+@dataclass
+class Outcome:
+    """How a comparison went."""
+
+    entrants: list[Entrant]
+    skipped: int
+    bad: list[str]
+    folded: int
+    seconds: float  # of the whole run, reading and all
+    signal: int | None
+
+    @property
+    def ranked(self) -> list[Entrant]:
+        """By log loss, the lowest first."""
+        return sorted(self.entrants, key=lambda entrant: entrant.meter.log_loss or 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        first = self.entrants[0].meter
+        learners = []
+        for entrant in self.entrants:
+            scores = entrant.meter.result().as_dict()
+            for shared in ("examples", "nonzeros", "skipped"):
+                del scores[shared]
+            learners.append(
+                {
+                    "learner": entrant.spec,
+                    "name": entrant.learner.name,
+                    "parameters": entrant.chosen,
+                    **scores,
+                    "seconds": entrant.seconds,
+                    "bytes": entrant.size,
+                }
+            )
+        return {
+            "examples": first.examples,
+            "nonzeros": int(first.nonzeros),
+            "skipped": self.skipped,
+            "folded": self.folded,
+            "bad": self.bad,
+            "seconds": self.seconds,
+            "interrupted": self.signal is not None,
+            "learners": learners,
+        }
+
+
+class Shows(Protocol):
+    """Somebody who shows how it goes."""
+
+    def __enter__(self) -> Shows: ...
+
+    def __exit__(self, *unused: object) -> None: ...
+
+    def update(self) -> None: ...
+
+
+def widest(learners: Sequence[Learner]) -> str:
+    """The type of values that loses nothing for any of them."""
+    return max(str(learner.parameters["dtype"]) for learner in learners)  # as it happens, "float64" > "float32"
+
+
+def grow(entrants: Sequence[Entrant], source: Source) -> None:
+    """Give every learner the weights that the data need, if they fit, and have the kernels loaded."""
+    n = source.recipe.n_features
+    size, free = sum(entrant.learner.nbytes_for(n) for entrant in entrants), free_memory()
+    if free is not None and size > free:
+        raise BadInput(
+            f"{n:,} weights for each of {len(entrants)} learners take {bytes_in_words(size)} of memory; "
+            f"{bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
+        )
+    names = ", ".join(entrant.spec for entrant in entrants)
+    print(f"{names}: {n:,} weights each, up to {bytes_in_words(size)} of memory", file=sys.stderr)
+    taste = source.taste()[:64]
+    nothing = np.zeros(len(taste))
+    for entrant in entrants:
+        entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
+        with suppress(BadInput):  # it will be said when these rows come
+            entrant.learn(_as_type(taste.with_labels(taste.labels, nothing), entrant.dtype))
+        entrant.meter, entrant.seconds = Meter(), 0.0
+
+
+def compare(entrants: list[Entrant], source: Source, board: Shows) -> Outcome:
+    """Have all learn from every batch, side by side. They stay in step, so that one batch is in memory at a time."""
+    refused: list[str] = []
+    n_refused = 0
+    start = time.perf_counter()
+    with _interrupts(source) as caught, ThreadPoolExecutor(min(len(entrants), spare_cores() + 1)) as pool, board:
+        for batch in source:
+            batch, more = _accepted(batch, entrants, source.skips)
+            n_refused += len(more)
+            refused += more[: 5 - len(refused)] if len(refused) < 5 else []
+            cast = {dtype: _as_type(batch, dtype) for dtype in {entrant.dtype for entrant in entrants}}
+            for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
+                done.result()
+            board.update()
+            if caught:
+                break
+    skipped = source.skipped + n_refused
+    if skipped and source.rows <= n_refused and not caught:
+        why = (source.bad + refused)[0]
+        raise BadInput(f"none of the {source.lines:,} lines could be learned from; the first: {why}")
+    return Outcome(
+        entrants,
+        skipped=skipped,
+        bad=(source.bad + refused)[:20],
+        folded=source.folded,
+        seconds=time.perf_counter() - start,
+        signal=caught[0] if caught else None,
+    )
+
+
+def _accepted(batch: Batch, entrants: Sequence[Entrant], skips: bool) -> tuple[Batch, list[str]]:
+    """The rows that no learner refuses, and why the others were: what one cannot learn is not asked of the rest."""
+    wrong: dict[int, str] = {}
+    for entrant in entrants:
+        for row, why in _refusals(entrant.learner, batch, 0):
+            line = "" if batch.positions is None else f"line {batch.positions[row]}: "
+            wrong.setdefault(row, f"{line}{entrant.spec}: {why}")
+    if not wrong:
+        return batch, []
+    if not skips:
+        raise BadInput(wrong[min(wrong)])
+    kept = [batch[row : row + 1] for row in range(len(batch)) if row not in wrong]
+    return _joined(kept, batch), [wrong[row] for row in sorted(wrong)]
+
+
+def _refusals(learner: Learner, batch: Batch, first: int) -> Iterator[tuple[int, str]]:
+    """Which rows a learner refuses, and why; nothing is learned. Half by half, since most batches have none."""
+    try:
+        learner.check(batch)
+    except BadInput as error:
+        if len(batch) == 1:
+            yield first, str(error)
+            return
+        half = len(batch) // 2
+        yield from _refusals(learner, batch[:half], first)
+        yield from _refusals(learner, batch[half:], first + half)
+
+
+def _joined(rows: Sequence[Batch], batch: Batch) -> Batch:
+    """Some rows of a batch as one."""
+    empty = batch[:0]
+    parts = [empty, *rows]
+    return Batch.from_arrays(
+        np.cumsum([0] + [len(row.indices) for row in rows]),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.labels for part in parts if part.labels is not None]),
+        None if batch.weights is None else np.concatenate([part.weights for part in parts if part.weights is not None]),
+    )
+
+
+def _as_type(batch: Batch, dtype: str) -> Batch:
+    """The same rows with values of another type."""
+    if batch.values.dtype == dtype:
+        return batch
+    other = batch[:]
+    other.values = batch.values.astype(dtype)
+    other.values.flags.writeable = False
+    return other
+
+
+@contextmanager
+def _interrupts(source: Source) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM end the run after the present batch, with what there is by then; a second one, at once."""
+    caught: list[int] = []
+
+    def stop(number: int, _frame: Any) -> None:
+        caught.append(number)
+        source.stop()
+        for kind, old in before.items():
+            signal.signal(kind, old)
+
+    try:
+        before = {kind: signal.signal(kind, stop) for kind in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: somebody else's business
+        yield caught
+        return
+    try:
+        yield caught
+    finally:
+        for kind, old in before.items():
+            signal.signal(kind, old)
