@@ -22,8 +22,9 @@ import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
-from bayou.learners import AdaGrad, Bank, Gaussian, Joint, Marginal, Moment
+from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
 from bayou.learners.diagonal import AHEAD
+from bayou.learners.marginal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
 FIELDS = 39
@@ -106,6 +107,10 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
             "bayou Moment, learn": (new(Moment), learn),
             "bayou Joint, learn": (new(Joint), learn),
             "bayou AdaGrad, learn": (new(AdaGrad), learn),
+            "bayou FTRL, learn": (new(FTRL, l1=1.0), learn),
+            "bayou FTRL, learn, float64": (new(FTRL, l1=1.0, dtype="float64"), learn),
+            "bayou SpikeSlab, learn": (new(SpikeSlab, met=rows, inclusion_prior=1e-3), learn),
+            "bayou SpikeSlab, learn, float32": (new(SpikeSlab, met=rows, inclusion_prior=1e-3, dtype="float32"), learn),
             "bayou Gaussian, learn (labels as numbers)": (new(Gaussian), learn),
             "bayou Bank, learn": (new(Bank, met=rows), learn),
             "bayou Bank, predict": (nothing, lambda: now["learner"].predict(batch)),

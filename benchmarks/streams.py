@@ -29,6 +29,7 @@ from speed import BITS, FIELDS, cached_ns, click_rows
 
 BAYOU = [sys.executable, "-m", "bayou", "train", "--bits", str(BITS), "--quiet", "--json"]
 VW = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", str(BITS), "--quiet"]
+SPARSE = ["--set", "inclusion_prior=0.001"]
 CHUNK = 200_000  # rows made at a time
 
 
@@ -123,8 +124,7 @@ def bayou_seconds(learner: str, path: Path, *more: str) -> tuple[float, float]:
     return json.loads(done.stdout)["seconds"], time.perf_counter() - start
 
 
-def vw_seconds(path: Path, one: Path, cache: bool = False) -> tuple[float, float]:
-    more = ["-c"] if cache else []
+def vw_seconds(path: Path, one: Path, *more: str) -> tuple[float, float]:
     whole = seconds_of([*VW, "-d", str(path), *more])
     return whole - seconds_of([*VW, "-d", str(one), *more]), whole
 
@@ -200,14 +200,18 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
     seconds_of([*VW, "-d", str(files["numbers.vw"]), "-c"])  # writes the cache
     seconds_of([*VW, "-d", str(files["one numbers.vw"]), "-c"])
 
-    def vw(name: str, cache: bool = False) -> Callable[[], tuple[float, float]]:
-        return lambda: vw_seconds(files[name], files[f"one {name}"], cache)
+    def vw(name: str, *more: str) -> Callable[[], tuple[float, float]]:
+        return lambda: vw_seconds(files[name], files[f"one {name}"], *more)
 
     contenders: dict[str, Callable[[], tuple[float, float]]] = {
         "bank, svmlight": lambda: bayou_seconds("bank", files["svm"]),
         "marginal, svmlight": lambda: bayou_seconds("marginal", files["svm"]),
         "VW, text, numbers": vw("numbers.vw"),
-        "VW, its cache": vw("numbers.vw", cache=True),
+        "VW --ftrl, text, numbers": vw("numbers.vw", "--ftrl", "--l1", "1e-6"),
+        "ftrl, VW text, numbers": lambda: bayou_seconds("ftrl", files["numbers.vw"], "--set", "l1=1"),
+        "spike-slab, VW text, numbers": lambda: bayou_seconds("spike-slab", files["numbers.vw"], *SPARSE),
+        "spike-slab, svmlight": lambda: bayou_seconds("spike-slab", files["svm"], *SPARSE),
+        "VW, its cache": vw("numbers.vw", "-c"),
         "bank, VW text, numbers": lambda: bayou_seconds("bank", files["numbers.vw"]),
         "marginal, VW text, numbers": lambda: bayou_seconds("marginal", files["numbers.vw"]),
         "marginal, VW text, names": lambda: bayou_seconds("marginal", files["names.vw"]),
@@ -243,6 +247,8 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
     once = [str(files["svm"])]
     marginal = [*BAYOU, "--learner", "marginal"]
     memory = {f"{rows * times:,} rows": peak_memory([*marginal, *once * times]) for times in (1, 10)}
+    selecting = [*BAYOU, "--learner", "spike-slab", "--bits", "20", *SPARSE, *once * 10]
+    memory[f"{rows * 10:,} rows, spike-slab over 2^20 features"] = peak_memory(selecting)
     return {
         "rows": rows,
         "rows per second": rate,
@@ -253,9 +259,13 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
     }
 
 
+OURS = ("bank", "marginal", "ftrl", "spike-slab")
 RIVALS = {
     "bank, svmlight": ["VW, text, numbers", "VW, its cache"],
     "bank, VW text, numbers": ["VW, text, numbers"],
+    "ftrl, VW text, numbers": ["VW --ftrl, text, numbers"],
+    "spike-slab, VW text, numbers": ["VW --ftrl, text, numbers", "ftrl, VW text, numbers"],
+    "spike-slab, svmlight": ["VW --ftrl, text, numbers"],
     "marginal, svmlight": ["VW, text, numbers", "VW, its cache"],
     "marginal, VW text, numbers": ["VW, text, numbers"],
     "marginal, VW text, names": ["VW, text, names"],
@@ -287,8 +297,8 @@ def draw(found: dict, path: str) -> None:
     rate = dict(sorted(found["rows per second"].items(), key=lambda pair: pair[1]))
     figure = Figure(figsize=(9, 4.2), dpi=120, layout="constrained")
     axes = figure.subplots()
-    colours = ["#1f6f8b" if name.startswith(("bank", "marginal")) else "#b9b9b9" for name in rate]
-    names = [f"bayou {name}" if name.startswith(("bank", "marginal")) else name for name in rate]
+    colours = ["#1f6f8b" if name.startswith(OURS) else "#b9b9b9" for name in rate]
+    names = [f"bayou {name}" if name.startswith(OURS) else name for name in rate]
     bars = axes.barh(names, list(rate.values()), color=colours)
     axes.bar_label(bars, [f"{value:,.0f}" for value in rate.values()], padding=4, fontsize=9)
     axes.set_xlabel("examples learned per second, each predicted first")

@@ -78,7 +78,7 @@ PREDICTIVES = {"selected": True, "full": False}
 # A feature's row: of the positive examples the sum of factors (precision, precision * mean) and of weights, then the
 # precision that is held; the same of the negative ones, and the precision * mean that is held.
 COLUMNS = 8
-FACTORS, COUNTS, HELD = [0, 1, 4, 5], [2, 2, 6, 6], [3, 7]
+COUNTS, HELD = [2, 6], [3, 7]
 LOG2E = 1.0 / math.log(2.0)
 # No factor is larger than this, in float64 as in float32, and no mean than its root: all stays finite.
 MOST = LIMIT["float32"]
@@ -164,7 +164,7 @@ class SpikeSlab(Learner):
         self._averages = np.zeros((self._n_features, 4), self._dtype)
         self._intercept_state = np.zeros(COLUMNS)
         self._intercept_averages = np.zeros(4)
-        self._passes = np.zeros(1, np.int64)
+        self._passes = np.zeros(2, np.int64)  # how many have ended; after how many the averages were made
         # In which stretch of T (or M) examples a feature was last used, from 1; who refreshes always needs none.
         self._stretch = max(refresh_every, batch_size)
         self._stretches = np.zeros(self._n_features if self._stretch > 1 else 0, np.int64)
@@ -184,6 +184,8 @@ class SpikeSlab(Learner):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
         p = self._parameters
+        if self._passes[0] > self._passes[1] and weights.any():
+            self._freeze()  # not before the data do come again
         rows = (batch.indptr, batch.indices, batch.values, batch.longest)
         rest = (
             signs,
@@ -220,20 +222,21 @@ class SpikeSlab(Learner):
     def new_stream(self) -> None:
         """What comes next was never learned from, whatever `end_pass` said."""
         with self._lock:
-            self._passes[0] = 0
+            self._passes[:] = 0
 
     def end_pass(self) -> bool:
-        """The data will come again. Freezes the averages; True where this pass has hardly moved an inclusion."""
+        """The data will come again. True where this pass, not the first, has hardly moved an inclusion probability."""
         with self._lock:
-            touched = self.touched
-            rows = self._state[touched].astype(np.float64)
-            before = np.zeros_like(rows)
-            before[:, FACTORS] = self._averages[touched] * rows[:, COUNTS]
-            moved = np.abs(self._inclusion_of(rows) - self._inclusion_of(before)).max(initial=0.0)
-            self._averages[touched] = _averages(rows)
-            self._intercept_averages[:] = _averages(self._intercept_state[None])[0]
+            moved = self._freeze() if self._passes[0] > 0 else math.inf
             self._passes[0] += 1
-            return bool(self._passes[0] > 1 and moved < SETTLED)
+            return moved < SETTLED
+
+    def _freeze(self) -> float:
+        """Make the averages those of now; how far the most restless inclusion probability has moved since the last."""
+        self._passes[1] = self._passes[0]
+        p = self._parameters
+        _averages(self._intercept_state[None], self._intercept_averages[None], 0.5, 1.0)
+        return _averages(self._state[:-1], self._averages, p["inclusion_prior"], p["slab_variance"])
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -316,18 +319,13 @@ class SpikeSlab(Learner):
                 if self._stretch > 1 and name == "state":
                     self._stretches[both], self._stretches[alone] = 0, other._stretches[alone]
         self._averages[:] = 0.0
-        self._passes[0] = 0
+        self._passes[:] = 0
 
 
 def _likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Lr, Lh) of some rows."""
     rows = rows.astype(np.float64)
     return rows[:, 0] + rows[:, 4], rows[:, 1] + rows[:, 5]
-
-
-def _averages(rows: np.ndarray) -> np.ndarray:
-    """The factors of an example of each class on average, 0 where there was none."""
-    return np.divide(rows[:, FACTORS], rows[:, COUNTS], out=np.zeros((len(rows), 4)), where=rows[:, COUNTS] > 0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -592,6 +590,35 @@ def _stream_general(
                     if new:
                         met = np.float64(state[feature, at + 2]) + share
                         state[feature, at + 2] = min(nudged(met, noise), most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _averages(state, averages, inclusion_prior, slab_variance):
+    """Fill the averages of every row's factors, an example of each class; how far an inclusion probability moved."""
+    moved = 0.0
+    for row in range(state.shape[0]):
+        precision = shift = old_precision = old_shift = 0.0
+        for half in range(2):
+            count = np.float64(state[row, 4 * half + 2])
+            if count == 0.0:
+                continue
+            at = 2 * half
+            old_precision += averages[row, at] * count
+            old_shift += averages[row, at + 1] * count
+            precision += state[row, 4 * half]
+            shift += state[row, 4 * half + 1]
+            averages[row, at] = state[row, 4 * half] / count
+            averages[row, at + 1] = state[row, 4 * half + 1] / count
+        if precision > 0.0:
+            new = _inclusion(precision, shift, inclusion_prior, slab_variance)
+            moved = max(moved, abs(new - _inclusion(old_precision, old_shift, inclusion_prior, slab_variance)))
+    return moved
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _inclusion(precision, shift, inclusion_prior, slab_variance):
+    against = (1.0 - inclusion_prior) / inclusion_prior * math.sqrt(1.0 + slab_variance * precision)
+    return 1.0 / (1.0 + against * math.exp(max(-0.5 * shift * shift / (precision + 1.0 / slab_variance), -700.0)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
