@@ -24,7 +24,6 @@ from numba import njit
 from bayou import Batch, evaluate, simulate
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
 from bayou.learners.diagonal import AHEAD
-from bayou.learners.marginal import AHEAD
 from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
 FIELDS = 39

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, demo, features, info, merge, predict, reproduce, simulate, train
+from bayou.cli import compare, demo, features, info, merge, predict, reproduce, select, simulate, train
 from bayou.cli.usage import BadUsage
 from bayou.errors import BadInput, BadModel
 
@@ -39,6 +39,7 @@ for _command in (
     features.features,
     info.info,
     merge.merge,
+    select.select,
     simulate.simulate,
     reproduce.reproduce,
     demo.demo,

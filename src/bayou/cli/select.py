@@ -1,0 +1,111 @@
+"""`bayou select`: the features that matter, for several sizes of a model, from one reading of the data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayou.cli import options, settings
+from bayou.cli.train import _columns, _crosses
+from bayou.cli.usage import BadUsage, usage
+
+
+def select(
+    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")],
+    sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
+        "30,100,300,1000"
+    ),
+    bits: Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
+    format: Annotated[str, typer.Option(help=f"One of {', '.join(options.FORMATS)}.")] = "auto",
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    positive: Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")] = None,
+    label_above: Annotated[float | None, typer.Option(help="Labels above this number are positive.")] = None,
+    weight: Annotated[str | None, typer.Option(help="The column with the examples' weights.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    numeric: Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Columns to take as bags of words.")] = None,
+    bins: Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")] = None,
+    cross: Annotated[list[str] | None, typer.Option(help="A,B: cross two columns or namespaces; * is all.")] = None,
+    exact: Annotated[bool | None, typer.Option("--exact", help="Number features as they come; hash nothing.")] = None,
+    holdout: Annotated[float, typer.Option(min=0.001, max=0.9, help="Share of examples to test on.")] = 0.1,
+    on_error: Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")] = "skip",
+    threads: Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")] = None,
+    out: Annotated[str | None, typer.Option(help="A .csv file for the features of every size; - is stdout.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="A .png file for the path: sizes, AUC, log loss.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Select features by their probability to matter, for models of several sizes.
+
+    Spike-and-slab learners that expect ever fewer features go over one reading of the data side by side. For each size
+    the one that selected so many or a few more is cut to its most probable features, and tested on examples held out.
+    """
+    wanted = _sizes(sizes)
+    if out is not None and out != "-" and not out.endswith(".csv"):
+        raise BadUsage(f"--out is {out}; its name must end in .csv.")
+    if picture is not None and picture.suffix != ".png":
+        raise BadUsage(f"--picture is {picture}; its name must end in .png.")
+    if as_json and out == "-":
+        raise BadUsage("--json and --out - both write to standard output; use one of them.")
+    options.check_folder("--out", out)
+    options.check_folder("--picture", picture)
+    recipe = {
+        "bits": bits,
+        "label": label,
+        "positive": positive,
+        "label_above": label_above,
+        "weight": weight,
+        "ignore": _columns(ignore),
+        "numeric": _columns(numeric),
+        "category": _columns(category),
+        "text": _columns(text),
+        "bins": bins,
+        "cross": _crosses(cross),
+        "exact": exact,
+    }
+    given = {name: value for name, value in recipe.items() if value is not None}
+
+    from bayou import sources
+    from bayou.cli import watch
+    from bayou.cli.selecting import Selecting, as_dict, show, write_features
+    from bayou.cli.startup import without_blas
+    from bayou.learners import SpikeSlab
+
+    with usage(), without_blas(), watch.compiling():
+        chosen = settings.parse(set_ or [], SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
+        small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
+        source = sources.open(
+            data, recipe=given, format=format, on_error=on_error, threads=threads, dtype=small.parameters["dtype"]
+        )
+        run = Selecting(source, wanted, holdout, small.parameters)
+        watch.check_memory(small, source.recipe.n_features * len(run.learners))
+    with options.progress(source.bytes_total, "bytes", shown=not quiet) as progress:
+        found = run.run(progress)
+    with options.standard_output():
+        if as_json:
+            typer.echo(json.dumps(as_dict(found)))
+        elif out != "-":
+            show(found)
+        if out is not None:
+            write_features(found, out)
+    if picture is not None:
+        from bayou.cli.select_picture import draw
+
+        draw(found, picture)
+    for sentence in found.notes:
+        typer.echo(sentence, err=True)
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = [0]
+    if min(sizes) < 1:
+        raise BadUsage(f"--sizes is {text!r}; expected whole numbers from 1 on with commas, such as 30,100,300.")
+    return sorted(set(sizes))

@@ -1,0 +1,35 @@
+"""The picture of `bayou select`: how many features each prior selects, and what so many are worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from bayou.cli.demo_picture import BLUE, GREY, ORANGE, PALE, STYLE
+from bayou.cli.selecting import Found
+
+
+def draw(found: Found, path: Path) -> None:
+    with rc_context(STYLE):
+        figure = Figure(figsize=(12, 4), dpi=120, layout="constrained")
+        left, middle, right = figure.subplots(1, 3)
+        there = [point for point in found.path if point.size]
+        left.plot([p.inclusion_prior for p in there], [p.size for p in there], "o-", color=BLUE)
+        left.set(xscale="log", yscale="log", xlabel="inclusion prior", title="features selected")
+        for axes, title, worth in (
+            (middle, "AUC, held out", lambda point: point.auc),
+            (right, "log loss, held out", lambda point: point.log_loss),
+        ):
+            path_points = sorted((p.size, worth(p)) for p in there if worth(p) is not None)
+            cut = [(p.size, worth(p)) for p in found.sizes if worth(p) is not None]
+            if path_points:
+                axes.plot(*zip(*path_points, strict=True), "o-", color=GREY, label="all that a prior selects")
+            if cut:
+                axes.plot(*zip(*cut, strict=True), "D", color=ORANGE, label="cut to the sizes wanted")
+            axes.set(xscale="log", xlabel="features", title=title)
+            axes.grid(axis="y", color=PALE)
+        if middle.lines:
+            middle.legend(frameon=False, loc="lower right")
+        figure.savefig(path)
