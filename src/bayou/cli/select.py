@@ -9,36 +9,35 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options, settings
-from bayou.cli.train import _columns, _crosses
 from bayou.cli.usage import BadUsage, usage
 
 
 def select(
-    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")],
+    data: options.Data,
     sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
         "30,100,300,1000"
     ),
-    bits: Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")] = None,
+    bits: options.Bits = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
-    format: Annotated[str, typer.Option(help=f"One of {', '.join(options.FORMATS)}.")] = "auto",
-    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    positive: Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")] = None,
-    label_above: Annotated[float | None, typer.Option(help="Labels above this number are positive.")] = None,
-    weight: Annotated[str | None, typer.Option(help="The column with the examples' weights.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
-    numeric: Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="Columns to take as bags of words.")] = None,
-    bins: Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")] = None,
-    cross: Annotated[list[str] | None, typer.Option(help="A,B: cross two columns or namespaces; * is all.")] = None,
-    exact: Annotated[bool | None, typer.Option("--exact", help="Number features as they come; hash nothing.")] = None,
+    format: options.Format = "auto",
+    label: options.Label = None,
+    positive: options.Positive = None,
+    label_above: options.LabelAbove = None,
+    weight: options.Weight = None,
+    ignore: options.Ignore = None,
+    numeric: options.Numeric = None,
+    category: options.Category = None,
+    text: options.Text = None,
+    bins: options.Bins = None,
+    cross: options.Cross = None,
+    exact: options.Exact = None,
     holdout: Annotated[float, typer.Option(min=0.001, max=0.9, help="Share of examples to test on.")] = 0.1,
-    on_error: Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")] = "skip",
-    threads: Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")] = None,
+    on_error: options.OnError = "skip",
+    threads: options.Threads = None,
     out: Annotated[str | None, typer.Option(help="A .csv file for the features of every size; - is stdout.")] = None,
     picture: Annotated[Path | None, typer.Option(help="A .png file for the path: sizes, AUC, log loss.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Select features by their probability to matter, for models of several sizes.
 
@@ -54,21 +53,20 @@ def select(
         raise BadUsage("--json and --out - both write to standard output; use one of them.")
     options.check_folder("--out", out)
     options.check_folder("--picture", picture)
-    recipe = {
-        "bits": bits,
-        "label": label,
-        "positive": positive,
-        "label_above": label_above,
-        "weight": weight,
-        "ignore": _columns(ignore),
-        "numeric": _columns(numeric),
-        "category": _columns(category),
-        "text": _columns(text),
-        "bins": bins,
-        "cross": _crosses(cross),
-        "exact": exact,
-    }
-    given = {name: value for name, value in recipe.items() if value is not None}
+    given = options.recipe(
+        bits=bits,
+        label=label,
+        positive=positive,
+        label_above=label_above,
+        weight=weight,
+        ignore=ignore,
+        numeric=numeric,
+        category=category,
+        text=text,
+        bins=bins,
+        cross=cross,
+        exact=exact,
+    )
 
     from bayou import sources
     from bayou.cli import watch
