@@ -182,7 +182,9 @@ def test_real_data_are_solved_as_well_as_by_liblinear(data_directory, name, pena
     if name in ("colon", "leukemia"):
         X = csr_array(scale(X.toarray()))
     learner = solved(Batch.from_csr(X, y), X.shape[1], algorithm="reduced", penalty=penalty, penalize_intercept=True)
-    model = LogisticRegression(l1_ratio=1.0, C=1.0 / penalty, solver="liblinear", tol=1e-4, max_iter=1000)
+    model = LogisticRegression(
+        l1_ratio=1.0, C=1.0 / penalty, solver="liblinear", tol=1e-5, max_iter=1000, random_state=0
+    )
     model.fit(X, y)
     theirs = np.append(model.coef_[0], model.intercept_[0])
     best = _objective(X, y, penalty, theirs)
