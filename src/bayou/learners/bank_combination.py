@@ -59,6 +59,9 @@ def combine(
     logits, finals_plus, finals_minus = np.zeros(1 + n_stackers), np.zeros(1 + n_stackers), np.zeros(1 + n_stackers)
     chance = np.zeros(room)
     share_floor = kept / kept.sum()
+    knows = np.zeros(room)
+    for o in range(n_outputs):
+        knows[2 + o] = gaussian[lane_of[o]]
     is_b, is_a = np.zeros(room), np.zeros(room)
     is_b[0], is_a[1] = 1.0, 1.0
     zero = fill(load(z, 0), 0.0)
@@ -117,28 +120,29 @@ def combine(
             sure_plus += final_shares[j] * finals_plus[j]
             sure_minus += final_shares[j] * finals_minus[j]
         probability[row] = sure_plus / (sure_plus + sure_minus)
+        # --- the score: own variances and disagreement of the outputs, then of the finals
+        sum_known = sum_own = sum_center = zeros
+        for at in range(0, room, LANES):
+            share = load(shares, at)
+            known = share * load(knows, at)
+            sum_known, sum_own = sum_known + known, sum_own + known * like(load(output_s, at), zeros)
+            sum_center = sum_center + share * like(load(z, at), zeros)
+        known, center = total(sum_known), total(sum_center)
+        apart = zeros
+        for at in range(0, room, LANES):
+            distance = like(load(z, at), zeros) - center
+            apart = apart + load(shares, at) * distance * distance
+        variance = (total(sum_own) / known if known > 0.0 else 0.0) + final_shares[0] * total(apart)
+        center = 0.0
+        for j in range(1 + n_stackers):
+            center += final_shares[j] * logits[j]
+        for j in range(1 + n_stackers):
+            variance += final_shares[j] * (logits[j] - center) ** 2
+            if j > 0:
+                variance += final_shares[j] * stacked_s[j - 1]
+        score_variance[row] = variance
+        score_mean[row] = math.log(sure_plus / sure_minus) * math.sqrt(1.0 + C8 * variance)
         if c == 0.0:
-            variance = 0.0
-            known = 0.0
-            center = 0.0
-            for o in range(n_outputs):
-                share = shares[2 + o]
-                center += share * z[2 + o]
-                if gaussian[lane_of[o]]:
-                    known += share
-                    variance += share * output_s[2 + o]
-            variance = variance / known if known > 0.0 else 0.0
-            for o in range(n_outputs):
-                variance += final_shares[0] * shares[2 + o] * (z[2 + o] - center) ** 2
-            center = 0.0
-            for j in range(1 + n_stackers):
-                center += final_shares[j] * logits[j]
-            for j in range(1 + n_stackers):
-                variance += final_shares[j] * (logits[j] - center) ** 2
-                if j > 0:
-                    variance += final_shares[j] * stacked_s[j - 1]
-            score_variance[row] = variance
-            score_mean[row] = math.log(sure_plus / sure_minus) * math.sqrt(1.0 + C8 * variance)
             continue
 
         # --- what the label tells the combination
