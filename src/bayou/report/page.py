@@ -1,0 +1,213 @@
+"""One self-contained HTML file: template, style, script, figures and the plotting library, with nothing to fetch.
+
+The page forbids itself, by its content security policy, to load anything and to run any script but its own two, which
+are named by their digests: whatever a feature is called, it is text. The library goes in compressed, 2 MB instead of 5;
+browsers have unpacked such data since 2023.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import time
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from bayou import __version__
+from bayou.errors import BadInput
+from bayou.files import whole_file
+from bayou.report import figures, words
+from bayou.report.facts import Data, Facts, Run
+from bayou.report.recorder import Sample
+
+# A quicker level makes the file 4 % larger than the slowest one.
+COMPRESSION = 4
+# How many features of a row are named.
+ROW_FEATURES = 3
+
+
+def write(path: str | os.PathLike[str], run: Run, data: Data | None = None, title: str | None = None) -> None:
+    """Write the report of a run. The file is written whole or not at all."""
+    text = render(run, data, title)
+    try:
+        with whole_file(path, flush=False) as file:
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"the report could not be written to {path} ({error.strerror or error}).") from None
+
+
+def render(run: Run, data: Data | None = None, title: str | None = None) -> str:
+    """The page as text."""
+    import jinja2
+
+    facts = Facts(run, data or Data())
+    drawn = figures.all_of(facts)
+    (library, packed), script = _library(), _own("page.js")
+    loader = jinja2.FunctionLoader(_own)
+    # Everything that a user may have written goes through here, and is escaped.
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    safe = jinja2.utils.markupsafe.Markup
+    return environment.get_template("page.html").render(
+        title=title or _title(facts),
+        subtitle=_subtitle(facts),
+        style=safe(_own("page.css")),
+        script=safe(script),
+        policy=_policy(library, script),
+        library=safe(packed),
+        figures=safe(_json([figure.plain() for figure in drawn])),
+        cards=_cards(facts),
+        summary=words.summary(facts),
+        good=[f for f in drawn if f.key in ("loss", "reliability", "scores")],
+        sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
+        known=[f for f in drawn if f.key in ("features", "inclusion")],
+        inside=[f for f in drawn if f.key == "lanes"],
+        unsure=_rows(facts, facts.unsure) if facts.has_posterior and facts.result.examples else [],
+        surprising=_rows(facts, facts.surprising) if facts.result.examples else [],
+        features=_features(facts),
+        parts=_parts(facts),
+        data=_data(facts),
+        bad=list(facts.data.bad),
+        has_posterior=facts.has_posterior,
+        version=__version__,
+        date=time.strftime("%-d %B %Y, %H:%M"),
+    )
+
+
+def _title(facts: Facts) -> str:
+    files = facts.data.files
+    if not files:
+        return f"What the {facts.learner.name} learned"
+    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+def _subtitle(facts: Facts) -> str:
+    return f"{facts.learner.name}: {facts.learner.record.summary}"
+
+
+def _own(name: str) -> str:
+    """A file that lies beside this one."""
+    return (resources.files("bayou.report") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> tuple[str, str]:
+    """The plotting library, and the same compressed."""
+    from plotly.offline import get_plotlyjs
+
+    text = get_plotlyjs()
+    return text, base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
+
+
+def _policy(*scripts: str) -> str:
+    """Nothing from anywhere; only these scripts; pictures of plots, which a person may save, from the page itself."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def _json(plain: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# --- numbers and tables -----------------------------------------------------------------------------------------------
+
+
+def _cards(facts: Facts) -> list[tuple[str, str, str]]:
+    """(name, number, what it means)."""
+    result = facts.result
+    cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
+    if result.log_loss is not None:
+        base = f"{words.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
+        cards.append(("log loss", f"{result.log_loss:.4f}", base))
+    if facts.run.held_out is not None and facts.run.held_out.log_loss is not None:
+        held = facts.run.held_out
+        cards.append(("held-out log loss", f"{held.log_loss:.4f}", f"on {words.count(held.examples, 'example')}"))
+    if result.auc is not None:
+        cards.append(("AUC", f"{result.auc:.4f}", "0.5 is guessing, 1 is perfect"))
+    if result.accuracy is not None:
+        cards.append(("accuracy", words.percent(result.accuracy), "on the right side of 50%"))
+    if result.calibration_error is not None:
+        cards.append(("calibration error", f"{result.calibration_error:.4f}", "predicted against actual rates"))
+    seconds = facts.run.seconds
+    if seconds:
+        cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
+    return cards
+
+
+def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
+    """Some predictions, for a table."""
+    posterior = facts.has_posterior
+    low, high = facts.interval(sample) if posterior else (sample.probability, sample.probability)
+    return [
+        {
+            "place": words.row_name(sample.line[k], sample.row[k]),
+            "tag": words.shortened(sample.tags[k], 60),
+            "probability": words.percent(sample.probability[k]),
+            "interval": f"{words.percent(low[k])} to {words.percent(high[k])}" if posterior else "",
+            "label": "positive" if sample.label[k] > 0 else "negative",
+            "features": "; ".join(
+                words.shortened(name, 40) for name in facts.influence.unsure_of(sample.features[k], ROW_FEATURES)
+            ),
+        }
+        for k in range(len(sample))
+    ]
+
+
+def _features(facts: Facts) -> list[dict[str, str]]:
+    top = facts.top
+    return [
+        {
+            "name": top.name[k],
+            "mean": f"{top.mean[k]:+.4f}",
+            "sd": "" if top.sd is None else f"{top.sd[k]:.4f}",
+            "inclusion": "" if top.inclusion is None else words.percent(top.inclusion[k]),
+            "seen": words.percent(top.seen[k]),
+            "share": words.percent(top.share[k]),
+        }
+        for k in range(len(top))
+    ]
+
+
+def _parts(facts: Facts) -> list[dict[str, str]]:
+    return [
+        {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
+        for part in sorted(facts.parts, key=lambda part: -part["weight"])
+    ]
+
+
+def _data(facts: Facts) -> list[tuple[str, str]]:
+    """(what, how it is)."""
+    data, recorder, result = facts.data, facts.run.recorder, facts.result
+    told = [("files", ", ".join(data.files))] if data.files else []
+    if data.lines is not None:
+        told.append(("lines read", f"{data.lines:,}"))
+    told.append(("examples", f"{result.examples:,}"))
+    told.append(("skipped lines", f"{data.skipped:,}"))
+    if facts.rate is not None:
+        told.append(("positives", words.percent(facts.rate)))
+    if data.negative_rate != 1.0:
+        told.append(("negatives kept", f"{data.negative_rate:g} of them; numbers here are those of the data as given"))
+    if result.examples:
+        varied = recorder.shortest != recorder.longest
+        span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
+        told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
+    touched, size = len(facts.influence.touched), facts.learner.n_features
+    told.append(("different features", f"{touched:,}"))
+    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are taken"))
+    if data.hashed:
+        told.append(
+            ("hash collisions", f"{words.percent(facts.collisions)} of the features share a weight with another")
+        )
+    if data.names is not None:
+        told.append(("features with a name", f"{len(data.names):,}"))
+    if data.folded:
+        told.append(("numbers too large for the table", f"{data.folded:,} were folded into it; use more --bits"))
+    return told

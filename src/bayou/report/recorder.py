@@ -1,0 +1,202 @@
+"""Recorder: what a report needs to know of a run, in memory that grows with the logarithm of the stream.
+
+A run is divided into stretches that grow geometrically, STRETCHES of them per tenfold number of rows. Of each stretch
+at most PICKED rows are remembered, one drawn from each of as many equal parts, with all that was believed of them
+before they were learned from. A remembered row stands for the rows of its part: the sample shows both how things were
+at any time and, weighted by `stands_for`, how they were over all. At the end of each stretch the parts of the learner
+(the lanes of a bank) are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayou.batch import Batch
+from bayou.learner import Learner, Prediction
+
+STRETCHES = 20
+PICKED = 256
+# Of a row with more features than this, the features are not remembered.
+LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of the stream, in order. A learner without a posterior has NaN for the variances."""
+
+    row: np.ndarray  # counted from 0, in the order of the stream
+    probability: np.ndarray  # of a positive, before the row was learned from
+    mean: np.ndarray  # of the score
+    variance: np.ndarray
+    label: np.ndarray  # 1 or 0
+    weight: np.ndarray  # the example's own
+    stands_for: np.ndarray  # so many rows of the stream
+    line: np.ndarray  # -1 if not known
+    tags: list[str]
+    features: list[tuple[np.ndarray, np.ndarray] | None]  # indices and values
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def mass(self) -> np.ndarray:
+        """What a row counts in averages over the stream."""
+        return self.weight * self.stands_for
+
+    def __getitem__(self, chosen: np.ndarray) -> Sample:
+        """Some of the rows: indices, or a boolean for each."""
+        numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, np.int64)
+        columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _COLUMNS}
+        return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
+
+    def second_half(self) -> Sample:
+        """What came when half of the run was over."""
+        return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
+
+
+_COLUMNS = ("row", "probability", "mean", "variance", "label", "weight", "stands_for", "line")
+
+
+class Recorder:
+    """Learns as its learner does, bit for bit, and remembers what a report shows.
+
+    >>> from bayou.learners import Marginal
+    >>> recorder = Recorder(Marginal(n_features=4))
+    >>> batch = Batch.from_rows([{0: 1.0}, {1: 1.0}, {0: 1.0}], labels=[1, 0, 1])
+    >>> [recorder.learn(part).shape for part in recorder.cut([batch])]
+    [(1,), (1,), (1,)]
+    >>> recorder.sample().label
+    array([1., 0., 1.])
+    """
+
+    def __init__(self, learner: Learner, seed: int = 0) -> None:
+        self.learner = learner
+        self.rows = self.nonzeros = 0
+        self.shortest: int | None = None  # how few features a row had
+        self.longest = 0
+        self.looks: list[tuple[int, list[dict[str, Any]]]] = []  # (examples of this run, the learner's parts)
+        self._begun = learner.examples
+        self._random = np.random.default_rng(seed)
+        self._ends, self._looks_due = _stretch_ends(), _stretch_ends()
+        self._end, self._due = 0, next(self._looks_due)  # rows up to which picks are drawn; when the next look is due
+        self._picks, self._stand = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._columns: list[list[np.ndarray]] = [[] for _ in _COLUMNS]
+        self._tags: list[str] = []
+        self._features: list[tuple[np.ndarray, np.ndarray] | None] = []
+
+    @property
+    def examples(self) -> int:
+        """How many examples were learned from in this run."""
+        return self.learner.examples - self._begun
+
+    def cut(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same rows, in batches that end where the learner is to be looked at; learn each before the next."""
+        given = 0
+        for batch in batches:
+            start = 0
+            while start < len(batch):
+                stop = min(len(batch), start + self._due - given)
+                yield batch if stop - start == len(batch) else batch[start:stop]
+                given, start = given + stop - start, stop
+                if given == self._due:
+                    self.look()
+                    self._due = next(self._looks_due)
+
+    def look(self) -> None:
+        """Remember how the parts of the learner are doing, if it has any and has learned since the last look."""
+        examples = self.examples
+        if examples > (self.looks[-1][0] if self.looks else 0) and (parts := self.learner.parts()):
+            self.looks.append((examples, parts))
+
+    def learn(self, batch: Batch) -> np.ndarray:
+        """What the learner's own `learn` answers."""
+        return self.observe(batch).probability
+
+    def observe(self, batch: Batch) -> Prediction:
+        """What the learner's own `observe` answers."""
+        prediction = self.learner.observe(batch)
+        self._remember(batch, prediction)
+        return prediction
+
+    def _remember(self, batch: Batch, prediction: Prediction) -> None:
+        lengths = np.diff(batch.indptr)
+        self.nonzeros += batch.nonzeros
+        if len(batch):
+            self.longest = max(self.longest, int(lengths.max()))
+            shortest = int(lengths.min())
+            self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
+        first, self.rows = self.rows, self.rows + len(batch)
+        self._plan()
+        n = int(np.searchsorted(self._picks, self.rows))
+        picked, stand = self._picks[:n] - first, self._stand[:n]
+        self._picks, self._stand = self._picks[n:], self._stand[n:]
+        weights = batch.each_weight()[picked]
+        if not weights.all():  # what is not learned from does not count
+            picked, stand, weights = picked[weights > 0], stand[weights > 0], weights[weights > 0]
+        if len(picked):
+            self._keep(batch, prediction, picked, first, weights, stand)
+
+    def _plan(self) -> None:
+        """Draw the rows to remember, up to where we are."""
+        while self._end < self.rows:
+            start, self._end = self._end, next(self._ends)
+            step = -(-(self._end - start) // PICKED)
+            parts = np.arange(start, self._end, step)
+            sizes = np.minimum(step, self._end - parts)
+            self._picks = np.append(self._picks, parts + self._random.integers(0, sizes))
+            self._stand = np.append(self._stand, sizes)
+
+    def _keep(
+        self,
+        batch: Batch,
+        prediction: Prediction,
+        picked: np.ndarray,
+        first: int,
+        weights: np.ndarray,
+        stand: np.ndarray,
+    ) -> None:
+        variance = prediction.variance if self.learner.record.posterior else np.full(len(batch), np.nan)
+        labels = np.zeros(len(batch)) if batch.labels is None else batch.labels
+        positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
+        kept = [
+            picked + first,
+            prediction.probability[picked],
+            prediction.mean[picked],
+            variance[picked],
+            (labels[picked] > 0).astype(np.float64),
+            weights,
+            stand,
+            positions[picked],
+        ]
+        for column, values in zip(self._columns, kept, strict=True):
+            column.append(values)
+        for row in picked.tolist():
+            start, stop = batch.indptr[row], batch.indptr[row + 1]
+            short = stop - start <= LONGEST
+            self._features.append(
+                (batch.indices[start:stop].copy(), batch.values[start:stop].copy()) if short else None
+            )
+            self._tags.append("" if batch.tags is None else str(batch.tags[row] or ""))
+
+    def sample(self) -> Sample:
+        """The rows that are remembered."""
+        columns: dict[str, Any] = {
+            name: np.concatenate(parts) if parts else np.empty(0)
+            for name, parts in zip(_COLUMNS, self._columns, strict=True)
+        }
+        return Sample(tags=list(self._tags), features=list(self._features), **columns)
+
+
+def _stretch_ends() -> Iterator[int]:
+    """1, 2, 3, ... and then STRETCHES whole numbers per power of ten, without end."""
+    last = k = 0
+    while True:
+        end = round(10 ** (k / STRETCHES))
+        if end > last:
+            yield end
+            last = end
+        k += 1

@@ -1,0 +1,74 @@
+"""Runs to make reports of: an ordinary one, and what people do to a program."""
+
+import numpy as np
+
+from bayou import Batch, evaluate, simulate
+from bayou.learners import AdaGrad, Bank, Marginal
+from bayou.report import Data, Recorder, Run
+from bayou.sources.names import Found, Names
+
+# A name as nobody should have one.
+NASTY = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&lt;b&gt;\"'%{x}{{ 7*7 }}"
+
+
+def names(n_features: int) -> Names:
+    """Every feature has a name, each nastier than the other."""
+    kept = Names(n_features)
+    for k in range(n_features):
+        text = np.frombuffer(f"f{k}={NASTY}".encode(), np.uint8)
+        kept.add(Found(np.uint32([k]), np.array([[-1, -1, 0, text.size]]), text, text, b"="))
+    return kept
+
+
+def run(learner, batches, **more) -> Run:
+    recorder = Recorder(learner)
+    return Run(recorder, evaluate.progressive(recorder, recorder.cut(batches)), **more)
+
+
+def ordinary(rows: int = 4000, learner=None) -> tuple[Run, Data]:
+    """The bank on a simulated stream, with names, tags and bad lines of an enemy."""
+    stream = simulate.random(n_features=40, active=0.2)
+    batches = list(stream.batches(rows))
+    for batch in batches:
+        batch.tags = [NASTY] * len(batch)
+        batch.positions = np.arange(len(batch))
+    data = Data(
+        files=[f"{NASTY}.csv"],
+        lines=rows + 2,
+        skipped=2,
+        bad=[f"x.csv:3:1: expected a number, not {NASTY}.", "x.csv:9: nothing."],
+        names=names(40),
+        hashed=True,
+    )
+    return run(learner or Bank(40), batches, seconds=1.5), data
+
+
+def rows(labels, weights=None) -> Batch:
+    return Batch.from_rows([{k % 3: 1.0, 3: 0.5} for k in range(len(labels))], labels=labels, weights=weights)
+
+
+class Selecting(Marginal):
+    """A learner that knows which features are needed."""
+
+    @property
+    def inclusion(self) -> np.ndarray:
+        return np.linspace(0.0, 1.0, self.n_features)
+
+
+ODD = {
+    "three rows": lambda: run(Bank(4), [rows([1, 0, 1])]),
+    "one row": lambda: run(Marginal(4), [rows([1])]),
+    "no row": lambda: run(Marginal(4), []),
+    "all weights 0": lambda: run(Bank(4), [rows([1, 0], [0.0, 0.0])]),
+    "all positive": lambda: run(Bank(4), [rows([1] * 500)]),
+    "all negative": lambda: run(Marginal(4, link="probit"), [rows([-1] * 500)]),
+    "rows without features": lambda: run(Bank(4), [Batch.from_rows([{}] * 50, labels=[1, 0] * 25)]),
+    "no posterior": lambda: run(AdaGrad(4), [rows([1, 0, 0, 1] * 100)]),
+    "no intercept": lambda: run(Marginal(4, intercept=False, temper=(0.5, 0.2)), [rows([1, 0, 0, 1] * 100)]),
+    "weights": lambda: run(Bank(4), [rows([1, 0, 0, 1] * 100, np.tile([0.0, 1e-3, 7.0, 1.0], 100))]),
+    "inclusion": lambda: run(Selecting(4), [rows([1, 0, 0, 1] * 100)]),
+    "a lane was dropped": lambda: run(
+        Bank(4, preset="wide", narrowing=True), [rows(np.random.default_rng(0).integers(0, 2, 5000))]
+    ),
+    "own lanes": lambda: run(Bank(4, lanes=[{"prior_variance": 1.0}], combine="share"), [rows([1, 0] * 100)]),
+}

@@ -1,0 +1,241 @@
+"""What a report holds, that it is text whatever it holds, and that nothing breaks it."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from plotly import graph_objects
+
+from bayou import BadInput
+from bayou.learners import AdaGrad
+from bayou.report import page, write
+from bayou.report.facts import Facts
+from tests.report.runs import NASTY, ODD, ordinary
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, their text, and every attribute."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.scripts: list[tuple[dict, str]] = []
+        self.styles: list[str] = []
+        self.words: list[str] = []
+        self._inside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self._inside.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        if tag in self._inside:
+            while self._inside.pop() != tag:
+                pass
+
+    def handle_data(self, data):
+        inside = self._inside[-1] if self._inside else ""
+        if inside == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = attributes, text + data
+        elif inside == "style":
+            self.styles.append(data)
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def script(self, key: str) -> str:
+        (found,) = [text for attributes, text in self.scripts if attributes.get("id") == key]
+        return found
+
+    @property
+    def figures(self) -> dict:
+        return {figure["key"]: figure["views"] for figure in json.loads(self.script("figures"))}
+
+
+@pytest.fixture(scope="module")
+def report():
+    run, data = ordinary()
+    return Parsed(page.render(run, data)), Facts(run, data)
+
+
+def everything(value):
+    """All texts in something made of lists and dictionaries."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list):
+        for part in value:
+            yield from everything(part)
+    elif isinstance(value, str):
+        yield value
+
+
+# --- what it holds ----------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_says_in_words_what_was_found(report) -> None:
+    parsed, facts = report
+    result = facts.result
+    assert f"After 4,000 examples the log loss is {result.log_loss:.3f}" in parsed.text
+    assert f"AUC {result.auc:.3f}" in parsed.text
+    heaviest = max(facts.parts, key=lambda part: part["weight"])
+    assert f"“{heaviest['name']}”" in parsed.text
+    assert "These 12 features carry" in parsed.text
+    assert "it was most unsure of line" in parsed.text
+    for what in (
+        "lines read 4,002",
+        "skipped lines 2",
+        "hash collisions",
+        "features with a name 40",
+        "2,667 examples per second",
+    ):
+        assert what in parsed.text, what
+
+
+def test_numbers_in_the_figures_are_those_of_the_run(report) -> None:
+    parsed, facts = report
+    views = parsed.figures
+    assert list(views) == ["loss", "reliability", "scores", "split", "deviations", "dots", "features", "lanes"]
+    so_far = next(trace for trace in views["loss"][0]["data"] if trace["name"] == "so far")
+    assert so_far["x"] == facts.result.curve["example"].tolist()
+    assert so_far["y"] == pytest.approx(facts.result.curve["log_loss"], rel=1e-4)
+    groups = views["reliability"][0]["data"][1]
+    assert groups["y"] == pytest.approx(facts.result.reliability["rate"], rel=1e-4)
+    for trace in views["scores"][0]["data"] + views["deviations"][0]["data"]:
+        assert sum(trace["y"]) == pytest.approx(1.0, abs=1e-3)
+    weights = views["features"][0]["data"][0]
+    learner = facts.learner
+    assert weights["x"] == pytest.approx(learner.mean[facts.top.index], rel=1e-3)
+    assert weights["error_x"]["array"] == pytest.approx(1.96 * np.sqrt(learner.variance[facts.top.index]), rel=1e-2)
+    lanes = views["lanes"][0]["data"]
+    assert np.sum([trace["y"] for trace in lanes], axis=0) == pytest.approx(1.0, abs=1e-3)
+    assert {trace["name"]: trace["y"][-1] for trace in lanes} == pytest.approx(
+        {part["name"]: part["weight"] for part in facts.parts}, rel=1e-3
+    )
+
+
+def test_the_expected_loss_is_met_where_the_model_is_right(report) -> None:
+    """On a stream that is as the model says, both parts together are the loss, up to chance."""
+    _, facts = report
+    time = facts.over_time
+    late = time["example"] > 500
+    expected = (time["aleatoric"] + time["epistemic"])[late].mean()
+    assert time["loss"][late].mean() == pytest.approx(expected, rel=0.1)
+    assert time["epistemic"][-1] < 0.2 * time["epistemic"][:5].max()
+
+
+def test_figures_are_what_plotly_takes(report) -> None:
+    for views in report[0].figures.values():
+        for view in views:
+            # Its colours are names of the page's, which only the page can look up.
+            plain = json.loads(re.sub(r'"@\w+(/\d+)?"', '"#123456"', json.dumps(view)))
+            graph_objects.Figure(plain["data"], plain["layout"])
+
+
+def test_without_a_posterior_it_says_so() -> None:
+    run, data = ordinary(500, AdaGrad(40))
+    parsed = Parsed(page.render(run, data))
+    assert "adagrad keeps no posterior" in parsed.text
+    assert list(parsed.figures) == ["loss", "reliability", "scores", "features"]
+    assert "95% interval" not in parsed.text
+
+
+def test_inclusion_is_shown_where_there_is_one() -> None:
+    parsed = Parsed(page.render(ODD["inclusion"]()))
+    needed = parsed.figures["inclusion"][0]["data"][0]
+    assert needed["x"] == pytest.approx([1.0, 2 / 3, 1 / 3], abs=1e-4)
+    assert "Which features are needed" in parsed.text
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_runs_do_not_break_it(what) -> None:
+    run = ODD[what]()
+    text = page.render(run)
+    parsed = Parsed(text)
+    assert f"{run.result.examples:,}" in parsed.text
+    assert "nan" not in re.sub(r"[^a-z]+", " ", parsed.text.lower()).split()
+    for views in parsed.figures.values():
+        assert all(view["data"] for view in views)
+
+
+def test_held_out_examples_are_told_of() -> None:
+    run, data = ordinary(500)
+    held = page.Run(run.recorder, run.result, held_out=run.result)
+    parsed = Parsed(page.render(held, data))
+    assert "held-out log loss" in parsed.text
+    assert "held out" in [trace["name"] for trace in parsed.figures["loss"][0]["data"]]
+
+
+# --- that it is text, and complete ------------------------------------------------------------------------------------
+
+
+def test_a_nasty_name_is_text_everywhere(report) -> None:
+    parsed, _ = report
+    assert NASTY in parsed.text.replace("  ", " ")
+    # The page has its own elements and no other: no script of a name, no picture, no handler of an event.
+    assert len(parsed.scripts) == 3
+    assert not [found for found in parsed.attributes if found[0] == "img" or found[1].startswith("on")]
+    shown = [text for text in everything(parsed.figures) if "onerror" in text]
+    assert shown
+    own = re.compile(r"</?(b|br|extra)>")  # what our own templates have
+    for text in shown:
+        assert "<" not in own.sub("", text)
+
+
+def test_text_and_data_cannot_end_the_element_they_are_in() -> None:
+    text = page._json([NASTY, "<!--", "]]>"])
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == [NASTY, "<!--", "]]>"]
+
+
+def test_nothing_is_fetched(report) -> None:
+    parsed, _ = report
+    assert not [
+        found for found in parsed.attributes if found[1] in ("src", "href", "srcset", "action", "data", "poster")
+    ]
+    assert not re.search(r"url\(|@import", " ".join(parsed.styles))
+    (policy,) = [value for tag, name, value in parsed.attributes if tag == "meta" and "default-src" in value]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "http" not in policy
+    assert "'unsafe-inline'" not in policy.split("style-src")[0]
+
+
+def test_the_policy_allows_the_two_scripts_and_no_other(report) -> None:
+    parsed, _ = report
+    own = [text for attributes, text in parsed.scripts if not attributes]
+    library = gzip.decompress(base64.b64decode(parsed.script("library"))).decode()
+    assert "plotly.js" in library[:200]
+    (policy,) = [value for _, _, value in parsed.attributes if "default-src" in value]
+    digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*own, library)}
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == digests
+    assert len(digests) == 2
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path, monkeypatch) -> None:
+    run, data = ordinary(300)
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    monkeypatch.setattr(os, "replace", lambda *unused: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(BadInput, match=r"could not be written to .*report.html \(No space left on device\)"):
+        write(path, run, data)
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["report.html"]
+    monkeypatch.undo()
+    write(path, run, data)
+    assert path.read_text(encoding="utf-8").endswith("</html>\n")
+    assert path.stat().st_size < 2_500_000
