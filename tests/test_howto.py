@@ -1,17 +1,151 @@
-"""The how-to pages: what they say comes out, comes out."""
+"""The how-to pages: their code runs, and what they say comes out, comes out."""
 
 import json
 import re
 import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import bayou
 from bayou.cli import app
+from tests import howto
 
 PAGES = Path(__file__).parent.parent / "docs" / "howto"
 ROW = re.compile(r"\| ([^|]+) \| `bayou (train [^`]+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|")
+
+
+def pages_with_code() -> list[howto.Page]:
+    return [page for page in map(howto.read, sorted(PAGES.glob("*.md"))) if page.blocks]
+
+
+@pytest.mark.parametrize("page", pages_with_code(), ids=str)
+def test_page(page, tmp_path, monkeypatch, request):
+    if any(block.kind == "sh" for block in page.blocks) and shutil.which("bash") is None:
+        pytest.skip("there is no bash here to run the page's commands")
+    for name in page.data:
+        here = request.getfixturevalue("data_directory") / name
+        if not here.exists():
+            pytest.skip(f"no real data: {here} is not there")
+        (tmp_path / name).symlink_to(here)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    howto.run(page)
+
+
+def test_pages_have_no_code_that_is_passed_over():
+    """A fence that is indented, or has a kind with other words, would be overlooked."""
+    for path in PAGES.glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        fences = re.findall(r"^[ \t]*```(?:python|sh|text|bash|console).*$", text, re.MULTILINE)
+        known = re.findall(r"^```(?:python|sh|text)$", text, re.MULTILINE)
+        assert fences == known, path.name
+        assert text.count("<!-- not run") == len(re.findall(r"^<!-- not run: .+ -->\n```", text, re.MULTILINE)), (
+            path.name
+        )
+
+
+def test_local_links_of_pages_lead_somewhere():
+    for path in PAGES.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            assert (PAGES / target).exists(), f"{path.name}: {target}"
+
+
+# --- the runner -----------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, text: str) -> howto.Page:
+    path = folder / "page.md"
+    path.write_text(text, encoding="utf-8")
+    return howto.read(path)
+
+
+def test_blocks_run_in_order_in_one_namespace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = write(
+        tmp_path,
+        "```python\nx = 2\nopen('two', 'w').write('2')\n```\n\n```sh\ncat two\n```\n```text\n2\n```\n"
+        "```python\nprint(x + 1)\n```\nwhich is\n```text\n3\n```\n",
+    )
+    assert howto.run(page)["x"] == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nprint(1)\n```\n```text\n2\n```\n",
+        "```sh\necho one\n```\n```text\ntwo\n```\n",
+        "```sh\nfalse\necho on\n```\n",
+        "```sh\nfalse | cat\n```\n",
+        "```sh\npython -c 'import sys; sys.exit(3)'\n```\n",
+    ],
+)
+def test_a_page_that_is_wrong_fails(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match=r"page\.md, line 2"):
+        howto.run(write(tmp_path, text))
+
+
+def test_commands_are_run_by_this_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "python -c 'import bayou, sys; print(sys.prefix, bayou.__file__)'"
+    howto.run(write(tmp_path, f"```sh\n{code}\n```\n```text\n{sys.prefix} {bayou.__file__}\n```\n"))
+
+
+def test_an_output_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="line 2: no code"):
+        write(tmp_path, "```text\n2\n```\n")
+    with pytest.raises(ValueError, match="line 6: no code"):
+        write(tmp_path, "<!-- not run: why -->\n```sh\nls\n```\n```text\n2\n```\n")
+
+
+def test_what_is_not_to_be_run_is_not_run(tmp_path):
+    page = write(tmp_path, "<!-- data: a.csv b.svm -->\n<!-- not run: yours -->\n```sh\nfalse\n```\n```\nplain\n```\n")
+    assert page.blocks == []
+    assert page.data == ["a.csv", "b.svm"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("log loss   0.47", "log loss 0.4682"),
+        ("0.468", "0.467"),  # rounding may fall on either side
+        ("1,234 rows in ... s", "1,234 rows in 0.8 s"),
+        ("first\n...\nlast", "first\n1\n2\nlast"),
+        ("first\n...\nlast", "first\nlast"),
+        ("1.2e-05 [a] (b)?", "1.1e-05 [a] (b)?"),
+        ("-0.00", "0.00"),
+        ("2^22, 5.", "2^22, 5."),
+    ],
+)
+def test_outputs_that_agree(shown, printed):
+    assert howto.difference(shown, printed) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("log loss 0.47", "log loss 0.49"),
+        ("log loss 0.47", "log-loss 0.47"),
+        ("1,234", "1,235"),
+        ("1,234", "1234.5"),
+        ("12", "112"),
+        ("first\n...\nlast", "first\nlast but one"),
+        ("in ... s", "in 2\nand 3 s"),
+        ("1.2e-05", "1.4e-05"),
+        ("0.5", "-0.5"),
+        ("a", "a\nb"),
+        ("0.5", "nan"),
+    ],
+)
+def test_outputs_that_do_not(shown, printed):
+    assert howto.difference(shown, printed) is not None
+
+
+# --- the page of known data sets ------------------------------------------------------------------------------------
 
 
 def rows() -> list[tuple[str, ...]]:
@@ -22,17 +156,6 @@ def test_the_page_has_the_sets_it_should() -> None:
     commands = " ".join(row[1] for row in rows())
     for name in ("a9a", "adult", "criteo", "nycflights13", "sms_spam", "talkingdata"):
         assert name in commands
-
-
-def test_the_python_of_learning_from_files_runs(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (PAGES / "train-from-files.md").read_text()
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    names: dict = {}
-    exec(block, names)
-    assert len(names["p"]) == 2000
-    assert names["p"][0] > 0.9 > 0.1 > names["p"][1]
-    assert "site=a" in names["carried"].names.name_of(names["again"].touched)
 
 
 def test_the_river_page_runs() -> None:

@@ -1,0 +1,148 @@
+"""Runs the code of a page, block by block, and holds it to what the page says comes out.
+
+    ```python      runs in one namespace with the page's other Python
+    ```sh          runs in bash, up to the first command that fails
+    ```text        what the block just before it prints on standard output
+
+All in the order of the page, in one folder that is empty at first. White space in an output does not matter; `...`
+stands for anything in a line and, alone in one, for any lines. Whole numbers must be equal; others may differ by one in
+the last digit that the page shows. Markers:
+
+    <!-- data: adult.csv.gz w8a.train.svm.gz -->    the page reads these real data sets; they are put into the folder
+    <!-- not run: the reason -->                    the next block is not run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bayou
+
+FENCE = re.compile(
+    r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+DATA = re.compile(r"^<!-- data: (.+?) -->$", re.MULTILINE)
+NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
+TOKEN = re.compile(
+    rf"(?P<lines>^\.\.\.$\n?)|(?P<rest>\.\.\.)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<other>.)", re.MULTILINE
+)
+
+
+@dataclass
+class Block:
+    """Code of a page that is run, and what the page says it prints."""
+
+    kind: str
+    code: str
+    line: int
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    path: Path
+    blocks: list[Block]
+    data: list[str]  # names of real data sets
+
+    def __str__(self) -> str:
+        return self.path.stem
+
+
+def read(path: Path) -> Page:
+    """The blocks of a page, in order."""
+    text = path.read_text(encoding="utf-8")
+    blocks: list[Block] = []
+    before: Block | None = None  # whose output a text block would be
+    for found in FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("code")) + 1
+        kind, code = found["kind"], found["code"]
+        if kind == "text" and found["why"] is None:
+            if before is None:
+                raise ValueError(f"{path.name}, line {line}: no code that is run comes just before this output.")
+            before.output = code
+        before = None
+        if kind in ("python", "sh") and found["why"] is None:
+            before = Block(kind, code, line)
+            blocks.append(before)
+    return Page(path, blocks, [name for names in DATA.findall(text) for name in names.split()])
+
+
+def run(page: Page) -> dict[str, Any]:
+    """Run a page in the present folder; what its Python has named. AssertionError where something else comes out."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in page.blocks:
+        where = f"{page.path.name}, line {block.line}"
+        # A file of its own: tracebacks show the line, and Numba caches kernels beside their source.
+        source = Path(".blocks", f"{page.path.stem}_{block.line}.{block.kind}").absolute()
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(block.code, encoding="utf-8")
+        printed = _python(source, names) if block.kind == "python" else _bash(source, where)
+        if block.output is not None:
+            complaint = difference(block.output, printed)
+            assert complaint is None, (
+                f"{where}: {complaint}\n--- the page says\n{block.output}--- it printed\n{printed}"
+            )
+    return names
+
+
+def _python(source: Path, names: dict[str, Any]) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), names)
+    return printed.getvalue()
+
+
+def _bash(source: Path, where: str) -> str:
+    first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(bayou.__file__).parents[1]}
+    environment = os.environ | {
+        name: os.pathsep.join([str(folder), os.environ.get(name, "")]).rstrip(os.pathsep)
+        for name, folder in first.items()
+    }
+    said = subprocess.run(
+        ["bash", "-euo", "pipefail", str(source)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, f"{where}: exit code {said.returncode}\n{said.stdout}{said.stderr}"
+    return said.stdout
+
+
+def difference(shown: str, printed: str) -> str | None:
+    """Why this is not the output that a page shows; None if it is."""
+    pattern, numbers = [], []
+    for kind, text in _tokens(shown.strip()):
+        if kind == "number":
+            numbers.append(text)
+        pattern.append({"lines": r"(?s:.*?)", "rest": ".*?", "number": f"({NUMBER})", "space": r"\s+"}.get(kind, text))
+    # Where lines may be anything, so may be the white space around them.
+    whole = "".join(pattern).replace(r"\s+(?s:.*?)", r"\s*(?s:.*?)")
+    found = re.fullmatch(whole, printed.strip())
+    if found is None:
+        return "other words come out"
+    for said, is_ in zip(numbers, found.groups(), strict=True):
+        if abs(_value(is_) - _value(said)) > _last_place(said) * 1.0001:
+            return f"{said} is {is_}"
+    return None
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    for token in TOKEN.finditer(text):
+        assert token.lastgroup is not None
+        yield token.lastgroup, re.escape(token.group()) if token.lastgroup == "other" else token.group()
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+def _last_place(number: str) -> float:
+    """What one in the last digit shown is worth; 0 of whole numbers."""
+    mantissa, _, exponent = number.partition("e")
+    _, point, decimals = mantissa.partition(".")
+    return 10.0 ** (int(exponent or 0) - len(decimals)) if point or exponent else 0.0
