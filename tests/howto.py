@@ -9,6 +9,7 @@ stands for anything in a line and, alone in one, for any lines. Whole numbers mu
 the last digit that the page shows. Markers:
 
     <!-- data: adult.csv.gz w8a.train.svm.gz -->    the page reads these real data sets; they are put into the folder
+    <!-- packages: river -->                        the page needs these packages, which not everybody has
     <!-- not run: the reason -->                    the next block is not run
 """
 
@@ -30,7 +31,7 @@ import bayou
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-DATA = re.compile(r"^<!-- data: (.+?) -->$", re.MULTILINE)
+NEEDS = re.compile(r"^<!-- (data|packages): (.+?) -->$", re.MULTILINE)
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 TOKEN = re.compile(
     rf"(?P<lines>^\.\.\.$\n?)|(?P<rest>\.\.\.)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<other>.)", re.MULTILINE
@@ -52,6 +53,7 @@ class Page:
     path: Path
     blocks: list[Block]
     data: list[str]  # names of real data sets
+    packages: list[str]
 
     def __str__(self) -> str:
         return self.path.stem
@@ -73,7 +75,10 @@ def read(path: Path) -> Page:
         if kind in ("python", "sh") and found["why"] is None:
             before = Block(kind, code, line)
             blocks.append(before)
-    return Page(path, blocks, [name for names in DATA.findall(text) for name in names.split()])
+    needs: dict[str, list[str]] = {"data": [], "packages": []}
+    for kind, names in NEEDS.findall(text):
+        needs[kind] += names.split()
+    return Page(path, blocks, **needs)
 
 
 def run(page: Page) -> dict[str, Any]:

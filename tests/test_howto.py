@@ -26,6 +26,8 @@ def pages_with_code() -> list[howto.Page]:
 def test_page(page, tmp_path, monkeypatch, request):
     if any(block.kind == "sh" for block in page.blocks) and shutil.which("bash") is None:
         pytest.skip("there is no bash here to run the page's commands")
+    for name in page.packages:
+        pytest.importorskip(name, reason=f"the page needs the package {name}, which is not installed")
     for name in page.data:
         here = request.getfixturevalue("data_directory") / name
         if not here.exists():
@@ -103,9 +105,14 @@ def test_an_output_of_nothing_is_refused(tmp_path):
 
 
 def test_what_is_not_to_be_run_is_not_run(tmp_path):
-    page = write(tmp_path, "<!-- data: a.csv b.svm -->\n<!-- not run: yours -->\n```sh\nfalse\n```\n```\nplain\n```\n")
+    page = write(tmp_path, "<!-- not run: yours -->\n```sh\nfalse\n```\n```\nplain\n```\n")
     assert page.blocks == []
-    assert page.data == ["a.csv", "b.svm"]
+
+
+def test_a_page_says_what_it_needs(tmp_path):
+    page = write(tmp_path, "<!-- data: a.csv b.svm -->\n<!-- packages: river -->\n\n<!-- data: c.svm -->\n")
+    assert page.data == ["a.csv", "b.svm", "c.svm"]
+    assert page.packages == ["river"]
 
 
 @pytest.mark.parametrize(
