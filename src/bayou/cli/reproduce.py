@@ -26,7 +26,10 @@ def reproduce(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the first draw.")] = 0,
     examples: Annotated[int | None, typer.Option(min=100, help="How many examples each stream has.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures and curves (CSV).")] = Path("reproduce"),
-    data: Annotated[list[str] | None, typer.Option(help="figure2: a Criteo file; l1-table3 to 6: their texts.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="figure2: a Criteo file; l1-table3 to 6: their texts; olss-*: the folder of the data sets."),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes that share the draws; one per core if not given.")
     ] = None,
@@ -52,7 +55,7 @@ def reproduce(
     with usage():
         chosen = [papers.find(name) for name in names]
     if data and not any(experiment.takes_data for experiment in chosen):
-        raise BadUsage("--data is for figure2 and l1-table3 to 6: the others run on simulated streams.")
+        raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
     for experiment in chosen:
         with _Progress() as progress:
