@@ -6,15 +6,16 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from plotly import graph_objects
 
-from bayou import BadInput
-from bayou.learners import AdaGrad
-from bayou.report import page, write
+from bayou import BadInput, Batch, evaluate
+from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
+from bayou.report import Recorder, Run, page, write
 from bayou.report.facts import Facts
 from tests.report.runs import NASTY, ODD, ordinary
 
@@ -154,8 +155,8 @@ def test_without_a_posterior_it_says_so() -> None:
 
 def test_inclusion_is_shown_where_there_is_one() -> None:
     parsed = Parsed(page.render(ODD["inclusion"]()))
-    needed = parsed.figures["inclusion"][0]["data"][0]
-    assert needed["x"] == pytest.approx([1.0, 2 / 3, 1 / 3], abs=1e-4)
+    everywhere, named = (view["data"][0] for view in parsed.figures["inclusion"])
+    assert everywhere["y"] == named["x"] == pytest.approx([1.0, 2 / 3, 1 / 3], abs=1e-4)
     assert "Which features are needed" in parsed.text
 
 
@@ -170,9 +171,45 @@ def test_odd_runs_do_not_break_it(what) -> None:
         assert all(view["data"] for view in views)
 
 
+def test_a_spike_and_slab_learner_has_one() -> None:
+    run, data = ordinary(800, SpikeSlab(40))
+    (needed, *_), *_ = (view["data"] for view in Parsed(page.render(run, data)).figures["inclusion"])
+    assert needed["y"] == pytest.approx(np.sort(run.recorder.learner.inclusion)[::-1], abs=1e-4)
+
+
+def test_numbers_are_predicted_as_well() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    y = X @ rng.normal(size=6) + 5.0 + rng.normal(size=3000) * 0.5
+    recorder = Recorder(Gaussian(6))
+    result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]), task="regress")
+    run = Run(recorder, result)
+    parsed = Parsed(page.render(run))
+    assert list(parsed.figures) == ["loss", "predicted", "split", "deviations", "features"]
+    assert f"the squared loss is {result.squared_loss:.3f}" in parsed.text
+    facts = Facts(run)
+    assert facts.late_means[0] == pytest.approx(0.25, rel=0.15)  # the noise that was drawn
+    assert facts.late_means[1] < 0.02
+    assert facts.late.label.max() > 5.0
+    low, high = facts.interval(facts.late)
+    assert np.mean((low < facts.late.label) & (facts.late.label < high)) == pytest.approx(0.95, abs=0.03)
+
+
+def test_of_several_runs_the_best_is_shown_in_full() -> None:
+    runs = [ordinary(600, learner)[0] for learner in (AdaGrad(40, learning_rate=5.0), Marginal(40))]
+    runs = [replace(run, spec=f"<i>{k}") for k, run in enumerate(runs)]
+    parsed = Parsed(page.render(runs))
+    assert "<i>1 did best" in parsed.text
+    curves = parsed.figures["compared"][0]["data"]
+    assert [curve["name"].split()[0] for curve in curves] == ["&lt;i&gt;1", "&lt;i&gt;0"]
+    assert curves[1]["y"][-1] == pytest.approx(runs[0].result.log_loss, rel=1e-4)
+    assert f"<i>0 {runs[0].result.log_loss:.5f}" in parsed.text
+    assert "split" in parsed.figures  # of Marginal; AdaGrad has none
+
+
 def test_held_out_examples_are_told_of() -> None:
     run, data = ordinary(500)
-    held = page.Run(run.recorder, run.result, held_out=run.result)
+    held = replace(run, held_out=run.result)
     parsed = Parsed(page.render(held, data))
     assert "held-out log loss" in parsed.text
     assert "held out" in [trace["name"] for trace in parsed.figures["loss"][0]["data"]]

@@ -32,7 +32,7 @@ def test_what_is_remembered_is_what_the_learner_would_have_said_just_before(name
     assert np.array_equal(sample.row, np.arange(60))  # so short a run is remembered whole
     for k in range(60):
         before = alone.predict(batch[k : k + 1])
-        assert sample.probability[k] == before.probability[0] == told[k]
+        assert sample.expected[k] == before.probability[0] == told[k]
         assert sample.mean[k] == before.mean[0]
         if record.posterior:
             assert sample.variance[k] == before.variance[0]
@@ -46,7 +46,7 @@ def test_cutting_the_stream_otherwise_changes_nothing() -> None:
     one, told = recorded(Bank(30), [batch])
     other, again = recorded(Bank(30), [batch[:7], batch[7:7], batch[7:3000], batch[3000:]], cut=False)
     assert np.array_equal(told, again)
-    for name in ("row", "probability", "mean", "variance", "label", "weight", "stands_for"):
+    for name in ("row", "expected", "mean", "variance", "label", "weight", "stands_for"):
         assert np.array_equal(getattr(one.sample(), name), getattr(other.sample(), name)), name
     assert one.learner._state.tobytes() == other.learner._state.tobytes()
 
@@ -58,7 +58,7 @@ def test_the_sample_is_bounded_stands_for_every_row_and_keeps_the_features() -> 
     sample = recorder.sample()
     assert len(sample) < PICKED * STRETCHES * 2
     assert (np.diff(sample.row) > 0).all()
-    assert np.array_equal(sample.probability, told[sample.row])
+    assert np.array_equal(sample.expected, told[sample.row])
     assert np.array_equal(sample.label > 0, batch.labels[sample.row] > 0)
     # The last stretch is not over, and one of its parts may be half over.
     assert sample.stands_for.sum() == pytest.approx(n, rel=0.01)
@@ -75,7 +75,7 @@ def test_weighted_by_what_it_stands_for_the_sample_gives_the_stream() -> None:
     batch = stream(40_000)
     recorder, told = recorded(Marginal(30), [batch])
     sample = recorder.sample()
-    mean = np.average(sample.probability, weights=sample.mass)
+    mean = np.average(sample.expected, weights=sample.mass)
     spread = told.std() / np.sqrt(len(sample) / 4)  # some rows stand for more than others
     assert abs(mean - told.mean()) < 4 * spread
 

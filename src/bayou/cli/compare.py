@@ -46,6 +46,7 @@ def compare(
     negative_rate: options.NegativeRate = None,
     on_error: options.OnError = "skip",
     threads: options.Threads = None,
+    report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -57,6 +58,7 @@ def compare(
     """
     for option, path in (("--out", out), ("--csv", csv)):
         options.check_folder(option, path)
+    options.check_report(report)
     given = options.recipe(
         bits=bits,
         label=label,
@@ -94,6 +96,8 @@ def compare(
         )
         comparing.grow(entrants, source)
     board = compare_board.Board(entrants, source, quiet=quiet)
+    if report is not None:
+        comparing.record(entrants)
     outcome = comparing.compare(entrants, source, board)
     with options.standard_output():
         if as_json:
@@ -104,6 +108,8 @@ def compare(
         compare_board.write_curves(csv, outcome)
     if out is not None:
         compare_picture.draw(out, outcome)
+    if report is not None:
+        comparing.write_report(report, outcome, source, data)
     if outcome.signal:
         raise typer.Exit(128 + outcome.signal)
 

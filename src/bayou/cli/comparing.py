@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from bayou.learner import Learner
 from bayou.meter import Meter
 from bayou.sources import Source, spare_cores
 
+if TYPE_CHECKING:
+    from bayou.report import Recorder
+
 
 @dataclass
 class Entrant:
@@ -31,6 +35,7 @@ class Entrant:
     chosen: dict[str, Any]  # the parameters that were set
     meter: Meter = field(default_factory=Meter)
     seconds: float = 0.0  # its own, spent learning and predicting
+    recorder: Recorder | None = None  # for a report
 
     @property
     def dtype(self) -> str:
@@ -44,7 +49,7 @@ class Entrant:
     def learn(self, batch: Batch) -> None:
         # The thread's own time: that of the others, who share the cores, is not this learner's.
         start = time.thread_time()
-        probability = self.learner.learn(batch)
+        probability = (self.recorder or self.learner).learn(batch)
         self.seconds += time.thread_time() - start
         self.meter.add(probability, batch.labels, batch.weights, nonzeros=batch.counted_nonzeros)
 
@@ -129,13 +134,39 @@ def grow(entrants: Sequence[Entrant], source: Source) -> None:
         entrant.meter, entrant.seconds = Meter(), 0.0
 
 
+def record(entrants: Sequence[Entrant]) -> None:
+    """Have every learner remembered, for a report."""
+    from bayou.report import Recorder
+
+    for entrant in entrants:
+        entrant.recorder = Recorder(entrant.learner)
+
+
+def write_report(path: Path, outcome: Outcome, source: Source, files: list[str]) -> None:
+    from bayou.report import Data, Run, write
+
+    runs = [
+        Run(entrant.recorder, entrant.meter.result(), seconds=entrant.seconds, spec=entrant.spec)
+        for entrant in outcome.entrants
+        if entrant.recorder is not None
+    ]
+    write(path, runs, Data.of(source, files, outcome.skipped, outcome.bad))
+    print(f"the report is in {path}", file=sys.stderr)
+
+
+def _cut(entrants: Sequence[Entrant], source: Source) -> Iterable[Batch]:
+    """The source's batches; where there are recorders, in parts that end where these want to look."""
+    recorders = [entrant.recorder for entrant in entrants if entrant.recorder is not None]
+    return recorders[0].cut(source, recorders[1:]) if recorders else source
+
+
 def compare(entrants: list[Entrant], source: Source, board: Shows) -> Outcome:
     """Have all learn from every batch, side by side. They stay in step, so that one batch is in memory at a time."""
     refused: list[str] = []
     n_refused = 0
     start = time.perf_counter()
     with _interrupts(source) as caught, ThreadPoolExecutor(min(len(entrants), spare_cores() + 1)) as pool, board:
-        for batch in source:
+        for batch in _cut(entrants, source):
             batch, more = _accepted(batch, entrants, source.skips)
             n_refused += len(more)
             refused += more[: 5 - len(refused)] if len(refused) < 5 else []

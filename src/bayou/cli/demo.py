@@ -17,7 +17,7 @@ def demo(
         "bayou-demo.png"
     ),
 ) -> None:
-    """Learn a simulated stream of clicks, and show what the model knows.
+    """Learn a simulated stream of clicks, and show what the model knows, with a picture and a report.
 
     Needs nothing but the install. The first run compiles the learners' kernels, which takes a while longer.
     """
@@ -40,4 +40,7 @@ def demo(
             demo_picture.draw(study, out)
         except OSError as error:
             raise BadInput(f"the picture could not be written to {out}: {error.strerror}.") from None
-    typer.echo(f"\nThe picture is in {out}.")
+    report = out.with_suffix(".html")
+    with progress.status("writing the report"):
+        demo_study.write_report(study, report)
+    typer.echo(f"\nThe picture is in {out}, and a report to open in a browser in {report}.")

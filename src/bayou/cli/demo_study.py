@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from bayou import evaluate, simulate
+from bayou import evaluate, report, simulate
 from bayou.batch import Batch
 from bayou.learner import Learner
 from bayou.learners import AdaGrad, Bank, Marginal
+from bayou.report import Recorder
 
 # 131,070 features: a long tail, and still small enough for any machine.
 N_CATEGORIES = 16
@@ -72,6 +74,7 @@ class Study:
     marginal: Run
     adagrad: Run
     knowledge: Knowledge
+    recorder: Recorder  # of the bank's run
 
 
 class _Timed:
@@ -116,6 +119,7 @@ def run(n_examples: int, seed: int, console: Console) -> Study:
     """The stream is drawn anew for each predictor; the same seed gives the same examples."""
     stream = simulate.longtail(n_categories=N_CATEGORIES, seed=seed)
     truth, (bank, marginal, adagrad) = _Truth(stream.weights), _learners(stream)
+    recorder = Recorder(bank)
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(),
@@ -130,10 +134,11 @@ def run(n_examples: int, seed: int, console: Console) -> Study:
         return Study(
             stream,
             truth=measure("true weights", truth),
-            bank=measure("Bank", bank),
+            bank=measure("Bank", recorder),
             marginal=measure("Marginal", marginal),
             adagrad=measure("AdaGrad", adagrad),
             knowledge=_knowledge(bank, stream.weights, truth.seen),
+            recorder=recorder,
         )
 
 
@@ -143,9 +148,35 @@ def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, 
     def show(meter: evaluate.Meter) -> None:
         progress.update(task, completed=meter.examples, loss=f"log loss {meter.log_loss:.4f}")
 
-    timed = _Timed(learner)
-    result = evaluate.progressive(timed, stream.batches(n_examples), truth=stream.weights, on_progress=show)
+    timed, batches = _Timed(learner), stream.batches(n_examples)
+    if isinstance(learner, Recorder):
+        batches = learner.cut(batches)
+    result = evaluate.progressive(timed, batches, truth=stream.weights, on_progress=show)
     return Run(name, result, timed.seconds)
+
+
+class _Names:
+    """What the features of the stream are called."""
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+
+    def __len__(self) -> int:
+        return self._n_features
+
+    def name_of(self, features: np.ndarray) -> list[str]:
+        return [feature_name(feature, group) for feature, group in zip(features, category(features), strict=True)]
+
+
+def write_report(study: Study, path: Path) -> None:
+    """What `bayou train --report` writes, of the bank's run."""
+    run = report.Run(study.recorder, study.bank.result, seconds=study.bank.seconds)
+    data = report.Data(names=_Names(study.stream.n_features))
+    report.write(path, run, data, title="A simulated stream of clicks")
+
+
+def feature_name(feature: int, group: int) -> str:
+    return f"category {group}, no. {feature - (2**group - 2)}"
 
 
 def category(features: np.ndarray) -> np.ndarray:

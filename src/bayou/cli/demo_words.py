@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bayou.cli.demo_study import N_CATEGORIES, SHOWN, Knowledge, Run, Study, category
+from bayou.cli.demo_study import N_CATEGORIES, SHOWN, Knowledge, Run, Study, category, feature_name
 
 # How often a feature was seen: from, to.
 OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
@@ -105,7 +105,7 @@ def _features(title: str, known: Knowledge, features: np.ndarray) -> Table:
     for i, group in zip(features, category(features), strict=True):
         low, high = known.interval(i)
         table.add_row(
-            f"category {group}, no. {i - (2**group - 2)}",
+            feature_name(i, group),
             f"{known.mean[i]:+.2f}",
             f"{low:+.2f} to {high:+.2f}",
             f"{known.truth[i]:+.2f}",

@@ -39,6 +39,9 @@ NegativeRate = Annotated[
 ]
 OnError = Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")]
 Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")]
+Report = Annotated[
+    Path | None, typer.Option(help="Write what was learned, with plots, into this .html file; it opens off line.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
 
@@ -98,6 +101,13 @@ def check_folder(option: str, path: str | Path | None) -> None:
         raise BadUsage(f"{option} is {path}, which is a folder; no file can be written there.")
     if path is not None and str(path) != "-" and not Path(path).parent.is_dir():
         raise BadUsage(f"{option} is {path}, but there is no folder {Path(path).parent}; make it first.")
+
+
+def check_report(path: Path | None) -> None:
+    """A report is a page; any other name is rather that of some data."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise BadUsage(f"--report is {path}; its name must end in .html.")
+    check_folder("--report", path)
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ def train(
     ] = None,
     on_error: options.OnError = "skip",
     threads: options.Threads = None,
+    report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -58,6 +59,7 @@ def train(
         raise BadUsage("--checkpoint needs --model: where to save.")
     every = _every(checkpoint)
     options.check_folder("--model", model)
+    options.check_report(report)
     if model is not None and not os.access(model.parent, os.W_OK):
         raise BadUsage(f"--model is {model}; no file can be written there.")
     given = options.recipe(
@@ -117,6 +119,11 @@ def train(
         if new is None or like:
             new = kind(**{**model_parameters, **chosen, "n_features": n_features})
         training.warm_up(new, source)
+    recorder = None
+    if report is not None:
+        from bayou.report import Recorder
+
+        recorder = Recorder(new)
     run = training.Training(
         new,
         source,
@@ -127,6 +134,7 @@ def train(
         every=every,
         watch=watch.Watch(source, new, quiet=quiet),
         resumed=resume is not None,
+        recorder=recorder,
     )
     outcome = run.run()
     with options.standard_output():
@@ -134,6 +142,8 @@ def train(
             typer.echo(json.dumps(outcome.as_dict()))
         else:
             watch.summarise(outcome, model)
+    if report is not None and recorder is not None:
+        training.write_report(report, recorder, outcome, source, data)
     if outcome.unsaved:
         raise outcome.unsaved
     if outcome.signal:

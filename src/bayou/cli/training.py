@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from bayou.learner import Learner
 from bayou.meter import Evaluation
 from bayou.regression import RegressionEvaluation, deviations, meter_for
 from bayou.sources import Source
+
+if TYPE_CHECKING:
+    from bayou.report import Recorder
 
 
 @dataclass
@@ -64,6 +68,20 @@ def warm_up(learner: Learner, source: Source) -> None:
         meter_for(learner.record.task).add(answered, batch.labels, nothing)
 
 
+def write_report(path: Path, recorder: Recorder, outcome: Outcome, source: Source, files: list[str]) -> None:
+    """What the run showed, for people; a model that could not be saved is still the first thing to say."""
+    from bayou.report import Data, Run, write
+
+    run = Run(recorder, outcome.result, outcome.held_out, outcome.seconds)
+    try:
+        write(path, run, Data.of(source, files, outcome.result.skipped, outcome.bad))
+    except BadInput:
+        if outcome.unsaved is None:
+            raise
+    else:
+        print(f"the report is in {path}", file=sys.stderr)
+
+
 class Training:
     """One run: so many passes over a source, with progress, checkpoints and a last save."""
 
@@ -79,7 +97,9 @@ class Training:
         every: tuple[int | None, float | None],
         watch: Watch,
         resumed: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
+        self._recorder = recorder
         self._learner, self._source, self._watch = learner, source, watch
         self._data, self._path = data, path
         self._every_examples, self._every_seconds = every
@@ -159,7 +179,10 @@ class Training:
         if self._held_out is not None:
             self._held_out = meter_for(self._learner.record.task)
         skip = self._done
-        for batch in self._source:
+        # What later passes say of their examples is no prediction.
+        recorded = self._recorder if self._pass == self._first else None
+        self._observe = (recorded or self._learner).observe
+        for batch in recorded.cut(self._source) if recorded else self._source:
             if skip >= len(batch):
                 skip -= len(batch)
                 continue
@@ -202,7 +225,7 @@ class Training:
         row, so that its halves can be tried.
         """
         try:
-            prediction = self._learner.observe(batch)
+            prediction = self._observe(batch)
             scatter = deviations(prediction)
             return np.stack([prediction.expected, np.full(len(batch), np.nan) if scatter is None else scatter])
         except BadInput as error:

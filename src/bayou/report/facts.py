@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from bayou.meter import Evaluation
+from bayou.learner import Prediction
 from bayou.report.influence import Features, Influence
 from bayou.report.recorder import STRETCHES, Recorder, Sample
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 from bayou.sources.answers import answers
-from bayou.sources.names import Names, collision_rate
+from bayou.sources.names import collision_rate
 
 # How many features are named in words, how many are drawn.
 NAMED, DRAWN = 12, 24
@@ -34,7 +34,7 @@ class Data:
     skipped: int = 0
     bad: Sequence[str] = ()  # the first few of those, as sentences
     folded: int = 0
-    names: Names | None = None
+    names: Any = None  # `Names`, or what can say them as that does
     hashed: bool = False
     negative_rate: float = 1.0
 
@@ -58,9 +58,30 @@ class Run:
     """A learner's way through the data: what was recorded, and how good its predictions were."""
 
     recorder: Recorder
-    result: Evaluation
-    held_out: Evaluation | None = None
+    result: Any  # an Evaluation, or a RegressionEvaluation
+    held_out: Any = None  # the same, of examples that were not learned from
     seconds: float | None = None
+    spec: str | None = None  # what the learner is called where there are several
+
+    @property
+    def name(self) -> str:
+        return self.spec or self.recorder.learner.name
+
+    @property
+    def loss(self) -> float | None:
+        return self.loss_of(self.result)
+
+    @property
+    def regress(self) -> bool:
+        return bool(self.recorder.learner.record.task == "regress")
+
+    @property
+    def loss_name(self) -> str:
+        return "squared_loss" if self.regress else "log_loss"
+
+    def loss_of(self, result: Any) -> float | None:
+        """That of some predictions; None if there are none."""
+        return None if result is None else getattr(result, self.loss_name)
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class Facts:
         return self.run.recorder.learner
 
     @property
-    def result(self) -> Evaluation:
+    def result(self) -> Any:
         return self.run.result
 
     @cached_property
@@ -94,15 +115,24 @@ class Facts:
     # --- how good ---------------------------------------------------------------------------------------------------
 
     @property
+    def regress(self) -> bool:
+        return self.run.regress
+
+    @property
     def rate(self) -> float | None:
         """The share of positives, by weight."""
+        if self.regress:
+            return None
         reliability = self.result.reliability
         mass = reliability["mass"].sum()
         return float(reliability["rate"] @ reliability["mass"] / mass) if mass > 0 else None
 
     @property
     def base_loss(self) -> float | None:
-        """The loss of somebody who knows this share and nothing else."""
+        """The loss of somebody who knows this share and nothing else; of numbers, the mean of those before."""
+        if self.regress:
+            r2, loss = self.result.r2, self.run.loss
+            return None if r2 is None or loss is None or r2 >= 1 else loss / (1.0 - r2)
         return None if self.rate is None else float(entr(self.rate) + entr(1.0 - self.rate))
 
     @property
@@ -123,7 +153,12 @@ class Facts:
 
     @cached_property
     def split(self) -> Split:
-        """Of each row of the sample, by the part of its variance that the learner goes by when it predicts."""
+        """Of each row of the sample, by the part of its variance that the learner goes by when it predicts.
+
+        Of numbers, both are variances: that of the noise, and that of what is expected.
+        """
+        if self.regress:
+            return Split(self.sample.noise, self.sample.variance)
         believed = self.learner.parameters.get("temper", (1.0, 1.0))[1]
         return split(self.sample.mean, self.sample.variance * believed, self.link)
 
@@ -141,7 +176,9 @@ class Facts:
         stretch = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
         _, stretch = np.unique(stretch, return_inverse=True)
         mass = np.bincount(stretch, sample.mass)
-        chance = np.clip(np.where(sample.label > 0, sample.probability, 1.0 - sample.probability), 1e-300, None)
+        if len(mass) > 1 and mass[-1] < mass[-2] / 2:  # the run ended soon after the last one had begun
+            stretch = np.minimum(stretch, len(mass) - 2)
+            mass = np.bincount(stretch, sample.mass)
 
         def average(values: np.ndarray) -> np.ndarray:
             return np.bincount(stretch, sample.mass * values) / mass
@@ -152,8 +189,14 @@ class Facts:
             "example": last,
             "aleatoric": average(self.split.aleatoric),
             "epistemic": average(self.split.epistemic),
-            "loss": average(-np.log(chance)),
+            "loss": average(self._losses(sample)),
         }
+
+    def _losses(self, sample: Sample) -> np.ndarray:
+        """Of each prediction."""
+        if self.regress:
+            return (sample.label - sample.expected) ** 2
+        return -np.log(np.clip(np.where(sample.label > 0, sample.expected, 1.0 - sample.expected), 1e-300, None))
 
     @property
     def late_means(self) -> tuple[float, float]:
@@ -169,18 +212,16 @@ class Facts:
     @cached_property
     def surprising(self) -> Sample:
         """Predictions of the second half that were most wrong."""
-        late = self.late
-        chance = np.where(late.label > 0, late.probability, 1.0 - late.probability)
-        order = np.argsort(chance, kind="stable")[:SHOWN]
-        return late[order[chance[order] < 0.5]]
+        losses = self._losses(self.late)
+        order = np.argsort(-losses, kind="stable")[:SHOWN]
+        return self.late[order if self.regress else order[losses[order] > np.log(2.0)]]
 
     def interval(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """The middle 95 % of what the probability of each row may have been; as `bayou predict` says it."""
-        from bayou.learner import Prediction
-
-        predicted = Prediction(sample.probability, sample.mean, sample.variance, self.learner.name)
-        table = answers(self.learner, predicted)
-        return table[3], table[4]
+        """The middle 95 % of what each probability may have been, or of the number itself; as `bayou predict` has it."""
+        noise = sample.noise if self.regress else None
+        predicted = Prediction(sample.expected, sample.mean, sample.variance, self.learner.name, noise)
+        low, high = answers(self.learner, predicted)[-2:]
+        return low, high
 
     # --- which features ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from bayou.report import words
-from bayou.report.facts import DRAWN, Facts
+from bayou.report.facts import DRAWN, Facts, Run
 from bayou.report.influence import Features
 from bayou.sources.answers import REACH
 
@@ -81,13 +82,41 @@ def all_of(facts: Facts) -> list[Figure]:
     """Those that there is something to show in."""
     if not facts.result.examples:
         return []
-    made: list[Figure | None] = [_loss(facts), _reliability(facts)]
-    if len(facts.sample):
-        made.append(_scores(facts))
+    made: list[Figure | None] = [_loss(facts)]
+    if facts.regress:
+        made.append(_predicted(facts))
+    else:
+        made += [_reliability(facts), _scores(facts)]
     if facts.has_posterior:
         made += [_split_over_time(facts), _deviations(facts), _split_scatter(facts)]
     made += [_features(facts), _inclusion(facts), _lanes(facts)]
     return [figure for figure in made if figure is not None]
+
+
+def compared(runs: Sequence[Run]) -> Figure:
+    """The learning curves of several learners, the best first."""
+    data, heights, last = [], [], 1
+    for k, run in enumerate(runs):
+        curve = run.result.curve
+        shown = curve["example"] >= min(10, run.result.examples)
+        name = f"{_escaped(run.name)} · {words.number(run.loss)}"
+        # Nine colours, then the same again, dashed.
+        dash = "solid" if k < len(PALETTE) else "dash"
+        loss = curve[run.loss_name]
+        data.append(_line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash))
+        heights += list(loss[curve["example"] >= min(100, run.result.examples)])
+        last = max(last, run.result.examples)
+    room = 0.08 * (max(heights) - min(heights)) or 0.05
+    layout = {
+        "xaxis": _examples_axis(min(10, last), last),
+        "yaxis": {
+            "title": {"text": runs[0].loss_name.replace("_", " ")},
+            "range": _plain([max(min(heights) - room, 0.0), max(heights) + room]),
+        },
+        "hovermode": "x unified",
+    }
+    how = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
+    return Figure("compared", "Loss of each", how, [View("", data, layout)], height=400, wide=True)
 
 
 # --- how good ---------------------------------------------------------------------------------------------------------
@@ -95,7 +124,7 @@ def all_of(facts: Facts) -> list[Figure]:
 
 def _loss(facts: Facts) -> Figure:
     curve = facts.result.curve
-    example, loss = curve["example"], curve["log_loss"]
+    example, loss = curve["example"], curve[facts.run.loss_name]
     last = facts.result.examples
     lately = example >= min(100, last)  # before, a point stands for a handful of examples
     if len(example) > 2 and 4 * (example[-1] - example[-2]) < example[-2] - example[-3]:
@@ -107,17 +136,21 @@ def _loss(facts: Facts) -> Figure:
     heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][lately])
     if facts.base_loss:
         heights.append(facts.base_loss)
+        guess = "the mean of those before" if facts.regress else "always the share of positives"
         ends = np.array([example[0], last])
-        data.append(_line(ends, np.full(2, facts.base_loss), "always the share of positives", "@grey", dash="dash"))
-    held = facts.run.held_out
-    if held is not None and held.log_loss is not None:
-        heights.append(held.log_loss)
-        data.append(_line(np.array([example[0], last]), np.full(2, held.log_loss), "held out", "@orange", dash="dot"))
+        data.append(_line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
+    held = facts.run.loss_of(facts.run.held_out)
+    if held is not None:
+        heights.append(held)
+        data.append(_line(np.array([example[0], last]), np.full(2, held), "held out", "@orange", dash="dot"))
     low, high = min(heights), max(heights)
     room = 0.08 * (high - low) or 0.05
     layout = {
         "xaxis": _examples_axis(min(10, last), last),
-        "yaxis": {"title": {"text": "log loss"}, "range": _plain([max(low - room, 0.0), high + room])},
+        "yaxis": {
+            "title": {"text": facts.run.loss_name.replace("_", " ")},
+            "range": _plain([max(low - room, 0.0), high + room]),
+        },
         "hovermode": "x unified",
     }
     how = (
@@ -204,9 +237,40 @@ def _wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(np.clip(middle - half, 0.0, 1.0), rate), np.maximum(np.clip(middle + half, 0.0, 1.0), rate)
 
 
-def _scores(facts: Facts) -> Figure:
+def _predicted(facts: Facts) -> Figure | None:
+    """Of a regressor: what was predicted, and what came."""
+    sample = facts.late[_some(facts)]
+    if not len(sample):
+        return None
+    ends = np.quantile(np.concatenate([sample.expected, sample.label]), [0.0, 1.0])
+    dots = {
+        "type": "scatter",
+        "x": _plain(sample.expected),
+        "y": _plain(sample.label),
+        "mode": "markers",
+        "name": "predictions",
+        "marker": {"color": "@blue/55", "size": 5},
+        "customdata": [
+            words.row_name(sample.line[k], sample.row[k]) + _tag(sample.tags[k]) for k in range(len(sample))
+        ],
+        "hovertemplate": "%{customdata}<br>predicted %{x:.4g}, was %{y:.4g}<extra></extra>",
+    }
+    data = [_line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, dots]
+    layout = {
+        "xaxis": {"title": {"text": "predicted"}},
+        "yaxis": {"title": {"text": "was"}},
+        "showlegend": False,
+        "hovermode": "closest",
+    }
+    how = "One dot for each of some predictions of the second half of the run. On the dashed line they were right."
+    return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)
+
+
+def _scores(facts: Facts) -> Figure | None:
     sample = facts.sample
-    odds = logit(np.clip(sample.probability, 1e-9, 1 - 1e-9))
+    if not len(sample):
+        return None
+    odds = logit(np.clip(sample.expected, 1e-9, 1 - 1e-9))
     edges = _edges(odds)
     data = []
     for name, chosen, colour in (
@@ -241,29 +305,30 @@ def _deviations(facts: Facts) -> Figure:
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
     data = [_bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
+    logistic = facts.link == "logistic" and not facts.regress
+    of = "what is expected" if facts.regress else "the score" + " (log-odds)" * logistic
     layout = {
         "barmode": "overlay",
         "bargap": 0.0,
-        "xaxis": {"title": {"text": "standard deviation of the score (log-odds)"}},
+        "xaxis": {"title": {"text": f"standard deviation of {of}"}},
         "yaxis": {"title": {"text": "share of predictions"}, "tickformat": ".0%"},
     }
-    how = (
-        "How unsure it was of its scores, early and late in the run. An sd of 1 means that odds of 1 : 1 may as well "
-        "be 1 : 7 or 7 : 1. The last bar holds all that lies beyond."
-    )
-    return Figure("deviations", "How unsure it is", how, [View("", data, layout)])
+    how = "How unsure it was of its predictions, early and late in the run. The last bar holds all that lies beyond."
+    if logistic:
+        how += " An sd of 1 means that odds of 1 : 1 may as well be 1 : 7 or 7 : 1."
+    return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.regress)
 
 
 def _split_over_time(facts: Facts) -> Figure:
     time = facts.over_time
     example = time["example"]
     stacked = {"type": "scatter", "x": _plain(example), "mode": "lines", "stackgroup": "one"}
-    number = "%{y:.3f}"
+    number = "%{y:.4g}"
     data = [
         stacked
         | {
             "y": _plain(time["aleatoric"]),
-            "name": "chance in the label (aleatoric)",
+            "name": "chance (aleatoric)",
             "line": {"width": 0.5, "color": "@blue"},
             "fillcolor": "@blue/35",
             "hovertemplate": number,
@@ -278,29 +343,38 @@ def _split_over_time(facts: Facts) -> Figure:
         },
         _line(example, time["loss"], "loss that was met", "@ink", width=1.6, dash="dot"),
     ]
-    top = 1.1 * max(
-        float((time["aleatoric"] + time["epistemic"]).max()), float(time["loss"][len(example) // 2 :].max())
-    )
+    # The first few examples may be off by any number.
+    total, settled = time["aleatoric"] + time["epistemic"], example >= min(30.0, example[-1])
+    top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
     layout = {
         "xaxis": _examples_axis(float(example[0]), float(example[-1])),
-        "yaxis": {"title": {"text": "nats per example"}, "range": _plain([0.0, top or 1.0])},
+        "yaxis": {
+            "title": {"text": "squared loss" if facts.regress else "nats per example"},
+            "range": _plain([0.0, top or 1.0]),
+        },
         "hovermode": "x unified",
     }
     how = (
-        "The loss it expected, in two parts. Chance in the label stays however many such examples come; what is for "
-        "want of examples goes away as they do. Where the dotted loss lies above both, it was too sure."
+        "The loss it expected, in two parts. Chance stays however many such examples come; what is for want of "
+        "examples goes away as they do. Where the dotted loss lies above both, it was too sure."
     )
     return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
 
 
-def _split_scatter(facts: Facts) -> Figure:
-    sample = facts.late
-    keep = np.arange(len(sample))
-    if len(keep) > DOTS:
-        chance = sample.mass / sample.mass.sum()
-        keep = np.sort(np.random.default_rng(0).choice(len(sample), DOTS, replace=False, p=chance))
+def _some(facts: Facts) -> np.ndarray:
+    """Which rows of the second half get a dot."""
+    mass = facts.late.mass
+    if len(mass) <= DOTS:
+        return np.arange(len(mass))
+    return np.sort(np.random.default_rng(0).choice(len(mass), DOTS, replace=False, p=mass / mass.sum()))
+
+
+def _split_scatter(facts: Facts) -> Figure | None:
+    if facts.regress:
+        return None  # noise is nearly the same for all
+    keep = _some(facts)
     aleatoric, epistemic = (part[keep] for part in facts.late_split)
-    sample = sample[keep]
+    sample = facts.late[keep]
     low, high = facts.interval(sample)
     data = []
     for name, label, colour in (("negative", 0, "@orange"), ("positive", 1, "@blue")):
@@ -310,7 +384,7 @@ def _split_scatter(facts: Facts) -> Figure:
         custom = [
             [
                 words.row_name(sample.line[k], sample.row[k]) + _tag(sample.tags[k]),
-                words.percent(sample.probability[k]),
+                words.percent(sample.expected[k]),
                 f"{words.percent(low[k])} to {words.percent(high[k])}",
             ]
             for k in np.flatnonzero(chosen)
@@ -356,13 +430,14 @@ def _features(facts: Facts) -> Figure | None:
     if not views:
         return None
     intervals = " with 95% intervals" if influence.sd is not None else ""
+    pull = "make the number larger" if facts.regress else "make a positive more likely"
     how = (
-        f"Weights{intervals}. Right of 0 they make a positive more likely, left of it less. “Carry the most”: by the "
-        "part of the scores' spread that goes back to a feature; a large weight of a feature that hardly ever comes "
+        f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by the part "
+        " of the scores' spread that goes back to a feature; a large weight of a feature that hardly ever comes "
         "carries little."
     )
     if not facts.learner.record.linear:
-        how += f" The {facts.learner.name}'s weights are a linear picture of a combination of several."
+        how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
     height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
     return Figure("features", "Features", how, views, height=height, wide=True)
 
@@ -420,46 +495,39 @@ def _inclusion(facts: Facts) -> Figure | None:
     if influence.inclusion is None or not len(influence.inclusion):
         return None
     top = influence.first(DRAWN, influence.inclusion)
-    views = []
-    if len(top) and top.inclusion is not None:
-        bars = {
-            "type": "bar",
-            "orientation": "h",
-            "x": _plain(top.inclusion),
-            "y": list(range(len(top))),
-            "marker": {"color": "@blue/70"},
-            "customdata": [
-                [_escaped(words.shortened(name, 80)), f"{mean:+.3g}"]
-                for name, mean in zip(top.name, top.mean, strict=True)
-            ],
-            "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{x:.3f}<br>weight %{customdata[1]}"
-            "<extra></extra>",
-        }
-        axis = {"title": {"text": "probability that the feature is needed"}, "range": [0, 1], "tickformat": ".0%"}
-        views.append(View("the most needed", [bars], _named_rows(top.name) | {"xaxis": axis}))
-    edges = np.linspace(0.0, 1.0, 41)
-    counts = np.histogram(influence.inclusion, edges)[0]
-    spread = {
-        "type": "bar",
-        "x": _plain((edges[1:] + edges[:-1]) / 2),
-        "y": counts.tolist(),
-        "width": _plain(np.diff(edges)),
-        "marker": {"color": "@blue/70"},
-        "hovertemplate": "%{y} features at %{x:.0%}<extra></extra>",
-    }
-    layout = {
-        "xaxis": {"title": {"text": "probability that the feature is needed"}, "range": [0, 1], "tickformat": ".0%"},
-        "yaxis": {"title": {"text": "features"}, "type": "log"},
-        "showlegend": False,
-    }
-    views.append(View("all features", [spread], layout))
+    axis = {"title": {"text": "probability that the feature is needed"}, "range": [-0.02, 1.02], "tickformat": ".0%"}
+    layout = {"xaxis": {"title": {"text": "weight"}, "zeroline": True}, "yaxis": axis, "showlegend": False}
+    views = [View("all", [_needed(influence.first(DOTS, influence.inclusion))], layout | {"hovermode": "closest"})]
+    if len(top):
+        dots = _needed(top)
+        dots["x"], dots["y"] = dots["y"], list(range(len(top)))
+        dots["hovertemplate"] = dots["hovertemplate"].replace("%{y", "%{x")
+        views.append(View("by name", [dots], _named_rows(top.name) | {"xaxis": axis}))
     expected = float(influence.inclusion.sum())
     how = (
-        "How probable it is that a feature is needed at all. Of "
+        "How probable it is that a feature is needed at all, beside its weight. Of "
         f"{words.count(len(influence.inclusion), 'feature')} that were seen, {expected:,.0f} are expected to be."
     )
     height = 110 + 22 * max(len(top), 8)
     return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)
+
+
+def _needed(features: Features) -> dict[str, Any]:
+    """A dot for each feature: its weight, and the probability that it is needed."""
+    return {
+        "type": "scatter",
+        "x": _plain(features.mean),
+        "y": _plain(features.inclusion),
+        "mode": "markers",
+        "cliponaxis": False,
+        "marker": {"color": "@blue/65", "size": 8},
+        "customdata": [
+            [_escaped(words.shortened(name, 80)), words.signed(mean)]
+            for name, mean in zip(features.name, features.mean, strict=True)
+        ],
+        "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}"
+        "<extra></extra>",
+    }
 
 
 # --- the lanes of a bank ----------------------------------------------------------------------------------------------

@@ -11,8 +11,10 @@ import base64
 import gzip
 import hashlib
 import json
+import math
 import os
 import time
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -30,8 +32,10 @@ COMPRESSION = 4
 ROW_FEATURES = 3
 
 
-def write(path: str | os.PathLike[str], run: Run, data: Data | None = None, title: str | None = None) -> None:
-    """Write the report of a run. The file is written whole or not at all."""
+def write(
+    path: str | os.PathLike[str], run: Run | Sequence[Run], data: Data | None = None, title: str | None = None
+) -> None:
+    """Write the report of a run, or of several over the same data. The file is written whole or not at all."""
     text = render(run, data, title)
     try:
         with whole_file(path, flush=False) as file:
@@ -40,12 +44,17 @@ def write(path: str | os.PathLike[str], run: Run, data: Data | None = None, titl
         raise BadInput(f"the report could not be written to {path} ({error.strerror or error}).") from None
 
 
-def render(run: Run, data: Data | None = None, title: str | None = None) -> str:
-    """The page as text."""
+def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None = None) -> str:
+    """The page as text. Of several runs it compares the losses, and shows the best in full."""
     import jinja2
 
-    facts = Facts(run, data or Data())
+    runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
+    facts = Facts(runs[0], data or Data())
     drawn = figures.all_of(facts)
+    summary = words.summary(facts)
+    if len(runs) > 1 and facts.result.examples:
+        drawn.append(figures.compared(runs))
+        summary.insert(0, ("Compared", words.comparison(runs)))
     (library, packed), script = _library(), _own("page.js")
     loader = jinja2.FunctionLoader(_own)
     # Everything that a user may have written goes through here, and is escaped.
@@ -55,15 +64,17 @@ def render(run: Run, data: Data | None = None, title: str | None = None) -> str:
     safe = jinja2.utils.markupsafe.Markup
     return environment.get_template("page.html").render(
         title=title or _title(facts),
-        subtitle=_subtitle(facts),
+        subtitle=_subtitle(facts, len(runs)),
         style=safe(_own("page.css")),
         script=safe(script),
         policy=_policy(library, script),
         library=safe(packed),
         figures=safe(_json([figure.plain() for figure in drawn])),
         cards=_cards(facts),
-        summary=words.summary(facts),
-        good=[f for f in drawn if f.key in ("loss", "reliability", "scores")],
+        summary=summary,
+        compared=[f for f in drawn if f.key == "compared"],
+        scores=_scores(runs) if len(runs) > 1 else [],
+        good=[f for f in drawn if f.key in ("loss", "predicted", "reliability", "scores")],
         sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
         known=[f for f in drawn if f.key in ("features", "inclusion")],
         inside=[f for f in drawn if f.key == "lanes"],
@@ -86,8 +97,9 @@ def _title(facts: Facts) -> str:
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
-def _subtitle(facts: Facts) -> str:
-    return f"{facts.learner.name}: {facts.learner.record.summary}"
+def _subtitle(facts: Facts, learners: int) -> str:
+    best = f"The best of {learners} learners, " if learners > 1 else ""
+    return f"{best}{facts.run.name}: {facts.learner.record.summary}"
 
 
 def _own(name: str) -> str:
@@ -124,35 +136,63 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     """(name, number, what it means)."""
     result = facts.result
     cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
-    if result.log_loss is not None:
+    loss, held = facts.run.loss, facts.run.loss_of(facts.run.held_out)
+    name = facts.run.loss_name.replace("_", " ")
+    if loss is not None:
         base = f"{words.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
-        cards.append(("log loss", f"{result.log_loss:.4f}", base))
-    if facts.run.held_out is not None and facts.run.held_out.log_loss is not None:
-        held = facts.run.held_out
-        cards.append(("held-out log loss", f"{held.log_loss:.4f}", f"on {words.count(held.examples, 'example')}"))
-    if result.auc is not None:
-        cards.append(("AUC", f"{result.auc:.4f}", "0.5 is guessing, 1 is perfect"))
-    if result.accuracy is not None:
-        cards.append(("accuracy", words.percent(result.accuracy), "on the right side of 50%"))
-    if result.calibration_error is not None:
-        cards.append(("calibration error", f"{result.calibration_error:.4f}", "predicted against actual rates"))
+        cards.append((name, f"{loss:.4g}" if facts.regress else f"{loss:.4f}", base))
+    if held is not None:
+        cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
+    cards += _regression_cards(result) if facts.regress else _class_cards(result)
     seconds = facts.run.seconds
     if seconds:
         cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
     return cards
 
 
+def _scores(runs: Sequence[Run]) -> list[list[str]]:
+    """A table of several runs: what its columns are, then a row for each."""
+    headline = [run.result.headline() for run in runs]
+    rows = [["learner", *headline[0], "seconds"]]
+    for run, scores in zip(runs, headline, strict=True):
+        numbers = ("–" if value is None else f"{value:.5f}" for value in scores.values())
+        rows.append([run.name, *numbers, "–" if run.seconds is None else f"{run.seconds:.2f}"])
+    return rows
+
+
+def _class_cards(result: Any) -> list[tuple[str, str, str]]:
+    cards = []
+    if result.auc is not None:
+        cards.append(("AUC", f"{result.auc:.4f}", "0.5 is guessing, 1 is perfect"))
+    if result.accuracy is not None:
+        cards.append(("accuracy", words.percent(result.accuracy), "on the right side of 50%"))
+    if result.calibration_error is not None:
+        cards.append(("calibration error", f"{result.calibration_error:.4f}", "predicted against actual rates"))
+    return cards
+
+
+def _regression_cards(result: Any) -> list[tuple[str, str, str]]:
+    cards = []
+    if result.r2 is not None:
+        cards.append(("R²", f"{result.r2:.4f}", "against the mean of those before"))
+    if result.mean_absolute_error is not None:
+        cards.append(("mean absolute error", f"{result.mean_absolute_error:.4g}", "how far off on average"))
+    if result.coverage is not None:
+        cards.append(("in 90% intervals", words.percent(result.coverage), "90% is right"))
+    return cards
+
+
 def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
     """Some predictions, for a table."""
     posterior = facts.has_posterior
-    low, high = facts.interval(sample) if posterior else (sample.probability, sample.probability)
+    low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
         {
             "place": words.row_name(sample.line[k], sample.row[k]),
             "tag": words.shortened(sample.tags[k], 60),
-            "probability": words.percent(sample.probability[k]),
-            "interval": f"{words.percent(low[k])} to {words.percent(high[k])}" if posterior else "",
-            "label": "positive" if sample.label[k] > 0 else "negative",
+            "expected": words.said(facts, sample.expected[k]),
+            "interval": f"{words.said(facts, low[k])} to {words.said(facts, high[k])}" if posterior else "",
+            "label": words.number(sample.label[k]) if facts.regress else ("negative", "positive")[int(sample.label[k])],
             "features": "; ".join(
                 words.shortened(name, 40) for name in facts.influence.unsure_of(sample.features[k], ROW_FEATURES)
             ),

@@ -9,7 +9,7 @@ at any time and, weighted by `stands_for`, how they were over all. At the end of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,11 @@ class Sample:
     """Some rows of the stream, in order. A learner without a posterior has NaN for the variances."""
 
     row: np.ndarray  # counted from 0, in the order of the stream
-    probability: np.ndarray  # of a positive, before the row was learned from
+    expected: np.ndarray  # the label, before the row was learned from: the probability of a positive, or a number
     mean: np.ndarray  # of the score
     variance: np.ndarray
-    label: np.ndarray  # 1 or 0
+    noise: np.ndarray  # variance of a number around its expectation; NaN of a class
+    label: np.ndarray  # 1 or 0, or a number
     weight: np.ndarray  # the example's own
     stands_for: np.ndarray  # so many rows of the stream
     line: np.ndarray  # -1 if not known
@@ -58,7 +59,7 @@ class Sample:
         return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
 
 
-_COLUMNS = ("row", "probability", "mean", "variance", "label", "weight", "stands_for", "line")
+_COLUMNS = ("row", "expected", "mean", "variance", "noise", "label", "weight", "stands_for", "line")
 
 
 class Recorder:
@@ -93,8 +94,11 @@ class Recorder:
         """How many examples were learned from in this run."""
         return self.learner.examples - self._begun
 
-    def cut(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The same rows, in batches that end where the learner is to be looked at; learn each before the next."""
+    def cut(self, batches: Iterable[Batch], others: Sequence[Recorder] = ()) -> Iterator[Batch]:
+        """The same rows, in batches that end where the learner is to be looked at; learn each before the next.
+
+        `others`: recorders of learners that go through the same batches, to be looked at, too.
+        """
         given = 0
         for batch in batches:
             start = 0
@@ -103,7 +107,8 @@ class Recorder:
                 yield batch if stop - start == len(batch) else batch[start:stop]
                 given, start = given + stop - start, stop
                 if given == self._due:
-                    self.look()
+                    for recorder in (self, *others):
+                        recorder.look()
                     self._due = next(self._looks_due)
 
     def look(self) -> None:
@@ -114,7 +119,7 @@ class Recorder:
 
     def learn(self, batch: Batch) -> np.ndarray:
         """What the learner's own `learn` answers."""
-        return self.observe(batch).probability
+        return self.observe(batch).expected
 
     def observe(self, batch: Batch) -> Prediction:
         """What the learner's own `observe` answers."""
@@ -159,19 +164,20 @@ class Recorder:
         weights: np.ndarray,
         stand: np.ndarray,
     ) -> None:
-        variance = prediction.variance if self.learner.record.posterior else np.full(len(batch), np.nan)
-        labels = np.zeros(len(batch)) if batch.labels is None else batch.labels
+        record = self.learner.record
+        unknown = np.full(len(batch), np.nan)
+        labels = unknown if batch.labels is None else batch.labels
+        if record.task == "classify":
+            labels = (labels > 0).astype(np.float64)
         positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
-        kept = [
-            picked + first,
-            prediction.probability[picked],
-            prediction.mean[picked],
-            variance[picked],
-            (labels[picked] > 0).astype(np.float64),
-            weights,
-            stand,
-            positions[picked],
+        believed = [
+            prediction.expected,
+            prediction.mean,
+            prediction.variance if record.posterior else unknown,
+            prediction.noise if record.posterior and record.task == "regress" else unknown,
+            labels,
         ]
+        kept = [picked + first, *(column[picked] for column in believed), weights, stand, positions[picked]]
         for column, values in zip(self._columns, kept, strict=True):
             column.append(values)
         for row in picked.tolist():

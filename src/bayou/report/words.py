@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.report.facts import NAMED, Facts
+from collections.abc import Sequence
+
+from bayou.report.facts import NAMED, Facts, Run
 
 # A weight in the mixture from which on a bank has settled.
 SETTLED = 0.5
@@ -14,7 +16,7 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
     told = [
         ("Loss", _loss(facts)),
-        ("Ranking", _ranking(facts)),
+        ("Accuracy" if facts.regress else "Ranking", _ranking(facts)),
         ("Lanes", _parts(facts)),
         ("Features", _features(facts)),
         ("Uncertainty", _uncertainty(facts)),
@@ -23,31 +25,40 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
     return [(what, text) for what, text in told if text]
 
 
-def _loss(facts: Facts) -> str:
-    result = facts.result
-    text = (
-        f"After {count(result.examples, 'example')} the log loss is {number(result.log_loss)}; "
-        "every example was predicted before it was learned from."
+def comparison(runs: Sequence[Run]) -> str:
+    """Which of several did best, and by how much. `runs` has the best first."""
+    told = [f"{run.name} {number(run.loss)}" for run in runs]
+    return (
+        f"{runs[0].name} did best, and the rest of this page is about it. "
+        f"The losses, over the same examples: {', '.join(told)}."
     )
+
+
+def _loss(facts: Facts) -> str:
+    run, loss = facts.run, facts.run.loss
+    name = run.loss_name.replace("_", " ")
     late = facts.late_loss
-    if late is not None:
-        text = text[:-1] + f". Over the second half alone it is {number(late)}."
-    if facts.base_loss and result.log_loss is not None:
-        won = 1.0 - result.log_loss / facts.base_loss
-        text += (
-            f" Always saying the share of positives, {percent(facts.rate)}, would have cost {number(facts.base_loss)}"
-        )
+    text = f"After {count(facts.result.examples, 'example')} the {name} is {number(loss)}"
+    text += f"; every example was predicted before it was learned from{'.' if late is None else ''}"
+    text += "" if late is None else f". Over the second half alone it is {number(late)}."
+    if facts.base_loss and loss is not None:
+        won = 1.0 - loss / facts.base_loss
+        guess = "the mean of what came before" if facts.regress else f"the share of positives, {percent(facts.rate)},"
+        text += f" Always saying {guess} would have cost {number(facts.base_loss)}"
         text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not paid."
     elif facts.rate is not None:
         text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to tell apart."
-    if facts.run.held_out is not None and facts.run.held_out.log_loss is not None:
-        held = facts.run.held_out
-        text += f" On {count(held.examples, 'example')} that were held out it is {number(held.log_loss)}."
+    held = run.held_out
+    if run.loss_of(held) is not None:
+        text += f" On {count(held.examples, 'example')} that were held out it is {number(run.loss_of(held))}."
     return text
 
 
 def _ranking(facts: Facts) -> str:
     result = facts.result
+    if facts.regress:
+        covered = "" if result.coverage is None else f"; {percent(result.coverage)} fell inside their 90% intervals"
+        return f"Numbers were {number(result.mean_absolute_error)} off on average{covered}."
     if result.auc is None or result.calibration_error is None:
         return ""
     return (
@@ -97,9 +108,10 @@ def _uncertainty(facts: Facts) -> str:
     total = aleatoric + epistemic
     if total <= 0:
         return ""
+    what = "numbers" if facts.regress else "labels"
     return (
         f"In the second half of the run it expected a loss of {number(total)} per example. "
-        f"{percent(aleatoric / total)} of that is chance in the labels, which no number of such examples takes away; "
+        f"{percent(aleatoric / total)} of that is chance in the {what}, which no number of such examples takes away; "
         f"{percent(epistemic / total)} is for want of examples."
     )
 
@@ -107,18 +119,19 @@ def _uncertainty(facts: Facts) -> str:
 def _unsure(facts: Facts) -> str:
     if not facts.has_posterior or not len(facts.unsure):
         return ""
-    low, high = facts.interval(facts.unsure)
     sample = facts.unsure
+    low, high = facts.interval(sample)
     told = [
-        f"{place(facts, k)} ({percent(sample.probability[k])}, but it may be {percent(low[k])} to {percent(high[k])})"
+        f"{row_name(sample.line[k], sample.row[k])} ({said(facts, sample.expected[k])}, but it may be "
+        f"{said(facts, low[k])} to {said(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
     return f"Of the predictions we kept a record of, it was most unsure of {listed(told)}."
 
 
-def place(facts: Facts, k: int) -> str:
-    """Where a row that it is unsure of came from."""
-    return row_name(facts.unsure.line[k], facts.unsure.row[k])
+def said(facts: Facts, expected: float) -> str:
+    """A prediction: a probability in per cent, or a number."""
+    return number(expected) if facts.regress else percent(expected)
 
 
 def row_name(line: float, row: float) -> str:
@@ -130,10 +143,14 @@ def row_name(line: float, row: float) -> str:
 
 def number(value: float | None) -> str:
     """
-    >>> number(0.478123), number(0.00123), number(12.3), number(None)
-    ('0.478', '0.00123', '12.3', '–')
+    >>> number(0.478123), number(0.00123), number(12.34), number(-206855.8), number(None)
+    ('0.478', '0.00123', '12.3', '−206,856', '–')
     """
-    return "–" if value is None else f"{value:.3g}" if abs(value) < 0.1 or abs(value) >= 10 else f"{value:.3f}"
+    if value is None:
+        return "–"
+    size = abs(value)
+    text = f"{value:.3f}" if 0.1 <= size < 10 else f"{value:,.0f}" if 1000 <= size < 1e9 else f"{value:.3g}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
 def percent(value: float | None) -> str:
@@ -153,10 +170,11 @@ def percent(value: float | None) -> str:
 
 def signed(value: float) -> str:
     """
-    >>> signed(0.5), signed(-1.234)
-    ('+0.5', '−1.2')
+    >>> signed(0.5), signed(-1.234), signed(1234.5)
+    ('+0.5', '−1.2', '+1,234')
     """
-    return f"{value:+.2g}".replace("-", "−")
+    text = f"{value:+,.0f}" if 100 <= abs(value) < 1e9 else f"{value:+.2g}"
+    return "−" + text[1:] if text.startswith("-") else text
 
 
 def count(n: int, what: str) -> str:
