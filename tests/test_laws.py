@@ -113,6 +113,12 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "multipass": lambda n: {"algorithm": "multipass"},
         "reduced": lambda n: {"algorithm": "reduced", "max_active": 8, "link": "probit"},
     },
+    "shrinkage": {
+        "default": lambda n: {},
+        "column": lambda n: {"centring": False, "penalty": 0.1},
+        "screened": lambda n: {"penalty": 3.0, "ramp": 20, "iterations": 3, "noise_variance": 2.0},
+        "bare": lambda n: {"intercept": False, "screening": 0.0, "noise_variance": "paper"},
+    },
     "bank": {
         "default": lambda n: {},
         "wide": lambda n: {"preset": "wide"},
@@ -198,7 +204,7 @@ class Case:
     @property
     def apart(self) -> bool:
         """Whether weights are independent in the posterior: what an example does not hold, it does not move."""
-        return not self.variant.startswith("full") and self.record.name != "lasso"
+        return not self.variant.startswith("full") and not self.record.dense and self.record.name != "lasso"
 
     @property
     def immediate(self) -> bool:
@@ -600,7 +606,7 @@ def test_empty_rows_teach_the_intercept_alone(case):
 @pytest.mark.parametrize("length", [1, 6, 7, 8, 9, 10_000])
 def test_rows_of_any_length(case, length):
     """Seven features and the intercept fill a vector; a row may also be far longer than any before it."""
-    length = length if case.apart else min(length, 1000)  # full covariance has length^2 numbers
+    length = length if case.apart else min(length, 200 if case.record.dense else 1000)  # which has length^2 numbers
     rng = np.random.default_rng(length)
     row = dict(zip(rng.permutation(length).tolist(), rng.normal(size=length), strict=True))
     learner = case.new(n=length)
@@ -810,7 +816,8 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
             assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
             assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
             assert learner.intercept[1] >= 0
-            if case.record.linear:  # what a mixture believes may widen: its parts can disagree
+            # What a mixture believes may widen, as its parts can disagree; and so may a prior that is made of the data.
+            if case.record.linear and not case.record.dense:
                 (variance, of_intercept), (most, most_of_intercept) = certainty(learner), certainty(fresh)
                 assert (variance <= most * (1 + 1e-6)).all()
                 assert of_intercept <= most_of_intercept * (1 + 1e-6)
@@ -958,7 +965,9 @@ def test_observe_tells_all_that_predict_would_have(case):
     names = ["expected", "mean"] + ["variance"] * case.record.posterior + ["noise"] * case.regresses
     for row in range(len(batch)):
         before = twin.predict(batch[row : row + 1])
-        assert all(getattr(told, name)[row] == getattr(before, name)[0] for name in names)
+        for name in names:
+            tolerance = 1e-12 if name == "variance" else 0.0  # solutions of several rows at once may round otherwise
+            np.testing.assert_allclose(getattr(told, name)[row], getattr(before, name)[0], rtol=tolerance)
         twin.learn(batch[row : row + 1])
 
 
@@ -1047,7 +1056,7 @@ def test_a_snapshot_stays_as_it_was_and_does_not_learn(case):
 
 @plain
 def test_threads_predict_while_one_learns(case):
-    width, rounds = 500, 40
+    width, rounds = (500, 40) if not case.record.dense else (30, 5)
     batches = [case.stream(k, rows=200, longest=20, width=width) for k in range(4)]
     alone = case.new(n=width)
     for k in range(rounds):
@@ -1157,6 +1166,7 @@ def test_a_common_base_is_counted_once(case, start, a, b):
     lambda case: (
         case.merges
         and case.record.linear
+        and not case.record.dense
         and case.immediate
         and case.new().parameters.get("expectation") != "monte-carlo"
     )
@@ -1183,7 +1193,7 @@ def test_a_merged_learner_goes_on_learning(case):
     assert [bits(a), bits(b)] == before
 
 
-@over(lambda case: case.merges and case.record.linear)
+@over(lambda case: case.merges and case.record.linear and not case.record.dense)
 def test_more_evidence_never_widens(case):
     a, b = grown(case, 1), grown(case, 2)
     if case.record.posterior:

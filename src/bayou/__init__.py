@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         MarginalClassifier,
         MomentClassifier,
         SelectByInclusion,
+        ShrinkageRegressor,
         SpikeSlabClassifier,
         VariationalClassifier,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "MomentClassifier",
     "NoPosterior",
     "SelectByInclusion",
+    "ShrinkageRegressor",
     "SpikeSlabClassifier",
     "VariationalClassifier",
     "WrongTask",
@@ -73,6 +75,7 @@ _HOME = {
     "MomentClassifier": "bayou.estimators",
     "SelectByInclusion": "bayou.estimators",
     "SpikeSlabClassifier": "bayou.estimators",
+    "ShrinkageRegressor": "bayou.estimators",
     "VariationalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.errors",
     "WrongTask": "bayou.errors",

@@ -120,6 +120,16 @@ _OWN = (
         merge="exact",
         passes="multi",
     ),
+    Record(
+        name="shrinkage",
+        path="bayou.learners.shrinkage:Shrinkage",
+        estimator="ShrinkageRegressor",
+        summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
+        paper="oslog",
+        task="regress",
+        dtype="float64",
+        dense=True,
+    ),
 )
 
 

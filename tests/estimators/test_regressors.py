@@ -14,10 +14,10 @@ from sklearn.preprocessing import scale
 from sklearn.utils import check_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayou import BadInput, Batch, GaussianRegressor, WrongTask
+from bayou import BadInput, Batch, GaussianRegressor, ShrinkageRegressor, WrongTask
 from bayou.estimators import expected_failed_checks
 
-EVERY = [GaussianRegressor]
+EVERY = [GaussianRegressor, ShrinkageRegressor]
 ALL = pytest.mark.parametrize("make", EVERY)
 
 

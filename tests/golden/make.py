@@ -12,20 +12,33 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
-from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Lasso, Marginal, Moment, SpikeSlab, Variational
+from bayou.learners import (
+    FTRL,
+    AdaGrad,
+    Bank,
+    Gaussian,
+    Joint,
+    Lasso,
+    Marginal,
+    Moment,
+    Shrinkage,
+    SpikeSlab,
+    Variational,
+)
 from bayou.learners.bank import Lane
 
 HERE = Path(__file__).parent
 N_FEATURES = 4096  # wide enough to be stored sparsely
+N_DENSE = 40  # for a learner that keeps the square of it
 
 
-def stream(seed: int, rows: int = 60) -> Batch:
+def stream(seed: int, rows: int = 60, n_features: int = N_FEATURES) -> Batch:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 9, rows)
     return Batch.from_arrays(
         np.concatenate([[0], np.cumsum(lengths)]),
         # a few features come often; 4095 is the last
-        np.minimum(rng.zipf(1.3, lengths.sum()), N_FEATURES) - 1,
+        np.minimum(rng.zipf(1.3, lengths.sum()), n_features) - 1,
         rng.normal(size=lengths.sum()),
         labels=rng.choice([0.0, 1.0], rows),
         weights=rng.choice([0.0, 0.5, 1.0, 3.0], rows),
@@ -42,14 +55,15 @@ def main() -> None:
         Moment(N_FEATURES, prior_mean=-0.5, prior_variance=2.0, dtype="float64"),
         Variational(N_FEATURES, expectation="monte-carlo", n_points=20, seed=5, dtype="float32"),
         Gaussian(N_FEATURES, prior_mean=0.5, prior_variance=2.0, dtype="float32"),
+        Shrinkage(N_DENSE, penalty=0.5, ramp=30, dtype="float64"),
         Bank(N_FEATURES, lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)], dtype="float32"),
         Lasso(N_FEATURES, penalty=0.5, penalize_intercept=True, dtype="float64"),
     ]
-    questions = stream(seed=2, rows=20)
     for learner in learners:
+        questions = stream(seed=2, rows=20, n_features=learner.n_features)
         if (HERE / f"{learner.name}-v1.bayou").exists():
             continue
-        learner.learn(stream(seed=1))
+        learner.learn(stream(seed=1, n_features=learner.n_features))
         learner.save(HERE / f"{learner.name}-v1.bayou")
         predicted = learner.predict(questions)
         rows = np.flatnonzero(learner._arrays()["state"].any(axis=1))

@@ -11,7 +11,7 @@ from bayou.estimators.classifiers import (
     VariationalClassifier,
 )
 from bayou.estimators.lasso import LassoClassifier, PathPoint
-from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor
+from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor, ShrinkageRegressor
 from bayou.estimators.selection import SelectByInclusion
 from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
@@ -28,6 +28,7 @@ __all__ = [
     "OnlineRegressor",
     "PathPoint",
     "SelectByInclusion",
+    "ShrinkageRegressor",
     "SpikeSlabClassifier",
     "VariationalClassifier",
     "expected_failed_checks",

@@ -187,3 +187,71 @@ class GaussianRegressor(OnlineRegressor):
         self.passes = passes
         self.random_state = random_state
         self.dtype = dtype
+
+
+class ShrinkageRegressor(OnlineRegressor):
+    """Online Bayesian lasso: weights that the data do not need shrink to nothing, the others keep their uncertainty.
+
+    The learner is `bayou.learners.Shrinkage`, where the equations are; `OnlineRegressor` tells what all regressors
+    share. For dense problems of up to some thousand features, which should have one scale (`StandardScaler`, say).
+
+    Args:
+        penalty: a, of a |w|; large values shrink more weights to nothing.
+        iterations: how often the weights are solved for after each example, at most.
+        tolerance: fewer times if no weight moved by more than this share of the largest.
+        floor: the smallest |w| that counts: what keeps weights of 0 alive.
+        noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
+        ramp: the penalty grows in proportion to the examples, up to so many of them; 0 has it whole from the start.
+        screening: how far scaled weights may be from those of an exact solution, relatively; 0 is exact.
+        fit_intercept: whether labels may have a mean that no feature tells.
+        centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
+        passes: how often `fit` goes over the data. More than once counts every row as new evidence again.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: in which weights are shown, "float64" (also for None) or "float32".
+
+    `lasso_coef_` are the weights of scikit-learn's `Lasso(alpha=penalty / n)` on the same rows, zeros and all.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = ShrinkageRegressor(penalty=2000.0, random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.4, int((model.lasso_coef_ == 0).sum())
+    (True, 6)
+    """
+
+    _learner_name = "shrinkage"
+
+    def __init__(
+        self,
+        *,
+        penalty: float = 1.0,
+        iterations: int = 1,
+        tolerance: float = 1e-9,
+        floor: float = 1e-6,
+        noise_variance: float | str | None = None,
+        ramp: int = 0,
+        screening: float = 1e-6,
+        fit_intercept: bool = True,
+        centring: bool = True,
+        passes: int = 1,
+        random_state: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.iterations = iterations
+        self.tolerance = tolerance
+        self.floor = floor
+        self.noise_variance = noise_variance
+        self.ramp = ramp
+        self.screening = screening
+        self.fit_intercept = fit_intercept
+        self.centring = centring
+        self.passes = passes
+        self.random_state = random_state
+        self.dtype = dtype
+
+    @property
+    def lasso_coef_(self) -> np.ndarray:
+        """The exact lasso of all rows so far: what endless iterations would reach."""
+        return self.learner_.lasso()  # type: ignore[attr-defined]

@@ -13,10 +13,23 @@ if TYPE_CHECKING:
     from bayou.learners.lasso import Lasso
     from bayou.learners.marginal import Marginal
     from bayou.learners.moment import Moment
+    from bayou.learners.shrinkage import Shrinkage
     from bayou.learners.spike_slab import SpikeSlab
     from bayou.learners.variational import Variational
 
-__all__ = ["FTRL", "AdaGrad", "Bank", "Gaussian", "Joint", "Lasso", "Marginal", "Moment", "SpikeSlab", "Variational"]
+__all__ = [
+    "FTRL",
+    "AdaGrad",
+    "Bank",
+    "Gaussian",
+    "Joint",
+    "Lasso",
+    "Marginal",
+    "Moment",
+    "Shrinkage",
+    "SpikeSlab",
+    "Variational",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -217,7 +217,7 @@ class Facts:
         return self.late[order if self.regress else order[losses[order] > np.log(2.0)]]
 
     def interval(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """The middle 95 % of what each probability may have been, or of the number itself; as `bayou predict` has it."""
+        """The middle 95 % of what each probability, or the number itself, may have been; as `bayou predict` has it."""
         noise = sample.noise if self.regress else None
         predicted = Prediction(sample.expected, sample.mean, sample.variance, self.learner.name, noise)
         low, high = answers(self.learner, predicted)[-2:]

@@ -18,6 +18,7 @@ MODULES = (
     "table1", "montecarlo", "figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "uniform", "groups",
     "l1-table1", "l1-table2", "l1-table3", "l1-table4", "l1-table5", "l1-table6", "l1-figure3", "l1-figure4",
     "olss-figure1", "olss-figure2", "olss-figure3", "olss-figure4", "olss-figure5",
+    "oslog-regression", "oslog-bound", "oslog-figure1",
 )  # fmt: skip
 
 

@@ -1,0 +1,495 @@
+"""Online Bayesian lasso (OSLOG): Gaussian regression under a prior that sharpens around the last weights.
+
+A label is y = x'w + noise of variance s. Before each example the prior of weight j is N(0, s d_j / a) with d_j =
+|w_j|, so that sum a w_j^2 / d_j stands for the lasso's a |w|_1. With M = sum c x x' and b = sum c y x over the
+examples so far, each of weight c, the posterior is
+
+    N(w, s A^-1)        A = M + a D^-1,   w = A^-1 b           D = diag(d), d_j = max(|w_j| of before, floor)
+
+and a label is N(x'w, s (1 + x'A^-1 x)). Solved as S (a I + S M S)^-1 S b, S = sqrt(D), which stays finite where d
+vanishes (Lemma 1). Solved again and again, with d of the weights just found, w converges to the minimum of |y - X
+w|^2 + 2a |w|_1: the lasso, scikit-learn's `Lasso(alpha=a/N)`; `iterations` says how often an example does so, and
+`lasso` gives the exact limit, by coordinate descent on (M, b) (Shooting; Fu 1998).
+
+What the paper leaves wrong or open, and what is done here:
+
+- With d_j = |w_j| zeros absorb: a feature that the first example lacks is dead for ever, and a first label of 0 kills
+  all. The `floor` revives them; any from 1e-10 to 1e-4 of the weights' scale serves. Weights that do not rise above it
+  are shown, and predicted with, as 0.
+- The first prediction is 0, not the sum of the features that w = 1 would give; d starts from 1 all the same, and stays
+  there until a weight is not 0.
+- Theorem 1 misprints the variance.
+- s is known, or learned as the mean of c e^2 / (1 + c x'A^-1 x) over the errors e made so far, or the paper's 4 Y^2
+  with Y the largest |label| so far.
+- A fixed a shrinks too much at first: with `ramp` = T it is a t/T up to example T.
+- The intercept is no weight like others: labels and features are centred on line, from their sums, which takes it out
+  of the equations (its prior is flat); or it is a column of ones, shrunk as all are (`centring=False`).
+
+**Screening.** Most features of a sparse model have d_j M_jj far below a, and hardly matter to the others. Those above
+SHARE a are solved exactly, by Cholesky; that solution, with a division for each of the others, is the first step (and
+then the preconditioner) of conjugate gradients, until the residual r says |z - exact z| <= |r| / a <= `screening`
+|z|, z = w / sqrt(d). The rows of M cost as much as the example's update of M itself. `screening=0` is one Cholesky of
+everything.
+
+State: M, b, w, d, n_features^2 numbers in float64. Merging adds M, b and sums; w and d are averaged by examples until
+the next example solves them anew.
+
+Paper: oslog. Rajaratnam and others (2016) have the batch version.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from scipy.linalg import blas, lapack
+
+from bayou import shooting
+from bayou.batch import Batch
+from bayou.checks import positive_number, whole_number, yes_or_no
+from bayou.draws import normal
+from bayou.errors import BadInput, BadModel
+from bayou.learner import LARGEST_TARGET, LIMIT, Learner, Scores
+
+# What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
+MOST_BYTES = 4 << 30
+# Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
+SHARE = 0.01
+# So few features are solved exactly all of them: looking for the small ones costs more.
+FEW = 64
+# Conjugate gradients that need more steps than this have met numbers that are not theirs: all is solved by Cholesky.
+MOST_STEPS = 100
+# Rows with fewer features than one in so many are added entry by entry.
+SPARSE = 4
+# The noise variance starts from 1, as if so many examples had said it; an intercept of which nothing is known has this
+# variance, in units of the noise.
+START, WIDE = 1e-6, 1e6
+# Sums may fall short of their base's by as much as rounding makes of them.
+MERGE_ROUNDING = 1e-9
+PAPERS_NOISE = "paper"
+
+
+class Factor(NamedTuple):
+    """The last equations, factored: those of the features `exact`, and what is left of each other one's variance."""
+
+    exact: np.ndarray  # their numbers, ascending
+    root: np.ndarray  # sqrt(d) of them
+    lower: np.ndarray  # L L' = a I + S M S
+    rest: np.ndarray  # of all: d / (a + d M_jj), and 0 for the exact ones
+
+
+class Sums(NamedTuple):
+    """M and b as the equations have them. Centring takes m m'/n from M and m (sum y)/n from b, m the features' sums."""
+
+    products: np.ndarray  # M before that
+    against: np.ndarray  # b
+    middle: np.ndarray  # m / n; 0 without centring
+    examples: float  # n, by weight; 0 without centring
+    diagonal: np.ndarray  # M_jj; 0 for a feature that was never met, or always the same
+
+
+class Shrinkage(Learner):
+    """Online Bayesian lasso regression.
+
+    Args:
+        n_features: how many weights there are; n_features^2 numbers are kept, refused beyond 4 GB.
+        penalty: a; large values shrink more weights to nothing. Compare with sums of |feature x noise|, which grow
+            like the root of the number of examples.
+        iterations: how often the weights are solved for after each example, at most.
+        tolerance: fewer times if no weight moved by more than this share of the largest.
+        floor: the smallest |w| that counts: what keeps weights of 0 alive.
+        noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
+        ramp: the penalty grows in proportion to the examples, up to so many of them; 0 has it whole from the start.
+        screening: how far sqrt(d)-scaled weights may be from those of an exact solution, relatively; 0 is exact.
+        intercept: whether labels may have a mean that no feature tells.
+        centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
+        dtype: in which weights are shown, "float64" or "float32". All is kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = Shrinkage(n_features=3, penalty=0.1)
+    >>> rows = [{0: 1.0}, {1: 1.0}, {0: 1.0, 2: 1.0}, {2: 1.0}, {0: 2.0}]
+    >>> m = learner.learn(Batch.from_rows(rows, labels=[3.0, 1.0, 3.0, 1.0, 5.0]))
+    >>> float(m[0]), learner.lasso().round(2), bool(learner.noise > 0)
+    (0.0, array([1.96, 0.  , 0.  ]), True)
+    """
+
+    name = "shrinkage"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        penalty: float = 1.0,
+        iterations: int = 1,
+        tolerance: float = 1e-9,
+        floor: float = 1e-6,
+        noise_variance: float | str | None = None,
+        ramp: int = 0,
+        screening: float = 1e-6,
+        intercept: bool = True,
+        centring: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        if noise_variance not in (None, PAPERS_NOISE):
+            noise_variance = positive_number("noise_variance", noise_variance, high=LARGEST_TARGET["float32"] ** 2)
+        super().__init__(
+            n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
+            penalty=positive_number("penalty", penalty, high=1e15),
+            iterations=whole_number("iterations", iterations, 1, 10**6),
+            tolerance=positive_number("tolerance", tolerance, zero=True, high=1.0),
+            floor=positive_number("floor", floor, high=1.0),
+            noise_variance=noise_variance,
+            ramp=whole_number("ramp", ramp, 0),
+            screening=positive_number("screening", screening, zero=True, high=0.1),
+            centring=yes_or_no("centring", centring),
+        )
+        if (wanted := self.nbytes) > MOST_BYTES:
+            raise BadInput(
+                f"shrinkage with {n_features} features takes {wanted / 2**30:.1f} GB; it may take "
+                f"{MOST_BYTES >> 30} GB, some 16,000 features. Use gaussian, or fewer features."
+            )
+        self._centred = self._has_intercept and centring
+        # Behind all features stands the column of ones, so that the last row of M has the sums of features and weights,
+        # and the last of b that of labels. It is a weight like others only if there is an intercept and no centring.
+        self._size = self._n_features + (self._has_intercept and not centring)
+        self._products = np.zeros((self._n_features + 1, self._n_features + 1))
+        self._vectors = np.zeros((3, self._n_features + 1))  # b, w, d of the last solution; all 0 before the first
+        self._noise_sums = np.zeros(3)  # of c e^2 / (1 + c q), of c; and the largest |label|
+        self._most_noise = LARGEST_TARGET[self._dtype] ** 2
+        self._widest = max(1.0, 1.0 / self._parameters["penalty"])
+        self._factor: Factor | None = None
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {
+            "state": self._products[:-1],
+            "intercept": self._products[-1:],
+            "vectors": self._vectors,
+            "noise": self._noise_sums[None],
+        }
+
+    def nbytes_for(self, n_features: int) -> int:
+        """The memory that a learner like this one would take with so many weights, a copy to work on included."""
+        return 8 * (n_features + 1) * (2 * (n_features + 1) + 3)
+
+    @property
+    def noise(self) -> float:
+        """The noise variance, as it is known or learned so far."""
+        given = self._parameters["noise_variance"]
+        squares, weight, largest = self._noise_sums
+        if given == PAPERS_NOISE:
+            given = 4.0 * largest**2 or 1.0
+        elif given is None:
+            given = (START + squares) / (START + weight)
+        return float(min(given, self._most_noise))
+
+    def penalty_at(self, example: int) -> float:
+        """a after so many examples."""
+        ramp = self._parameters["ramp"]
+        return float(self._parameters["penalty"] * (min(max(example, 1) / ramp, 1.0) if ramp else 1.0))
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, spread, noise = (np.empty(len(batch)) for _ in range(3))
+        learned = np.flatnonzero(weights)
+        example = self._examples
+        start = 0
+        for stop in (*learned.tolist(), len(batch)):
+            # Rows that are not learned are predicted together; one that is, alone: its bits are no matter of others.
+            for rows in (slice(start, stop), slice(stop, min(stop + 1, len(batch)))):
+                if rows.start < rows.stop:
+                    noise[rows] = self.noise
+                    mean[rows] = self._means(batch, rows)
+                    spread[rows] = self._spreads(batch, rows, example)
+            if stop < len(batch):
+                example += 1
+                self._learn(batch, stop, float(signs[stop]), float(weights[stop]), mean[stop], spread[stop], example)
+            start = stop + 1
+        return Scores(mean.copy(), mean, noise * spread, noise)
+
+    def _means(self, batch: Batch, rows: slice) -> np.ndarray:
+        found = np.empty(rows.stop - rows.start)
+        weights, intercept = self._vectors[1], self._intercept_mean(self._vectors[1])
+        _dots(batch.indptr[rows.start : rows.stop + 1], batch.indices, batch.values, weights, intercept, found)
+        return found
+
+    def _intercept_mean(self, weights: np.ndarray) -> float:
+        """What a row without features has, under some weights."""
+        if not self._has_intercept:
+            return 0.0
+        if not self._centred:
+            return float(weights[-1])
+        count = self._products[-1, -1]
+        return float((self._vectors[0, -1] - weights[:-1] @ self._products[-1, :-1]) / count) if count else 0.0
+
+    def _spreads(self, batch: Batch, rows: slice, example: int) -> np.ndarray:
+        """x'A^-1 x of each row, that of the intercept included."""
+        found = np.empty(rows.stop - rows.start)
+        factor = self._factored(example)
+        block = max(1, (1 << 22) // len(self._products))
+        for start in range(rows.start, rows.stop, block):
+            part = slice(start, min(start + block, rows.stop))
+            x = np.zeros((part.stop - part.start, len(self._products)))
+            _make_dense(batch.indptr[part.start : part.stop + 1], batch.indices, batch.values, x)
+            x[:, -1] = self._has_intercept and not self._centred
+            found[part.start - rows.start : part.stop - rows.start] = self._spread(x, factor)
+        return found
+
+    def _spread(self, x: np.ndarray, factor: Factor) -> np.ndarray:
+        """The same of dense rows, with the column of ones."""
+        extra = 0.0
+        if self._centred:
+            count = self._products[-1, -1]
+            extra = 1.0 / count if count else WIDE
+            x[:, :-1] -= self._products[-1, :-1] / count if count else 0.0
+        spread = (x * x) @ factor.rest + extra
+        if len(factor.exact):
+            half = lapack.dtrtrs(factor.lower, (x[:, factor.exact] * factor.root).T, lower=1)[0]
+            spread += np.einsum("ij,ij->j", half, half)
+        return np.minimum(spread, LIMIT["float64"])
+
+    def _learn(self, batch: Batch, row: int, label: float, c: float, mean: float, spread: float, example: int) -> None:
+        """Add an example to all sums, and solve."""
+        nonzeros = slice(batch.indptr[row], batch.indptr[row + 1])
+        indices, values = batch.indices[nonzeros], batch.values[nonzeros].astype(np.float64)
+        error = label - mean
+        self._noise_sums[0] += min(c * error * error / (1.0 + c * spread), c * self._most_noise)
+        self._noise_sums[1] += c
+        self._noise_sums[2] = max(self._noise_sums[2], abs(label))
+        if self._has_intercept:
+            indices, values = np.append(indices, self._n_features), np.append(values, 1.0)
+        values = values * math.sqrt(c)
+        self._vectors[0, indices] += math.sqrt(c) * label * values
+        if len(indices) * SPARSE < len(self._products):
+            self._products[np.ix_(indices, indices)] += np.outer(values, values)
+        else:
+            x = np.zeros(len(self._products))
+            x[indices] = values
+            blas.dger(1.0, x, x, a=self._products.T, overwrite_a=1)
+        self._solve(example, self._parameters["iterations"])
+
+    def settle(self, iterations: int = 100_000) -> int:
+        """Solve again and again until no weight moves (`tolerance`): the lasso's weights, but for the floor.
+
+        Returns how often it was solved.
+        """
+        if self._frozen:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Settle the learner itself.")
+        with self._lock:
+            return self._solve(self._examples, whole_number("iterations", iterations, 1)) if self._examples else 0
+
+    def _solve(self, example: int, iterations: int) -> int:
+        """Weights of the sums as they are, from a prior of the weights as they were, so many times."""
+        weights = self._vectors[1, : self._size]
+        far = math.sqrt(LIMIT[self._dtype])
+        sums, a = self._sums(), self.penalty_at(example)
+        for done in range(1, iterations + 1):
+            first = not self._vectors[2].any()
+            d = np.ones(self._size) if first else np.maximum(np.abs(weights), self._parameters["floor"])
+            self._factor = self._factor_of(sums, d, a)
+            found = self._solution(sums, self._factor, d, a, weights)
+            if not (np.abs(found) <= far).all():
+                found = np.clip(np.nan_to_num(found), -far, far)
+            found[np.abs(found) <= self._parameters["floor"]] = 0.0  # their d is the floor, and so it stays
+            if first and not found.any():
+                return done  # a first label of 0, or the only one there is to centre: nothing was said, and d stays 1
+            moved = np.max(np.abs(found - weights))
+            weights[:], self._vectors[2, : self._size] = found, d
+            if moved <= self._parameters["tolerance"] * np.max(np.abs(weights)):
+                return done
+        return iterations
+
+    def _sums(self) -> Sums:
+        products, against = self._products[: self._size, : self._size], self._vectors[0, : self._size]
+        raw, middle, count = np.diagonal(products), np.zeros(self._size), 0.0
+        left = raw
+        if self._centred and self._products[-1, -1]:
+            count = float(self._products[-1, -1])
+            middle = self._products[-1, :-1] / count
+            against = against - middle * self._vectors[0, -1]
+            left = raw - count * middle * middle
+        # Of a feature that is always the same nothing is left but rounding.
+        return Sums(products, against, middle, count, np.where(left > 1e-13 * raw, left, 0.0))
+
+    def _factored(self, example: int) -> Factor:
+        """The equations of the last solution, factored; found again where they were not kept (a file has the sums)."""
+        if self._factor is None:
+            last = self._vectors[2, : self._size]
+            d = last if last.any() else np.ones(self._size)
+            self._factor = self._factor_of(self._sums(), d, self.penalty_at(example))
+        return self._factor
+
+    def _factor_of(self, sums: Sums, d: np.ndarray, a: float) -> Factor:
+        rest = np.zeros(len(self._products))
+        rest[: self._size] = d / (a + d * sums.diagonal)
+        all_of_them = self._parameters["screening"] == 0.0 or self._size <= FEW
+        exact = np.flatnonzero(d * sums.diagonal > (0.0 if all_of_them else SHARE * a))
+        rest[exact] = 0.0
+        root = np.sqrt(d[exact])
+        return Factor(exact, root, _lower(sums, exact, root, a), rest)
+
+    def _solution(self, sums: Sums, factor: Factor, d: np.ndarray, a: float, start: np.ndarray) -> np.ndarray:
+        """w = S (a I + S M S)^-1 S b, by conjugate gradients that begin with what the factor solves."""
+        root = np.sqrt(d)
+        goal = root * sums.against
+        met = np.flatnonzero(sums.diagonal)
+        if len(factor.exact) == len(met):  # all that can have a weight
+            found = np.zeros(self._size)
+            found[met] = factor.root * _solved(factor.lower, goal[met])
+            return found
+        divide = factor.rest[: self._size] / d
+
+        def times(z: np.ndarray) -> np.ndarray:
+            x = root * z
+            return a * z + root * (sums.products @ x - (sums.examples * (sums.middle @ x)) * sums.middle)
+
+        with np.errstate(all="ignore"):
+            z = start / root
+            residual = goal - times(z) if start.any() else goal.copy()
+            direction, size = np.zeros(self._size), 1.0
+            for _ in range(MOST_STEPS):
+                if np.linalg.norm(residual) <= self._parameters["screening"] * a * np.linalg.norm(z):
+                    return root * z
+                nearly = residual * divide
+                nearly[factor.exact] = _solved(factor.lower, residual[factor.exact])
+                before, size = size, residual @ nearly
+                direction = nearly + (size / before) * direction
+                image = times(direction)
+                step = size / (direction @ image)
+                z, residual = z + step * direction, residual - step * image
+        found = np.zeros(self._size)
+        found[met] = root[met] * _solved(_lower(sums, met, root[met], a), goal[met])
+        return found
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._vectors[1, :-1][features].astype(self._dtype)
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return (self._weights_spread()[:-1] * self.noise)[features].astype(self._dtype)
+
+    def _weights_spread(self) -> np.ndarray:
+        """The diagonal of A^-1."""
+        factor = self._factored(self._examples)
+        spread = factor.rest.copy()
+        if len(factor.exact):
+            inverse = lapack.dtrtri(factor.lower, lower=1)[0]
+            spread[factor.exact] = factor.root**2 * np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))
+        return spread
+
+    def _intercept(self) -> tuple[float, float]:
+        nothing = np.zeros((1, len(self._products)))
+        nothing[0, -1] = not self._centred
+        spread = self._spread(nothing, self._factored(self._examples))[0]
+        return self._intercept_mean(self._vectors[1]), float(spread * self.noise)
+
+    def lasso(self) -> np.ndarray:
+        """The exact lasso of all examples so far: the weights that endless iterations would reach, zeros and all."""
+        with self._lock:
+            sums = self._sums()
+            products = sums.products - sums.examples * np.outer(sums.middle, sums.middle)
+            np.fill_diagonal(products, sums.diagonal)
+            exact = 1e-13 * float(np.abs(sums.against).max(initial=0.0))
+            found = shooting.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
+        return found[: self._n_features]
+
+    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
+        """Means under `n_draws` weight vectors drawn from the posterior, correlations and all, shape (n_draws, rows).
+
+        A draw is w + sqrt(s) S L'^-1 z, with standard normal numbers z keyed by (seed, draw, feature).
+        """
+        drawn = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+        seed = whole_number("seed", seed, 0, 2**64 - 1)
+        with self._lock:
+            self._check(batch)
+            factor, count = self._factored(self._examples), self._products[-1, -1]
+            for draw, found in enumerate(drawn):
+                z = _normals(np.uint64(seed), draw, len(self._products)) * math.sqrt(self.noise)
+                weights = self._vectors[1] + np.sqrt(factor.rest) * z
+                if len(factor.exact):
+                    half = lapack.dtrtrs(factor.lower, z[factor.exact], lower=1, trans=1)[0]
+                    weights[factor.exact] = self._vectors[1, factor.exact] + factor.root * half
+                intercept = self._intercept_mean(weights)
+                if self._centred:
+                    intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
+                _dots(batch.indptr, batch.indices, batch.values, weights, intercept, found)
+        return drawn
+
+    # --- merging ------------------------------------------------------------------------------------------------
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        if base is not None:
+            known = np.diagonal(base._products)
+            if any((np.diagonal(heir._products) < known * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):
+                raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+        # this learner already counts the examples of both
+        shares = np.array([self._examples - other._examples + (base._examples if base else 0), other._examples])
+        heirs = [(self, 1.0, shares[0]), (other, 1.0, shares[1])] + ([(base, -1.0, base._examples)] if base else [])
+        total = sum(sign * share for _, sign, share in heirs)
+        middle = sum(sign * share * learner._vectors[1:] for learner, sign, share in heirs) / max(total, 1)
+        against = sum(sign * learner._vectors[0] for learner, sign, _ in heirs)
+        for mine, name in ((self._products, "_products"), (self._noise_sums, "_noise_sums")):
+            largest = self._noise_sums[2], other._noise_sums[2]
+            mine[:] = sum(sign * getattr(learner, name) for learner, sign, _ in heirs)
+            if name == "_noise_sums":
+                self._noise_sums[:] = np.maximum(self._noise_sums, 0.0)
+                self._noise_sums[2] = max(largest)
+        self._vectors[0], self._vectors[1:] = against, middle
+        self._vectors[2] = np.maximum(self._vectors[2], 0.0)
+        self._factor = None
+
+
+def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
+    """L with L L' = a I + S M S, of some features."""
+    if not len(some):
+        return np.zeros((0, 0), order="F")
+    matrix = sums.products.copy() if len(some) == len(sums.products) else sums.products[np.ix_(some, some)]
+    if sums.examples:
+        middle = sums.middle[some]
+        blas.dger(-sums.examples, middle, middle, a=matrix.T, overwrite_a=1)
+    matrix *= root
+    matrix *= root[:, None]
+    diagonal = np.arange(len(some))
+    kept = root * root * sums.diagonal[some] + a
+    nudge = 0.0
+    while True:
+        matrix[diagonal, diagonal] = kept * (1.0 + nudge)
+        lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0)
+        if not failed and np.isfinite(lower[diagonal, diagonal]).all():
+            return lower
+        # Numbers so far apart that the sums of their products, rounded, are no longer those of any features.
+        nudge = 10.0 * nudge or 1e-15
+
+
+def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return lapack.dpotrs(lower, right, lower=1)[0] if len(right) else right
+
+
+@njit(cache=True, nogil=True)
+def _dots(indptr, indices, values, weights, intercept, found):
+    """x'w + intercept of each row."""
+    for row in range(indptr.size - 1):
+        score = intercept
+        for k in range(indptr[row], indptr[row + 1]):
+            score += np.float64(values[k]) * weights[indices[k]]
+        found[row] = score
+
+
+@njit(cache=True, nogil=True)
+def _make_dense(indptr, indices, values, x):
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            x[row, indices[k]] = values[k]
+
+
+@njit(cache=True, nogil=True)
+def _normals(seed, draw, size):
+    found = np.empty(size)
+    for feature in range(size):
+        found[feature] = normal(seed, draw, feature)
+    return found
