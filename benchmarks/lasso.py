@@ -184,7 +184,7 @@ def agreement(names):
         for penalty in PENALTIES:
             learner = ours(X, y, penalty, algorithm="reduced")
             mine = weights_of(learner)
-            theirs = liblinear(X, y, penalty, 1e-7)
+            theirs = liblinear(X, y, penalty, 1e-7, 500)
             best = objective(X, y, penalty, theirs)
             print(
                 f"| {name} | {penalty:g} | {learner.active_size} | {learner.n_passes} | "

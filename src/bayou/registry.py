@@ -108,6 +108,7 @@ _OWN = (
         paper="olss, sections II, III; olss-slides",
         dtype="float64",
         linear=False,
+        passes="multi",
     ),
     Record(
         name="lasso",

@@ -42,6 +42,7 @@ SINGULAR = 1e-11
 MOST_SWEEPS = 10_000
 # A block starts with so many features at least, and at least twice as many as are not 0.
 LEAST_BLOCK = 128
+NEAR = 0.8  # of the penalty
 MOST_ROUNDS = 1000
 PATIENCE = 20  # rounds without a better certificate
 
@@ -124,11 +125,13 @@ def improve(
         if worst <= tolerance or since == PATIENCE:  # nothing but rounding is left
             break
         support = np.flatnonzero(weights)
-        violation[support] = 0.0
-        outside = np.flatnonzero(violation)
+        # Also those that are close to it: a second round costs more than they do.
+        beyond = np.abs(gradient) - NEAR * penalty
+        beyond[support] = 0.0
+        outside = np.flatnonzero(beyond > 0.0)
         room = max(LEAST_BLOCK, len(support))
         if len(outside) > room:
-            outside = np.sort(outside[np.argsort(-violation[outside], kind="stable")[:room]])
+            outside = np.sort(outside[np.argsort(-beyond[outside], kind="stable")[:room]])
         work = np.union1d(support, outside)
         block = curvature.block(work)
         stuck[work] = np.diag(block) <= 0.0

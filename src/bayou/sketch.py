@@ -143,7 +143,7 @@ class Sketch:
 
     def add_rows(self, slots: np.ndarray, features: np.ndarray, first: int, block: np.ndarray) -> None:
         """Fill the rows and columns of `block` from `first` on. Feature j stands at slots[j] - 1, if that is >= 0."""
-        _add_log(self.length[0], self.ends, self.indices, self.values, self.rows, slots, first, block)
+        _add_log(self.length[0], self.ends, self.indices, self.values, self.rows, slots, first, len(features), block)
         if self.folded is not None:
             whole = self.folded
             _add_matrix(whole.indptr, whole.indices, whole.data, slots, features[first:], first, block)
@@ -159,34 +159,41 @@ class Sketch:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_log(n, ends, indices, values, rows, slots, first, block):
-    """block[a, b] += h x_a x_b, for all pairs of which one stands at `first` or behind it."""
+def _add_log(n, ends, indices, values, rows, slots, first, size, block):
+    """block[a, b] += h x_a x_b for all pairs of which one stands at `first` or behind it; nothing is there yet.
+
+    Each pair is added once, and mirrored in the end: a row's features need not be in the order of their places.
+    """
     longest = 0
     for row in range(n):
         longest = max(longest, ends[row + 1] - ends[row])
-    at = np.empty(longest, np.int64)
-    x = np.empty(longest)
+    old, old_x = np.empty(longest, np.int64), np.empty(longest)
+    new, new_x = np.empty(longest, np.int64), np.empty(longest)
     for row in range(n):
-        size = 0
-        new = False
+        n_old = 0
+        n_new = 0
         for k in range(ends[row], ends[row + 1]):
             slot = slots[indices[k]]
-            if slot > 0:
-                at[size] = slot - 1
-                x[size] = values[k]
-                new |= slot > first
-                size += 1
-        if not new:
-            continue
-        h = rows[row, CURVATURE]
-        for a in range(size):
-            if at[a] < first:
-                continue
-            bent = h * x[a]
-            for b in range(size):
-                block[at[a], at[b]] += bent * x[b]
-                if at[b] < first:
-                    block[at[b], at[a]] += bent * x[b]
+            if slot > first:
+                new[n_new] = slot - 1
+                new_x[n_new] = values[k]
+                n_new += 1
+            elif slot > 0:
+                old[n_old] = slot - 1
+                old_x[n_old] = values[k]
+                n_old += 1
+        for a in range(n_new):
+            bent = rows[row, CURVATURE] * new_x[a]
+            for b in range(n_old):
+                block[new[a], old[b]] += bent * old_x[b]
+            for b in range(a + 1):
+                block[new[a], new[b]] += bent * new_x[b]
+    for a in range(first, size):
+        for b in range(first):
+            block[b, a] = block[a, b]
+        for b in range(first, a):
+            block[a, b] += block[b, a]
+            block[b, a] = block[a, b]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

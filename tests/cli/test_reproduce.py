@@ -13,7 +13,7 @@ from bayou.reproduce import figure2
 from bayou.reproduce.results import CURVE_COLUMNS, SUMMARY_COLUMNS
 
 PNG = b"\x89PNG\r\n\x1a\n"
-STREAMS = [name for name in reproduce.MODULES if name != "figure3" and not name.startswith(("olss", "oslog"))]
+STREAMS = [name for name in reproduce.MODULES if name != "figure3" and not name.startswith(("l1", "olss", "oslog"))]
 TINY = ("--examples", 300, "--jobs", 1)
 
 

@@ -114,7 +114,7 @@ def test_extreme_steps_equal_the_reference(
 
     One step after another from beliefs that both share, so that what differs is the step and not what chaos makes
     of a last bit. Where the step itself hangs on the last bits of its input (a shift of 1e8 that cancels a score of
-    -1e8, say), nobody can do better than that: a second reference whose input is off by 1e-15 shows how much it is.
+    -1e8, say), nobody can do better than that: references whose inputs are off by 1e-15 show how much it is.
     """
     rng = np.random.default_rng(seed)
     X = matrix(rng, 12, -6, 3, density=0.25)
@@ -127,25 +127,31 @@ def test_extreme_steps_equal_the_reference(
         "intercept": intercept,
     }
     learner = Marginal(WIDTH, dtype="float64", **arguments)
-    slow, nudged = (reference.MarginalReference(WIDTH, **arguments) for _ in range(2))
+    slow, *nudged = (reference.MarginalReference(WIDTH, **arguments) for _ in range(4))
     for row in range(X.shape[0]):
         one = X[[row]]
         surprising = -1.0 if slow.predict(one)[1][0] > 0 else 1.0
         y = [surprising if rng.random() < 0.7 else -surprising]
         weights = [10 ** rng.uniform(-2, 3)] if weighted else None
         p, expected = learner.learn(Batch.from_csr(one, y, weights)), slow.learn(one, y, weights)
-        nudged.learn(one * (1 + 1e-15), y, weights)
+        for other, off in zip(nudged, (1e-15, -1e-15, 2e-15), strict=True):
+            other.learn(one * (1 + off), y, weights)
         np.testing.assert_allclose(p, expected, rtol=1e-10, atol=1e-100)
 
         means = np.append(learner.mean, learner.intercept[0])
         variances = np.append(learner.variance, learner.intercept[1] if intercept else slow._variance[-1])
-        allowed = 1e-10 * (np.sqrt(slow._prior) + np.abs(slow._mean)) + 20 * np.abs(nudged._mean - slow._mean)
+        allowed = 1e-10 * (np.sqrt(slow._prior) + np.abs(slow._mean)) + 20 * np.max(
+            [np.abs(other._mean - slow._mean) for other in nudged], axis=0
+        )
         assert (np.abs(means - slow._mean) <= allowed).all()
-        allowed = 1e-10 * slow._variance + 20 * np.abs(nudged._variance - slow._variance)
+        allowed = 1e-10 * slow._variance + 20 * np.max(
+            [np.abs(other._variance - slow._variance) for other in nudged], axis=0
+        )
         assert (np.abs(variances - slow._variance) <= allowed).all()
         # the references take over the kernel's beliefs
         slow._mean, slow._variance = means, variances
-        nudged._mean, nudged._variance = means * (1 - 1e-15), variances.copy()
+        for other, off in zip(nudged, (-1e-15, 1e-15, -2e-15), strict=True):
+            other._mean, other._variance = means * (1 + off), variances.copy()
 
 
 @links

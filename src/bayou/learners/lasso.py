@@ -183,7 +183,9 @@ class Lasso(Learner):
         self._lanes, self._lane_scores = np.zeros((lanes, size if lanes else 0)), np.zeros(lanes)
         self._penalty_each = np.atleast_1d(np.asarray(1.0 if self._looks_ahead else self._parameters["penalty"]))
         self._intercept_penalty = float(self._penalty_each.mean()) if penalize_intercept else 0.0
-        self._give_places(np.arange(size) if self._dense else np.array([size - 1]))
+        # The intercept is always active. In passes with a log nothing needs a place: blocks are made when all is there.
+        always = np.array([size - 1] if self._online or self._algorithm == REDUCED else [], np.int64)
+        self._give_places(np.arange(size) if self._dense else always)
 
     def _give_places(self, features: np.ndarray) -> None:
         """A block of nothing for these features."""
@@ -385,9 +387,8 @@ class Lasso(Learner):
 
     def _activate_in_reach(self, share: float) -> bool:
         """Where a gradient may be beyond its penalty, look, and give places to all that are near; was one beyond?"""
-        size = len(self._active)
         change = self._weights[self._active] - self._reference[self._active]
-        reach = change @ self._block[:size, :size] @ change
+        reach = _squared_length(self._block, change)
         waiting = self._met[: self._n_met[0]], self._slots, self._gradient
         if not _any_in_reach(*waiting, self._bend, reach, self._penalty_each, share):
             return False
@@ -475,7 +476,7 @@ class Lasso(Learner):
         tally, penalty = self._tally, self._penalties()
         worst = float(violations(self._gradient, self._weights, penalty).max())
         tally[PASSES] += 1
-        tally[OBJECTIVE] = tally[LOSS] + penalty @ np.abs(self._weights)
+        tally[OBJECTIVE] = tally[LOSS] + (penalty * np.abs(self._weights)).sum()
         tally[VIOLATION] = worst
         target = self._parameters["tolerance"] * self._scale()
         tally[CONVERGED] = worst <= target
@@ -501,7 +502,8 @@ class Lasso(Learner):
         gradient = self._gradient.copy()
         self._climb(gradient, max(0.1 * target, 1e-6 * worst))
         step = self._weights - self._before
-        tally[SLOPE] = penalty @ (np.abs(self._weights) - np.abs(self._before)) - self._gradient @ step
+        lost = penalty * (np.abs(self._weights) - np.abs(self._before))
+        tally[SLOPE] = (lost - self._gradient * step).sum()
         self._clear(self._next_active(gradient, stuck and full) if self._algorithm == REDUCED else self._active)
         return False
 
@@ -647,8 +649,7 @@ class Lasso(Learner):
         if base is not None:
             for heir in (self, other):
                 lost = np.diag(heir._block) < (1.0 - 1e-9) * np.diag(base._block)
-                unknown = (base._gradient != 0.0) & (heir._gradient == 0.0)
-                if lost.any() or unknown.any() or heir._tally[LOSS] < (1.0 - 1e-9) * base._tally[LOSS]:
+                if lost.any() or heir._tally[LOSS] < (1.0 - 1e-9) * base._tally[LOSS]:
                     raise BadModel("base knows more than the models grown from it; give a common ancestor.")
         for one, sign in parts:
             self._gradient += sign * one._gradient
@@ -735,6 +736,7 @@ def _gather(
 ):
     """Predict rows and add those whose weight is not 0 to the sketch; (the row to go on with, learned, why)."""
     bias = beta.size - 1
+    places = block.size > 0
     longest = 0
     for row in range(start, indptr.size - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])
@@ -766,22 +768,24 @@ def _gather(
         tally[LOSS] -= c * links.log_cdf(link, y * m)
         tally[EXAMPLES] += 1.0
 
-        # The gradient, and which of the row's features have a place in the block; the intercept comes last.
+        for k in range(first, last):
+            gradient[indices[k]] += g * values[k]
+        if has_intercept:
+            gradient[bias] += g
+        # Which of the row's features have a place in the block; the intercept comes last.
         size = 0
         shift = 0.0  # how far the score has moved since the reference, to which the others' gradients belong
         in_order = True
-        for k in range(first, last + has_intercept):
+        for k in range(first, last + has_intercept if places else first):
             j = np.int64(indices[k]) if k < last else bias
-            value = values[k] if k < last else 1.0
-            gradient[j] += g * value
             slot = slots[j]
             if slot > 0:
                 at[size] = slot - 1
-                x[size] = value
+                x[size] = values[k] if k < last else 1.0
                 in_order &= size == 0 or at[size] == at[size - 1] + 1
-                size += 1
                 if waits:
-                    shift += value * (beta[j] - reference[j])
+                    shift += x[size] * (beta[j] - reference[j])
+                size += 1
         if waits:
             for k in range(first, last):
                 j = np.int64(indices[k])
@@ -806,10 +810,11 @@ def _gather(
                     block[place, at[b]] += bent * x[b]
         if logging:
             to = log_ends[n]
-            for k in range(first, last):
-                log_indices[to] = indices[k]
-                log_values[to] = values[k]
-                to += 1
+            for k in range(last - first):
+                log_indices[to + k] = indices[first + k]
+            for k in range(last - first):
+                log_values[to + k] = values[first + k]
+            to += last - first
             if has_intercept:
                 log_indices[to] = bias
                 log_values[to] = 1.0
@@ -826,6 +831,19 @@ def _gather(
         if shoot_every > 0 and learned % shoot_every == 0:
             return row + 1, learned, SHOOT
     return indptr.size - 1, learned, ENDED
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _squared_length(block, change):
+    """change' H change, on the first rows and columns of the block."""
+    total = 0.0
+    for a in range(change.size):
+        if change[a] != 0.0:
+            bent = 0.0
+            for b in range(change.size):
+                bent += block[a, b] * change[b]
+            total += change[a] * bent
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -41,7 +41,7 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Spl
 
     >>> chance, ignorance = split(np.zeros(3), np.array([0.0, 1.0, 400.0]))
     >>> chance.round(3), ignorance.round(3)  # a coin; perhaps a coin; heads or tails for sure, but which?
-    (array([0.693, 0.594, 0.065]), array([0.   , 0.099, 0.628]))
+    (array([0.693, 0.599, 0.065]), array([0.   , 0.094, 0.628]))
     """
     parts = [
         _split(mean[k : k + _ROWS], variance[k : k + _ROWS], CDF[link]) for k in range(0, max(len(mean), 1), _ROWS)
