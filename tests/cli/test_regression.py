@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,3 +122,19 @@ def test_a_classifier_still_wants_classes(tmp_path):
     path = tmp_path / "x.svm"
     path.write_text("1.5 1:1\n2 1:1\n")
     assert "most labels say nothing" in run("train", path, "--learner", "marginal", code=1).output
+
+
+def test_a_learner_that_needs_linear_algebra_gets_it(tmp_path):
+    """In a process of its own: the command starts without it."""
+    path, model = tmp_path / "x.csv", tmp_path / "m.bayou"
+    path.write_text("a,b,label\n" + "".join(f"{k % 7},{k % 3},{2 * (k % 7) + 1}.5\n" for k in range(100)))
+    bayou_ = [sys.executable, "-m", "bayou"]
+    options = ["--learner", "shrinkage", "--bits", "4", "--bins", "0", "--exact", "--model", model, "--json"]
+    said = subprocess.run([*bayou_, "train", path, *options], capture_output=True, text=True, check=True)
+    assert json.loads(said.stdout)["r2"] > 0.5
+    said = subprocess.run([*bayou_, "predict", path, "--model", model], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("mean,variance,low,high")
+    assert len(said.stdout.splitlines()) == 101
+    wide = subprocess.run([*bayou_, "train", path, "--learner", "shrinkage"], capture_output=True, text=True)
+    assert wide.returncode == 2
+    assert "4,194,304 weights of a shrinkage take 281 TB of memory" in wide.stderr

@@ -12,6 +12,7 @@ _BLAS = "scipy.linalg.cython_blas"
 @contextmanager
 def without_blas() -> Iterator[None]:
     """Numba's first kernel looks for BLAS by importing scipy.linalg, a fifth of a second; none of our kernels needs it.
+    A learner that does (shrinkage) loads it all the same.
 
     What is found missing stays so for this process, so this is for our own command and not for the library.
     """
@@ -22,4 +23,5 @@ def without_blas() -> Iterator[None]:
     try:
         yield
     finally:
-        del sys.modules[_BLAS]
+        if sys.modules.get(_BLAS, sys) is None:
+            del sys.modules[_BLAS]

@@ -40,11 +40,11 @@ Paper: oslog. Rajaratnam and others (2016) have the batch version.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
-from scipy.linalg import blas, lapack
 
 from bayou import shooting
 from bayou.batch import Batch
@@ -52,6 +52,12 @@ from bayou.checks import positive_number, whole_number, yes_or_no
 from bayou.draws import normal
 from bayou.errors import BadInput, BadModel
 from bayou.learner import LARGEST_TARGET, LIMIT, Learner, Scores
+
+# The command keeps scipy.linalg from being loaded while it starts, as no other learner needs it (bayou.cli.startup).
+if sys.modules.get("scipy.linalg.cython_blas", sys) is None:
+    del sys.modules["scipy.linalg.cython_blas"]
+
+from scipy.linalg import blas, lapack
 
 # What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
 MOST_BYTES = 4 << 30
