@@ -1239,9 +1239,9 @@ def test_a_base_that_knows_more_than_its_heirs_is_refused(case):
     assert bits(a) == before
 
 
-@over(lambda case: case.merges and not case.new().parameters.get("memory"))
+@over(lambda case: case.merges and not case.new().parameters.get("memory") and case.record.name != "lasso")
 def test_a_base_of_another_history_is_refused(case):
-    """Its examples are few, but it knows of a feature that neither heir has met."""
+    """Its examples are few, but it knows of a feature that neither heir has met. (A lasso's gradients may cancel.)"""
     a, b, base = case.new(), case.new(), case.new()
     for learner, feature in ((a, 0), (b, 1), (base, 2)):
         learner.learn(Batch.from_rows([{feature: 1.0}] * 3, labels=[1, -1, 1]))
