@@ -196,6 +196,16 @@ def test_the_compare_page_comes_out(tmp_path, monkeypatch) -> None:
     assert (tmp_path / "curves.csv").read_text().startswith("learner,example,log_loss")
 
 
+def test_the_python_of_selecting_features_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (PAGES / "select-features.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    names: dict = {}
+    exec(block, names)
+    assert names["piped"][0].get_support(indices=True).tolist() == [3, 7]
+    assert {row["feature"] for row in json.loads((tmp_path / "small.json").read_text())["features"]} == {"3", "7"}
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
 def test_known_data_sets(data_directory, monkeypatch, row) -> None:
     _, command, examples, log_loss, auc = row

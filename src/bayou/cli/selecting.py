@@ -21,8 +21,8 @@ from bayou.meter import Meter
 from bayou.sources import Source
 from bayou.sources.write import output
 
-# From "as likely as not" to "one in 10^20": on text each is about a quarter less features than the one before.
-PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20)
+# From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
+PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
 # So many held-out examples are kept; of more every other one is dropped, again and again.
 MOST_KEPT = 100_000
 

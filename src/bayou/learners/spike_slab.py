@@ -201,7 +201,7 @@ class SpikeSlab(Learner):
             mean,
             variance,
         )
-        if self._stretch == 1 and self._passes[0] == 0:
+        if self._stretch == 1 and self._passes[1] == 0:  # a model whose data have not come again predicts as fast
             _stream(*rows, batch.ones, *rest)
         else:
             _stream_general(

@@ -67,10 +67,10 @@ def _draw(options: Options, features: dict[str, int], counts: dict[str, np.ndarr
     with rc_context(picture.STYLE), written(options.out, "olss-figure1.png") as path:
         figure = Figure(figsize=(8.5, 5), dpi=110, layout="constrained")
         axes = figure.subplots()
-        for name, found in counts.items():
+        for k, (name, found) in enumerate(counts.items()):
             share = np.maximum(found, 0.5) / features[name]
             mean = share.mean(axis=0)
-            (line,) = axes.plot(PRIORS, mean, "o-", markersize=3.5, label=name)
+            (line,) = axes.plot(PRIORS, mean, "o-" if k < 10 else "o--", markersize=3.5, label=name)
             axes.fill_between(
                 PRIORS, share.min(axis=0), share.max(axis=0), color=line.get_color(), alpha=0.15, linewidth=0
             )

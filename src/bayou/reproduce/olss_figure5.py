@@ -31,7 +31,7 @@ def run(options: Options) -> Outcome:
         for kind in dict.fromkeys(problem.groups):
             chosen = selected[kinds[selected] == kind]
             groups[problem.name, kind] = (int((kinds == kind).sum()), variance[chosen])
-            spread = f"{np.median(variance[chosen]):.4f}" if len(chosen) else "-"
+            spread = f"{np.median(variance[chosen]):.2g}" if len(chosen) else "-"
             often = f"{np.median(met[chosen]):,.0f}" if len(chosen) else "-"
             rows.append((f"{problem.name}: {kind}", f"{(kinds == kind).sum():,}", f"{len(chosen):,}", often, spread))
     rows.sort(key=lambda row: (row[0].split(":")[0], int(row[1].replace(",", ""))))
