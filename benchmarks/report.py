@@ -1,4 +1,4 @@
-"""What recording for a report costs: nanoseconds per row, learned with and without a recorder, in turns.
+"""What recording for a report costs: processor time per row, learned with and without a recorder, in turns.
 
     python benchmarks/report.py [--rows 1000000] [--times 7]
 
@@ -40,10 +40,10 @@ def batches(rows: int, seed: int = 0) -> list[Batch]:
 
 def nanoseconds(learner, stream: list[Batch], recorded: bool) -> tuple[float, Recorder | None, Meter]:
     recorder, meter = Recorder(learner) if recorded else None, Meter()
-    start = time.perf_counter()
+    start = time.process_time()
     for batch in recorder.cut(stream) if recorder else stream:
         meter.add((recorder or learner).learn(batch), batch.labels)
-    return (time.perf_counter() - start) / meter.examples * 1e9, recorder, meter
+    return (time.process_time() - start) / meter.examples * 1e9, recorder, meter
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 from bayou import Batch, registry, simulate
 from bayou.learners import Bank, Marginal
 from bayou.report import Recorder
-from bayou.report.recorder import PICKED, STRETCHES
+from bayou.report.recorder import LONGEST, PICKED, STRETCHES
 
 CLASSIFIERS = [name for name, record in registry.records().items() if record.task == "classify"]
 
@@ -69,6 +69,13 @@ def test_the_sample_is_bounded_stands_for_every_row_and_keeps_the_features() -> 
         assert np.array_equal(values, batch.values[span])
     assert recorder.nonzeros == batch.nonzeros
     assert (recorder.shortest, recorder.longest) == (np.diff(batch.indptr).min(), np.diff(batch.indptr).max())
+
+
+def test_of_very_long_rows_the_features_are_not_kept() -> None:
+    rows = [{k: 1.0 for k in range(n)} for n in (3, LONGEST + 1, 0, LONGEST)]
+    recorder, _ = recorded(Marginal(LONGEST + 1), [Batch.from_rows(rows, labels=[1, 0, 1, 0])])
+    lengths = [None if features is None else len(features[0]) for features in recorder.sample().features]
+    assert lengths == [3, None, 0, LONGEST]
 
 
 def test_weighted_by_what_it_stands_for_the_sample_gives_the_stream() -> None:

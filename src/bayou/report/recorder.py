@@ -87,7 +87,8 @@ class Recorder:
         self._picks, self._stand = np.empty(0, np.int64), np.empty(0, np.int64)
         self._columns: list[list[np.ndarray]] = [[] for _ in _COLUMNS]
         self._tags: list[str] = []
-        self._features: list[tuple[np.ndarray, np.ndarray] | None] = []
+        self._features: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._short: list[np.ndarray] = []
 
     @property
     def examples(self) -> int:
@@ -180,13 +181,18 @@ class Recorder:
         kept = [picked + first, *(column[picked] for column in believed), weights, stand, positions[picked]]
         for column, values in zip(self._columns, kept, strict=True):
             column.append(values)
-        for row in picked.tolist():
-            start, stop = batch.indptr[row], batch.indptr[row + 1]
-            short = stop - start <= LONGEST
-            self._features.append(
-                (batch.indices[start:stop].copy(), batch.values[start:stop].copy()) if short else None
-            )
-            self._tags.append("" if batch.tags is None else str(batch.tags[row] or ""))
+        self._keep_features(batch, picked)
+        self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
+
+    def _keep_features(self, batch: Batch, picked: np.ndarray) -> None:
+        """Indices and values of the rows that were picked, one after another, and where each ends."""
+        starts = batch.indptr[picked]
+        lengths = batch.indptr[picked + 1] - starts
+        self._short.append(lengths <= LONGEST)
+        lengths = np.where(lengths <= LONGEST, lengths, 0)
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
+        self._features.append((ends, batch.indices[places], batch.values[places]))
 
     def sample(self) -> Sample:
         """The rows that are remembered."""
@@ -194,7 +200,14 @@ class Recorder:
             name: np.concatenate(parts) if parts else np.empty(0)
             for name, parts in zip(_COLUMNS, self._columns, strict=True)
         }
-        return Sample(tags=list(self._tags), features=list(self._features), **columns)
+        rows = [
+            row
+            for ends, indices, values in self._features
+            for row in zip(np.split(indices, ends[:-1]), np.split(values, ends[:-1]), strict=True)
+        ]
+        short = np.concatenate(self._short) if self._short else []
+        features = [row if kept else None for row, kept in zip(rows, short, strict=True)]
+        return Sample(tags=list(self._tags), features=features, **columns)
 
 
 def _stretch_ends() -> Iterator[int]:
