@@ -22,8 +22,8 @@ from scipy.sparse import csr_array, hstack
 from bayou.errors import BadInput
 
 TOPICS = ("acq", "money-fx", "grain", "earn")
-# tau0: of rows of unit length, and of 0/1 features.
-UNIT_ROWS, INDICATORS = (3.0, 10.0, 30.0), (0.3, 1.0, 3.0)
+# tau0: of rows of unit length, and of 0/1 features; the usual one in the middle.
+UNIT_ROWS, INDICATORS = (1.0, 3.0, 10.0, 30.0, 100.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Problem:
     slab_variances: tuple[float, ...]
     weights: np.ndarray | None = None
     groups: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def usual_slab_variance(self) -> float:
+        return self.slab_variances[len(self.slab_variances) // 2]
 
 
 def folder(data: Sequence[str]) -> Path:
@@ -181,7 +185,7 @@ def fewer_negatives(problem: Problem, rate: float, seed: int = 0) -> Problem:
     """A share of the negatives, each with the weight of those it stands for."""
     kept = problem.y | (np.random.default_rng(seed).random(len(problem.y)) < rate)
     weights = np.where(problem.y, 1.0, 1.0 / rate)[kept]
-    name = f"{problem.name}, {rate:.0%} of the negatives, count restored"
+    name = f"{problem.name}, {rate:.0%} of negatives"
     return Problem(name, problem.X[kept], problem.y[kept], problem.tests, problem.slab_variances, weights)
 
 

@@ -31,7 +31,7 @@ def run(options: Options) -> Outcome:
             shuffled = np.random.default_rng(order).permutation(len(problem.y))
             batch = Batch.from_csr(problem.X[shuffled], problem.y[shuffled])
             for prior, rho in enumerate(PRIORS):
-                learner = SpikeSlab(batch.max_index + 1, inclusion_prior=rho, slab_variance=problem.slab_variances[1])
+                learner = SpikeSlab(batch.max_index + 1, inclusion_prior=rho, slab_variance=problem.usual_slab_variance)
                 start = time.process_time()
                 learner.learn(batch)
                 seconds += time.process_time() - start
@@ -47,7 +47,7 @@ def run(options: Options) -> Outcome:
     _draw(options, {problem.name: problem.X.shape[1] for problem in problems}, counts)
     rows = tuple(
         (
-            problem.name, f"{problem.X.shape[1]:,}", f"{problem.slab_variances[1]:g}",
+            problem.name, f"{problem.X.shape[1]:,}", f"{problem.usual_slab_variance:g}",
             *(f"{mean:,.0f}" for mean in counts[problem.name].mean(axis=0)), f"{nanoseconds[problem.name]:.0f}",
         )
         for problem in problems

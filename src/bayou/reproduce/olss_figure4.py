@@ -73,8 +73,7 @@ def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion:
         figure = Figure(figsize=(4.2 * columns, 3.4 * rows + 0.4), dpi=100, layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for one, (found, name, measure) in zip(axes, shown, strict=False):
-            short = name.replace(", count restored", "")
-            olss_path.panel(one, [m for m in found if m.problem == name], measure, None, short)
+            olss_path.panel(one, [m for m in found if m.problem == name], measure, None, name)
         last = axes[len(shown)]
         last.scatter(mean, inclusion, s=7, color=olss_path.COLOURS[OURS], alpha=0.5, linewidths=0)
         last.set(xlabel="posterior mean", ylabel="inclusion probability", title="flights: inclusion against mean")

@@ -29,7 +29,10 @@ from bayou.reproduce.experiment import Options, Table, written
 from bayou.reproduce.olss_data import Problem
 
 PAPER = "olss"
-PRIORS = (0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
+PRIORS = (
+    *(0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3),
+    *(1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20, 1e-30),
+)
 ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 PENALTIES = tuple(float(l1) for l1 in np.round(np.geomspace(0.03, 300.0, 22), 3))
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
@@ -75,9 +78,9 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
         worth = {name: _worth(truth, probability(Z)) for name, Z, truth in sets}
         return Model(problem.name, method, setting, order, size, worth.pop("valid"), worth, seconds)
 
-    taus = problem.slab_variances[1:2] if quick else problem.slab_variances
+    taus = (problem.usual_slab_variance,) if quick else problem.slab_variances
     for tau in taus:
-        for prior in PRIORS[::2] if quick else PRIORS:
+        for prior in PRIORS[::4] if quick else PRIORS:
             learner = SpikeSlab(n, inclusion_prior=prior, slab_variance=tau)
             seconds = _timed(learner, batch)
             chosen = np.where(learner.log_odds > 0, learner.mean, 0.0)
@@ -193,7 +196,7 @@ def seconds_table(found: Sequence[Model]) -> Table:
     for problem in dict.fromkeys(model.problem for model in found):
         some = [model for model in found if model.problem == problem]
         spent = [
-            f"{np.mean([m.seconds for m in some if m.method == method]) * 1e3:.0f} ms" if any(
+            f"{np.median([m.seconds for m in some if m.method == method]) * 1e3:.0f} ms" if any(
                 m.method == method for m in some
             ) else "-"
             for method in (OURS, RIVAL, VW)
