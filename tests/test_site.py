@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from bayou.cli import app
+from tests import browser
 
 ROOT = Path(__file__).parent.parent
 
@@ -61,3 +62,18 @@ def test_every_learner_has_its_mathematics():
     for record in registry._OWN:
         name = record.path.rpartition(":")[2].lower()
         assert f"# {name}" in pages or f"**{name}" in pages, name
+
+
+@pytest.mark.skipif(
+    browser.find() is None, reason="no browser: install Chromium, or name one in BAYOU_BROWSER, to open the pages in it"
+)
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_pages_open_in_a_browser_without_a_complaint_and_fit(site, width):
+    names = [str(page.relative_to(site)) for page in site.rglob("*.html") if page.name != "404.html"]
+    with browser.Browser() as chromium:
+        for name in names:
+            page = chromium.open(site / name, width=width, phone=width < 500)
+            assert page.console == [], name
+            assert page.value("document.documentElement.scrollWidth") == width, name
+            broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+            assert page.value(broken) == [], name

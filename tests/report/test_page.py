@@ -8,7 +8,6 @@ import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -277,11 +276,3 @@ def test_it_is_written_whole_or_not_at_all(tmp_path, monkeypatch) -> None:
     write(path, run, data)
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     assert path.stat().st_size < 2_500_000
-
-
-def test_the_python_of_the_how_to_page_runs(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    how_to = (Path(__file__).parents[2] / "docs" / "howto" / "report.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", how_to, re.DOTALL | re.MULTILINE)
-    exec(block, {})
-    assert "After 20,000 examples" in Parsed((tmp_path / "report.html").read_text(encoding="utf-8")).text

@@ -72,7 +72,7 @@ def test_the_sample_is_bounded_stands_for_every_row_and_keeps_the_features() -> 
 
 
 def test_of_very_long_rows_the_features_are_not_kept() -> None:
-    rows = [{k: 1.0 for k in range(n)} for n in (3, LONGEST + 1, 0, LONGEST)]
+    rows = [dict.fromkeys(range(n), 1.0) for n in (3, LONGEST + 1, 0, LONGEST)]
     recorder, _ = recorded(Marginal(LONGEST + 1), [Batch.from_rows(rows, labels=[1, 0, 1, 0])])
     lengths = [None if features is None else len(features[0]) for features in recorder.sample().features]
     assert lengths == [3, None, 0, LONGEST]
