@@ -62,7 +62,7 @@ from scipy.linalg import blas, lapack
 # What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
 MOST_BYTES = 4 << 30
 # Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
-SHARE = 0.01
+SHARE = 0.003
 # So few features are solved exactly all of them: looking for the small ones costs more.
 FEW = 64
 # Conjugate gradients that need more steps than this have met numbers that are not theirs: all is solved by Cholesky.
@@ -275,7 +275,7 @@ class Shrinkage(Learner):
         else:
             x = np.zeros(len(self._products))
             x[indices] = values
-            blas.dger(1.0, x, x, a=self._products.T, overwrite_a=1)
+            _add_products(self._products, x)
         self._solve(example, self._parameters["iterations"])
 
     def settle(self, iterations: int = 100_000) -> int:
@@ -351,7 +351,7 @@ class Shrinkage(Learner):
 
         def times(z: np.ndarray) -> np.ndarray:
             x = root * z
-            return a * z + root * (sums.products @ x - (sums.examples * (sums.middle @ x)) * sums.middle)
+            return a * z + root * (_times(self._products, x) - (sums.examples * (sums.middle @ x)) * sums.middle)
 
         with np.errstate(all="ignore"):
             z = start / root
@@ -474,6 +474,30 @@ def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarr
 
 def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
     return lapack.dpotrs(lower, right, lower=1)[0] if len(right) else right
+
+
+# Two that wait for memory: BLAS would share such short work out to threads, and take three times as long.
+
+
+@njit(cache=True, nogil=True)
+def _add_products(matrix, x):
+    """matrix += x x'."""
+    for i in range(x.size):
+        if x[i] != 0.0:
+            for j in range(x.size):
+                matrix[i, j] += x[i] * x[j]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _times(matrix, x):
+    """What the first rows and columns of a matrix, as many as x has, make of x."""
+    found = np.empty(x.size)
+    for i in range(x.size):
+        product = 0.0
+        for j in range(x.size):
+            product += matrix[i, j] * x[j]
+        found[i] = product
+    return found
 
 
 @njit(cache=True, nogil=True)
