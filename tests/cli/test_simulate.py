@@ -101,4 +101,5 @@ def test_a_pipe_that_closes_early_is_no_error():
     command = f"{sys.executable} -m bayou simulate random --examples 200000 --out - | head -n 2"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 2
-    assert done.stderr == ""
+    # A slow machine may say how far it is; nobody may complain.
+    assert not any(word in done.stderr.lower() for word in ("error", "traceback", "broken", "pipe"))
