@@ -196,6 +196,17 @@ def table1_seconds(examples: int = 1_000_000) -> tuple[float, float]:
     return time.perf_counter() - start, result.normalized_regret
 
 
+def full_covariance_rate(features: int = 200, examples: int = 50_000) -> float:
+    """Examples a second of `Joint` with all correlations kept, dense rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(examples, features))
+    batch = Batch.from_csr(X, rng.random(examples) < 1 / (1 + np.exp(-X @ rng.normal(0, 0.2, features))))
+    seconds = median_seconds({"full": (nothing, lambda: Joint(features, covariance="full").learn(batch))}, repeats=3)[
+        "full"
+    ]
+    return examples / seconds
+
+
 LEARN_ONE = (
     "from bayou import Batch; from bayou.learners import Marginal; Marginal(10).learn(Batch.from_rows([{1: 1.0}], [1]))"
 )
@@ -237,6 +248,8 @@ def main() -> None:
             print(f"With 4,096 columns, all weights in the cache: {shown}\n")
     found["table1_seconds"], r = table1_seconds()
     print(f"Table 1 set, 1M examples generated, predicted, learned: {found['table1_seconds']:.2f} s (r = {r:.1f})")
+    found["full_covariance_rate"] = full_covariance_rate()
+    print(f"Joint, full covariance, 200 dense features: {found['full_covariance_rate']:,.0f} examples a second")
     found["start_up"] = start_up_seconds()
     for name, value in found["start_up"].items():
         print(f"{name}: {value:.2f} s with warm caches")
