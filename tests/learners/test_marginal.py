@@ -99,14 +99,14 @@ def test_every_variant_equals_the_reference(link, mean_update, variance_update, 
 @links
 @mean_updates
 @variance_updates
-# Not seed 5: there Taylor's step with the probit link leaves a variance that is off by more than 1e-10.
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11])
+@pytest.mark.parametrize("seed", range(12))
 def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, seed):
     """Values from 1e-6 to 1e3, weights from 0.01 to 1000, labels that surprise.
 
     One step after another from beliefs that both share, so that what differs is the step and not what chaos makes
     of a last bit. Where the step itself hangs on the last bits of its input (a shift of 1e8 that cancels a score of
-    -1e8, say), nobody can do better than that: references whose inputs are off by 1e-15 show how much it is.
+    -1e8, say), nobody can do better than that: references whose inputs are off by 1e-15 show how much it is. The
+    same for a feature that is all of the score's variance but a millionth: what the others leave is what rounding does.
     """
     rng = np.random.default_rng(seed)
     prior_variance, prior_mean = 10 ** rng.uniform(-6, 4), rng.uniform(-3, 3)
@@ -127,6 +127,9 @@ def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, s
         surprising = -1.0 if slow.predict(one)[1][0] > 0 else 1.0
         y = [surprising if rng.random() < 0.7 else -surprising]
         weights = [10 ** rng.uniform(-2, 3)] if weighted else None
+        own = np.append(one.toarray(), float(intercept)) ** 2 * slow._variance
+        rounded = 2e-16 * own.sum() / (1 + reference.LINKS[link].shrink * (own.sum() - own))
+        before = slow._mean.copy()
         p, expected = learner.learn(Batch.from_csr(one, y, weights)), slow.learn(one, y, weights)
         for other in nudged:
             off = one.copy()
@@ -138,9 +141,10 @@ def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, s
         variances = np.append(learner.variance, learner.intercept[1] if intercept else slow._variance[-1])
         felt = np.max([np.abs(other._mean - slow._mean) for other in nudged], axis=0)
         allowed = 1e-10 * (np.sqrt(slow._prior) + np.abs(slow._mean)) + 20 * felt
+        allowed += 2 * rounded * np.abs(slow._mean - before)
         assert (np.abs(means - slow._mean) <= allowed).all()
         felt = np.max([np.abs(other._variance - slow._variance) for other in nudged], axis=0)
-        allowed = 1e-10 * slow._variance + 20 * felt
+        allowed = (1e-10 + 2 * rounded) * slow._variance + 20 * felt
         assert (np.abs(variances - slow._variance) <= allowed).all()
         # the references take over the kernel's beliefs
         slow._mean, slow._variance = means, variances
