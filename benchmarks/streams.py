@@ -231,7 +231,7 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
     rate["river, learn_one + predict_one"] = min(rows, 5_000) / script_seconds(RIVER, very_few)
     start_up = statistics.median(bayou_seconds("bank", files["one svm"])[1] for _ in range(repeats))
     copied = copy_rate()
-    arithmetic = 1e9 / (cached_ns(100_000) * FIELDS)
+    arithmetic = 1e9 / (cached_ns(100_000)["Marginal"] * FIELDS)
     limits = {
         name: {
             "copying its bytes, rows/s": copied * rows / files[file].stat().st_size,
