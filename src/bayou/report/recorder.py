@@ -205,8 +205,8 @@ class Recorder:
             for ends, indices, values in self._features
             for row in zip(np.split(indices, ends[:-1]), np.split(values, ends[:-1]), strict=True)
         ]
-        short = np.concatenate(self._short) if self._short else []
-        features = [row if kept else None for row, kept in zip(rows, short, strict=True)]
+        kept = (short for part in self._short for short in part)
+        features = [row if short else None for row, short in zip(rows, kept, strict=True)]
         return Sample(tags=list(self._tags), features=features, **columns)
 
 

@@ -68,12 +68,12 @@ def ahead(found: Sequence[Model]) -> str:
         f"{(lead > 0).sum()} of {(~np.isnan(lead)).sum()} with {size}"
         for size, lead in zip(sizes, leads.T, strict=True)
     ]
-    known = ~np.isnan(leads).all(axis=1)
-    behind = [name for name, lead, there in zip(names, leads, known, strict=True) if there and np.nanmean(lead) <= 0]
+    means = {name: np.nanmean(lead) for name, lead in zip(names, leads, strict=True) if not np.isnan(lead).all()}
+    behind = [name for name, lead in means.items() if lead <= 0]
     lost = f", but not on {'; '.join(behind)}" if behind else ""
     return (
         f"In AUC {OURS} is ahead of {RIVAL} on {', '.join(each)} features; in the mean of these on "
-        f"{known.sum() - len(behind)} of {known.sum()}{lost}."
+        f"{len(means) - len(behind)} of {len(means)}{lost}."
     )
 
 
