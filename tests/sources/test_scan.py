@@ -1,5 +1,6 @@
 """Numbers read in kernels, against Python's own."""
 
+import re
 import struct
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numba import njit
 
-from bayou.sources.scan import PADDING, address_of, digits, number, where_byte
+from bayou.sources.scan import PADDING, address_of, digits, number, short_decimal, short_number, where_byte
 
 
 @njit
@@ -94,3 +95,34 @@ def test_finding_bytes_in_a_word(word: bytes, byte: int) -> None:
         return ((found & -found).bit_length() - 1) // 8 if found else 8
 
     assert first(where_byte(value, byte)) == next((k for k, b in enumerate(word) if b == byte), 8)
+
+
+@njit
+def _short(data, length):
+    start = address_of(data)
+    return short_number(start, length), short_decimal(start, length)
+
+
+texts = st.text(alphabet="0123456789.", max_size=10).map(str.encode) | st.binary(max_size=10)
+
+
+@given(texts | st.text(alphabet="09.+-e :/\n", max_size=9).map(str.encode), st.binary(max_size=3))
+@example(b"1.", b"")
+@example(b".5", b"9")
+@example(b".", b"5")
+@example(b"12345678", b"9")
+@example(b"12345678", b".")
+@example(b"12345678.", b"")
+@example(b"1234567.", b"5")
+@example(b"1.2345678", b"")
+@example(b"1.2.3", b"")
+@example(b"", b"1")
+def test_short_numbers(text: bytes, behind: bytes) -> None:
+    data = np.frombuffer(text + behind + b"\n" * PADDING, np.uint8)
+    (whole, is_whole), (value, is_decimal) = _short(data, len(text))
+    assert is_whole == (re.fullmatch(rb"[0-9]{1,8}", text) is not None)
+    assert is_decimal == (len(text) <= 8 and re.fullmatch(rb"[0-9]+\.?[0-9]*|\.[0-9]+", text) is not None)
+    if is_whole:
+        assert whole == int(text)
+    if is_decimal:
+        assert struct.pack("d", value) == struct.pack("d", float(text))

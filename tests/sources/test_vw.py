@@ -1,5 +1,6 @@
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -63,7 +64,39 @@ def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype=
     assert len(names) == len(called)
     assert names.name_of(list(called)) == list(called.values())
     assert parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross).found is None
+    assert_facts_hold(piece, 2**bits)
     return piece
+
+
+def assert_facts_hold(piece: Piece, n_features: int) -> None:
+    """What is said about rows is true: ascending features, no zeros, bounds."""
+    if piece.facts is None:
+        return
+    longest, largest, max_index, ones, canonical = piece.facts
+    assert canonical
+    assert np.diff(piece.indptr).max(initial=0) <= longest
+    assert np.abs(piece.values).max(initial=0) <= largest <= 1e12
+    assert piece.indices.max(initial=0) <= max(max_index, 0) < n_features
+    assert (piece.values == 1).all() or not ones
+    assert (piece.values != 0).all()
+    assert all(index < following for row in rows(piece) for (index, _), (following, _) in pairwise(row))
+
+
+def assert_read_exactly(text: bytes, dtype: str = "float32") -> None:
+    """In the exact mode: the same features by their names, the same bad lines."""
+    names, numbering = Names(2**22), Numbering(2**22)
+    piece = parse(text, names, numbering, dtype, exact=True)
+    assert piece.facts is None or not len(piece.indices)
+    numbering.number(piece)
+    if piece.found is not None:
+        names.add(piece.found)
+    slow = slow_vw.read(text)
+    number = np.dtype(dtype).type
+    kept = [[f for f in e.features if number(f.value) != 0] for e in slow.examples]
+    assert np.diff(piece.indptr).tolist() == [len(features) for features in kept]
+    assert names.name_of(piece.indices) == [f.shown for features in kept for f in features]
+    assert piece.values.tolist() == [number(f.value) for features in kept for f in features]
+    assert [(bad.line, bad.column) for bad in piece.bad] == slow.bad[:DESCRIBED]
 
 
 # --- the grammar, case by case --------------------------------------------------------------------------------------
@@ -320,6 +353,128 @@ lines = st.binary(max_size=300) | st.text(alphabet="|: \t\r\n1.e-+'ax\0n", max_s
 @settings(max_examples=500)
 def test_any_bytes_at_all_are_read_as_slowly(text, cross):
     assert_read_as_slowly(text, cross=cross)
+
+
+# --- runs of plain features, which have loops of their own ----------------------------------------------------------
+
+VALUES = {
+    "bare": [b""],
+    "ones": [b":1"],
+    "mixed": [b"", b":1", b":2", b":0.5", b":-12.75", b":1.0", b":0.1"],
+    "zeros": [b"", b":1", b":0", b":0.0", b":-0", b":.000"],
+    "long": [b":0.123456", b":1234.567", b":12345678", b":0.1234567", b":-0.33333333333333", b":99999999", b":9e-3"],
+}
+ODD = [b":0", b":0.0", b":-1", b":-", b":.", b":-.", b":1.", b":.5", b":1e3", b":1e-60", b":1e13", b":1234567."]
+ODD += [
+    b":12345678",
+    b":123456789",
+    b":99999999",
+    b":+1",
+    b":--1",
+    b":1-",
+    b":1.2.3",
+    b":red",
+    b":1:2",
+    b":",
+    b":1|b y",
+]
+ODD += [b"|b y", b" ", b"\t", b":1\t", b":1\r", b"\r", b"\0", b":1\0", b":1\xff", b":\xb1", b" :1"]
+HEADS = [b"|", b"|0", b"|a", b"|7", b"|a:1", b"|0:2", b"|:2", b"|a:0.1", b"|0:0", b"|a:0", b"|a:1e-45", b"|a:1e-50"]
+HEADS += [b"|a:-3", b"|a:1e12", b"|0:1.0000000001", b"|0:-1e5", b"|a:2e12", b"|a:"]
+RUNS = {
+    "ascending": lambda rng, n: [b"%d" % k for k in np.sort(rng.choice(3000, n, replace=False))],
+    "numbers": lambda rng, n: [b"%d" % k for k in rng.integers(0, 10 ** rng.integers(1, 12, n))],
+    "names": lambda rng, n: [b"n" * length + b"%d" % length for length in rng.integers(0, 80, n)],
+    "mixed": lambda rng, n: [
+        (b"7", b"007", b"x", b"12_ab", b"4194303", b"4194304", b"12345678", b"123456789")[k]
+        for k in rng.integers(0, 8, n) * (rng.random(n) < 0.4)
+    ],
+}
+
+
+def long_line(rng: np.random.Generator, names: str, values: str, odd: float) -> bytes:
+    """A line of one or two long namespaces, with so large a share of features that are not plain."""
+    line = [b"1 ", b"-1 ", b"0 2 ", b"1 'tag ", b"tag", b""][rng.integers(6)]
+    for _ in range(rng.integers(1, 3)):
+        line += HEADS[rng.integers(len(HEADS))] if rng.random() < 2 * odd else b"|"
+        for name in RUNS[names](rng, rng.integers(1, 40)):
+            choices = ODD if rng.random() < odd else VALUES[values]
+            line += b" " + name + choices[rng.integers(len(choices))]
+        line += b" " if rng.random() < 0.3 else b""
+    return line + (b"\r" if rng.random() < 0.2 else b"")
+
+
+@pytest.mark.parametrize("names", RUNS)
+@pytest.mark.parametrize("values", VALUES)
+def test_long_runs_of_features_are_read_as_slowly(names, values):
+    rng = np.random.default_rng(len(names) + len(VALUES[values]))
+    for odd, how in [(0, {}), (0.02, {"dtype": "float64"}), (0.2, {"bits": 5}), (0.05, {"hash_all": True})]:
+        text = b"\n".join(long_line(rng, names, values, odd) for _ in range(30))
+        piece = assert_read_as_slowly(text + b"\n" * int(rng.integers(2)), **how)
+        assert (piece.skipped > 0) == (odd > 0)
+    few = b"\n".join(long_line(rng, names, values, 0.1) for _ in range(8))
+    assert_read_as_slowly(few, cross=(("a", "7"), (" ", "a")))
+    for dtype in ("float32", "float64"):
+        assert_read_exactly(few, dtype)
+
+
+@pytest.mark.parametrize("names", RUNS)
+def test_mutated_runs_are_read_as_slowly(names):
+    rng = np.random.default_rng(5)
+    for values in VALUES:
+        text = b"\n".join(mutated(rng, long_line(rng, names, values, 0.01)) for _ in range(60))
+        assert_read_as_slowly(text, dtype="float64" if values == "long" else "float32")
+        assert_read_exactly(text)
+
+
+@pytest.mark.parametrize("names", RUNS)
+def test_one_odd_feature_within_or_at_the_end_of_a_run(names):
+    rng = np.random.default_rng(3)
+    for values in ("bare", "ones", "mixed"):
+        features = [name + VALUES[values][rng.integers(len(VALUES[values]))] for name in RUNS[names](rng, 12)]
+        fine = b"1 | " + b" ".join(features)
+        lines = [fine]
+        for odd in ODD:
+            for at in (0, 1, 5, 11):
+                spoiled = [feature + (odd if k == at else b"") for k, feature in enumerate(features)]
+                lines += [b"0 | " + b" ".join(spoiled), fine]
+        assert_read_as_slowly(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("values", ["bare", "ones", "mixed", "zeros"])
+def test_numbers_that_ascend_need_not_be_looked_at_again(values):
+    rng = np.random.default_rng(11)
+    lines = [long_line(rng, "ascending", values, 0) for _ in range(200)]
+    lines = [line for line in lines if line.count(b"|") == 1]
+    piece = assert_read_as_slowly(b"\n".join(lines))
+    assert piece.facts is not None
+    assert piece.facts.ones == (values in ("bare", "ones"))
+    # A bad line may make the facts wider, or useless, but leaves nothing else.
+    for bad, useful in [(b"0 | 3 5:-12345 7 9 3000000 :", True), (b"0 | 3 2 1 0 :2", False)]:
+        worse = assert_read_as_slowly(b"\n".join([lines[0], bad, *lines[1:]]))
+        assert (worse.facts is not None) == useful
+        assert (worse.skipped, rows(worse)) == (1, rows(piece))
+
+
+@pytest.mark.parametrize("line", [b"1 | 5 3", b"1 | 3 3", b"1 | 3 x", b"1 | 3 |a 5", b"1 | 3 123456789", b"1 | 3 |0 2"])
+def test_rows_that_do_not_ascend_are_looked_at_again(line):
+    assert assert_read_as_slowly(line).facts is None
+
+
+def test_the_largest_value_is_that_which_is_kept():
+    text = b"1 |0:1.1 3 5:1.1 7:-1.3"
+    assert assert_read_as_slowly(text).facts.largest == np.float32(1.1 * 1.3)
+    assert assert_read_as_slowly(text, dtype="float64").facts.largest == 1.1 * 1.3
+    assert float(np.float32(1.1)) > 1.1
+    assert assert_read_as_slowly(b"1 | 3:1.1").facts.largest == np.float32(1.1)
+    assert assert_read_as_slowly(b"1 |0:1.1 3").facts.largest == np.float32(1.1)
+
+
+def test_indicators_share_one_array_of_ones():
+    one, other = parse(b"1 | 3:1 5 7:1\n"), parse(b"1 |a x y:1 z:1.0\n")
+    assert np.shares_memory(one.values, other.values)
+    for line in (b"1 |a:2 x\n", b"1 |a x:2\n", b"1 | 3 5:2\n", b"1 |0:2 3\n"):
+        assert not np.shares_memory(one.values, parse(line).values)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------

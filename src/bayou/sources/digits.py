@@ -52,6 +52,12 @@ def put_byte(typingctx, address, byte):
 
 
 @intrinsic
+def put_half(typingctx, address, word):
+    """Write four bytes, the lower half of a word, the lowest first."""
+    return types.void(types.int64, types.uint64), _writer(32)
+
+
+@intrinsic
 def put_word(typingctx, address, word):
     """Write eight bytes, the lowest first."""
     return types.void(types.int64, types.uint64), _writer(64)

@@ -163,8 +163,45 @@ def digits(address):
 @njit(forceinline=True)
 def few_digits(address, count):
     """The number of one to eight digits at an address."""
-    # The digits move to the top, zeros in front; then neighbours join: pairs, fours, all eight.
-    x = (word_at(address) ^ _ZEROS) << np.uint64(64 - 8 * count)
+    return _joined(_moved(word_at(address), count))
+
+
+@njit(forceinline=True)
+def short_number(address, length):
+    """(number, whether it is one) of so many bytes that may be one to eight digits."""
+    return _short(word_at(address), length)
+
+
+@njit(forceinline=True)
+def short_decimal(address, length):
+    """(number, whether it is one) of so many bytes, up to eight, that may be digits and a point, as in `number`."""
+    word = word_at(address)
+    before = min(trailing_zeros(where_byte(word, 46)) >> 3, length)
+    point = before < length
+    if point:  # take it out; what comes in at the end is no digit, so nine bytes are none
+        low = (np.uint64(1) << np.uint64((8 * before) & 63)) - np.uint64(1)
+        word = (word & low) | ((word >> np.uint64(8)) & ~low)
+    whole, fine = _short(word, length - point)
+    return np.float64(whole) / _POWERS[length - point - before if fine else 0], fine
+
+
+@njit(forceinline=True)
+def _short(word, count):
+    """(number, whether it is one) of the first bytes of a word."""
+    x = _moved(word, count)
+    fine = (np.uint64(count - 1) < np.uint64(8)) & ((((x + _ABOVE_NINE) | x) & _HIGH) == 0)
+    return _joined(x), fine
+
+
+@njit(forceinline=True)
+def _moved(word, count):
+    """The first one to eight digits of a word, as bytes from 0 to 9, moved to the top with zeros in front."""
+    return (word ^ _ZEROS) << np.uint64((64 - 8 * count) & 63)
+
+
+@njit(forceinline=True)
+def _joined(x):
+    """The number of eight digits, each a byte from 0 to 9: neighbours join, pairs, fours, all eight."""
     x = x * np.uint64(10) + (x >> np.uint64(8))
     return ((x & _PAIRS) * _FOURS + ((x >> np.uint64(16)) & _PAIRS) * _EIGHTS) >> np.uint64(32)
 

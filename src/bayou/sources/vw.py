@@ -41,7 +41,8 @@ than 1,024 namespaces, would come is bad.
 
 A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
 from stop to stop (both in `vw_lines`); one hashes the names (`vw_names`). In a single loop every name would wait for
-the end of the one before it; in these the processor can work on several at once. Crosses are in `vw_pairs`.
+the end of the one before it; in these the processor can work on several at once. The second has loops of its own for
+runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `vw_pairs`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ import numpy as np
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.names import Found, Names
 from bayou.sources.numbering import Numbering
-from bayou.sources.piece import DESCRIBED, Bad, Piece
+from bayou.sources.piece import DESCRIBED, Bad, Facts, Piece, all_ones
 from bayou.sources.readahead import Block, whole_lines
 from bayou.sources.recipe import Recipe
 from bayou.sources.scratch import Scratch
@@ -120,31 +121,39 @@ class VW:
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
         bad = np.empty((DESCRIBED, 3), np.int64)
-        rows, nonzeros, lines, skipped, weighted = read_lines(
+        crossed = len(self._rules) > 0
+        last = -1 if crossed or self._way != NUMBERS else np.int64(self._mask)
+        rows, nonzeros, named, lines, skipped, weighted, facts = read_lines(
             block.data,
             block.size,
             stops,
             self._way,
+            last,
             (indptr, labels, weights, tags, positions),
             (indices, values, places, spaces),
             bad,
         )
+        facts = Facts(*facts)
         piece = Piece(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
-            values=values[:nonzeros].copy(),
+            values=all_ones(nonzeros, self._dtype) if facts.ones and not crossed else values[:nonzeros].copy(),
             labels=labels[:rows].copy(),
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
             lines=lines,
             bad=_described(bad[:skipped]),
             skipped=skipped,
+            facts=facts if facts.canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
         known = self._known()
-        if not len(self._rules):
+        if not crossed:
             origins = np.empty((0, 2), np.int32)
-            hash_names(block.data, piece.indices, names[0], self._way, self._mask, True)
+            if named:
+                hash_names(block.data, piece.indices, names[0], self._way, self._mask, True)
+            else:
+                known = known[:0]  # nothing could be new
         else:
             hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32, False)
             origins, tags = self._cross(block, piece, names[1], tags)
@@ -152,7 +161,7 @@ class VW:
             found, spans = take("found", news, piece.indices.dtype), take("spans", (news, 8), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
             news = describe_new(block.data, piece.indices, names, origins, known, recent, found, spans)
-            kept = spans[:news] if len(self._rules) else spans[:news, :4]
+            kept = spans[:news] if crossed else spans[:news, :4]
             piece.found = Found(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
         if self._tags:
             text = block.data.data

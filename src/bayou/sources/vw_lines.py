@@ -10,8 +10,19 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bayou.sources.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, number, trailing_zeros
-from bayou.sources.vw_names import BAR, BLANK, COLON, ONE, WIDE, hash_name, stops_at
+from bayou.sources.digits import put_half, put_word
+from bayou.sources.scan import (
+    LARGEST_VALUE,
+    LARGEST_WEIGHT,
+    address_of,
+    byte_at,
+    half_at,
+    number,
+    short_decimal,
+    short_number,
+    trailing_zeros,
+)
+from bayou.sources.vw_names import BAR, BLANK, COLON, EXACT, ONE, OWN_NAME, WIDE, hash_name, stops_at
 
 # What was wrong, by the kernel's code.
 _LABEL, _WEIGHT, _BASE, _NO_BAR, _CONTROL, _TABS, _NO_SPACE, _NO_NAME = range(1, 9)
@@ -33,6 +44,11 @@ WHAT = {
     _LIKE_NUMBER: "expected a number, or a text that VW would not read as one",
     _BAR_IN_TEXT: "expected a blank before '|'",
 }
+# A value of 1 and the blank behind it, as most features have.
+_INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
+_ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
+# The loops for plain features are tried again within a namespace only if so many came one after another.
+_SEVERAL = 4
 _TAB, _NEWLINE, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 10, 13, 39, 43, 45, 46
 
 
@@ -134,18 +150,132 @@ def _read_head(at):
     return label, weight, at, at, 0, at
 
 
+@intrinsic
+def _put_value(typingctx, address, wide, value):
+    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
+
+    def codegen(context, builder, signature, args):
+        home, is_wide, number = args
+        narrow = builder.fptrunc(number, ir.FloatType())
+        with builder.if_else(is_wide) as (then, otherwise):
+            for branch, found in ((then, number), (otherwise, narrow)):
+                with branch:
+                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
+        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
+
+    return types.float64(types.int64, types.boolean, types.float64), codegen
+
+
+@njit(forceinline=True)
+def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
+    """Features as most are: any name, and a short value or none: `x`, `x:1`, `x:-2.5`.
+
+    From stop s, a blank, and feature k on, up to the first feature that is not so. With `last` >= 0 only those called
+    by their numbers up to that, whose indices are then known. Gives (s, k, whether all values are 1, a bound of them,
+    the last number, whether numbers ascend, from the previous one on).
+    """
+    indices, values, places, _ = homes
+    size = 8 if wide else 4
+    s, k = np.int64(s), np.int64(k)
+    ones, largest = scale == 1.0, abs(_put_value(values + size * k, wide, scale))
+    ascending = True
+    at = np.int64(half_at(stops + 4 * s)) + 1
+    byte = BLANK
+    while byte == BLANK:
+        name, end = at, np.int64(half_at(stops + 4 * s + 4))
+        place = name | (end << 32)
+        whole = 0
+        if last >= 0:
+            found, fine = short_number(base + name, end - name)
+            whole = np.int64(found)
+            if not fine or whole > last:
+                break
+        elif end == name:
+            break
+        # Branches, which can be foreseen: a choice without one would have to wait for what stands behind the name.
+        behind = half_at(base + end)
+        byte = np.int64(behind & _ONE_BYTE)
+        kept = 1
+        if behind & _THREE_BYTES == _INDICATOR:
+            byte = BLANK
+            _put_value(values + size * k, wide, scale)
+            s += 2
+            at = end + 3
+        elif byte == COLON:
+            text, end = end + 1, np.int64(half_at(stops + 4 * s + 8))
+            minus = byte_at(base + text) == _MINUS
+            value, fine = short_decimal(base + text + minus, end - text - minus)
+            value = (-value if minus else value) * scale
+            byte = byte_at(base + end)
+            if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or _line_ends(base + end)):
+                break
+            value = _put_value(values + size * k, wide, value)
+            kept = np.int64(value != 0)
+            ones &= value == 1.0
+            largest = max(largest, abs(value))
+            s += 2
+            at = end + 1
+        elif byte == BLANK or _line_ends(base + end):
+            _put_value(values + size * k, wide, scale)
+            s += 1
+            at = end + 1
+        else:
+            break
+        if last >= 0:
+            ascending &= whole > previous
+            previous = whole
+            put_half(indices + 4 * k, np.uint64(whole))
+            place = OWN_NAME
+        put_word(places + 8 * k, np.uint64(place))
+        k += kept
+    return np.uint64(s), np.uint64(k), ones, largest, previous, ascending
+
+
+# Both are functions of their own so that what their loops need fits in registers. They take addresses: to count the
+# references to arrays at every call would take half as long again.
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def read_lines(data, size, stops, way, rows, features, bad):
-    """(rows, non-zeros, lines, bad lines, rows with a weight) of data[:size], which ends in a newline.
+def _read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
+    """`_read_plain` of features called by their numbers."""
+    return _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
+    """`_read_plain` of features of any names, with their seeds and namespaces."""
+    indices, _, _, spaces = homes
+    s, end, ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
+    for i in range(np.int64(k), np.int64(end)):
+        put_half(spaces + 4 * i, np.uint64(space))
+        if exact:
+            put_word(indices + 8 * i, seed)
+        else:
+            put_half(indices + 4 * i, seed)
+    return s, end, ones
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def read_lines(data, size, stops, way, last, rows, features, bad):
+    """(rows, non-zeros, names, lines, bad lines, rows with a weight, facts) of data[:size], which ends in a newline.
 
     Of a feature, indices[k] becomes the seed for the hash of its name, places[k] the place of the name (start, and
-    stop in the upper half), spaces[k] that of the namespace's name.
+    stop in the upper half), spaces[k] that of the namespace's name. But places[k] becomes OWN_NAME, and indices[k]
+    the index, if the name is a plain number up to `last` (-1: none is); the number of names is that of all others.
+
+    The facts are those of `Facts`, and hold if the last of them does: if all features are called by plain numbers,
+    which ascend. They may take lines into account that turned out bad; then they are too wide, which does no harm.
     """
     indptr, labels, weights, tags, positions = rows
     indices, values, places, spaces = features
-    base = address_of(data)
-    row = k = s = np.uint64(0)  # unsigned: an index that may be negative costs a test
-    line = skipped = weighted = 0
+    base, first_stop = address_of(data), address_of(stops)
+    homes = address_of(indices), address_of(values), address_of(places), address_of(spaces)
+    wide = values.itemsize == 8
+    row = k = s = own = np.uint64(0)  # unsigned: an index that may be negative costs a test
+    line = skipped = weighted = longest = 0
+    highest = -1
+    largest = 1.0
+    ones = ascending = True
     indptr[0] = 0
     at = 0
     while at < size:
@@ -182,9 +312,29 @@ def read_lines(data, size, stops, way, rows, features, bad):
         seed = np.uint64(0)
         scale = 1.0
         scaled = True  # not to zero
+        numbers = plain = False  # whether runs of those are likely
+        owned = np.uint64(0)
+        previous = -1
         byte = byte_at(base + at)
         # From here on `byte` is that at `at`, where stop s is: a name or a number ended there.
         while wrong == 0:
+            if byte == BLANK and numbers:
+                before = k
+                s, k, same, bound, previous, up = _read_numbers(
+                    base, first_stop, s, homes, wide, k, scale, last, previous
+                )
+                ones, ascending, largest = ones & same, ascending & up, max(largest, bound)
+                owned += k - before
+                numbers = k - before >= _SEVERAL
+                at = np.int64(stops[s])
+                byte = byte_at(base + at)
+            if byte == BLANK and plain:
+                before = k
+                s, k, same = _read_names(base, first_stop, s, homes, wide, k, scale, way == EXACT, seed, space)
+                ones &= same
+                plain = k - before >= _SEVERAL
+                at = np.int64(stops[s])
+                byte = byte_at(base + at)
             if byte == BLANK or byte == _TAB:  # noqa: SIM109 (a test of two constants is the faster one)
                 name = at + 1
                 s += ONE
@@ -232,6 +382,7 @@ def read_lines(data, size, stops, way, rows, features, bad):
                         break
                     values[k] = value
                     kept = values[k] != 0
+                    ones &= value == 1.0
                 k += np.uint64(kept)
             elif byte == BAR:
                 space = at + 1
@@ -260,8 +411,11 @@ def read_lines(data, size, stops, way, rows, features, bad):
                             at = text
                         values[k] = scale  # as narrow as values are
                         scaled = values[k] != 0
+                        ones &= scale == 1.0
                 elif byte == COLON:
                     wrong = _NO_SPACE
+                plain = scaled
+                numbers = scaled and seed == 0 and last >= 0
             elif byte == _NEWLINE or _line_ends(base + at):
                 break
             else:
@@ -280,8 +434,12 @@ def read_lines(data, size, stops, way, rows, features, bad):
             weighted += weight != 1.0
             tags[row, 0], tags[row, 1] = tag, tag_end
             positions[row] = line
+            longest = max(longest, np.int64(k) - indptr[row])
+            highest = max(highest, previous)
+            own += owned
             row += ONE
             indptr[row] = k
         at += 1 + (byte_at(base + at) == _RETURN)
         line += 1
-    return row, k, line, skipped, weighted
+    facts = longest, largest, highest, ones, ascending and own == k
+    return row, k, k - own, line, skipped, weighted, facts

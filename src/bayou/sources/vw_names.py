@@ -106,6 +106,8 @@ def hash_names(data, indices, places, way, mask, alone):
             indices[k] = id64(base + start, stop - start, np.uint64(indices[k]))
         return
     for k in range(indices.size):
+        if places[k] == OWN_NAME:
+            continue
         start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
         if way == NUMBERS and _all_digits(base + start, stop - start):
             number = _whole_number(base + start, stop - start)
@@ -142,11 +144,12 @@ def _is_new(known, size, exact, index):
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_new(indices, places, known):
     """How many features' names are not known. What is called by its number needs no name."""
+    table, size, exact = address_of(known), known.size, known.itemsize == 8
     news = 0
     for k in range(indices.size):
         if k < places.size and places[k] == OWN_NAME:
             continue
-        news += _is_new(address_of(known), known.size, known.itemsize == 8, np.uint64(indices[k]))
+        news += _is_new(table, size, exact, np.uint64(indices[k]))
     return news
 
 
