@@ -52,7 +52,7 @@ def commands() -> str:
     from bayou.cli import app
 
     group: Any = typer.main.get_command(app)
-    pages = ["# Commands\n\n" + _sentence(group.help) + "\n"]
+    pages = [f"# Commands\n\n{group.help}\n"]
     for name, command in group.commands.items():
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         options = [p for p in command.params if p.param_type_name == "option"]

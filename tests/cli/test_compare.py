@@ -214,8 +214,3 @@ def test_an_interrupt_keeps_what_there_is(data):
     assert signal.getsignal(signal.SIGINT) is before
     assert {entrant.meter.examples for entrant in entrants} == {2000}
     assert outcome.as_dict()["interrupted"] is True
-
-
-def test_help_has_an_example():
-    said = run("--help").stdout
-    assert "bayou compare clicks.csv" in said

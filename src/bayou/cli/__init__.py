@@ -59,7 +59,12 @@ def _bayou(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Learn sparse linear models from streams: every weight is a distribution."""
+    """Learn sparse linear models from streams: every weight is a distribution.
+
+    Example:
+
+        bayou train clicks.csv --label clicked --model m.bayou
+    """
 
 
 def main() -> None:

@@ -50,11 +50,13 @@ def compare(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare learners over one reading of the data, each predicting every example before it learns from it.
+    """Compare learners over one reading of the data.
+
+    Each predicts every example before it learns from it.
 
     Example:
 
-        bayou compare clicks.csv --label click --learner bank --learner marginal --learner marginal:prior_variance=.01
+        bayou compare clicks.csv --label clicked --learner bank --learner ftrl
     """
     for option, path in (("--out", out), ("--csv", csv)):
         options.check_folder(option, path)

@@ -17,9 +17,14 @@ def demo(
         "bayou-demo.png"
     ),
 ) -> None:
-    """Learn a simulated stream of clicks, and show what the model knows, with a picture and a report.
+    """Learn a simulated stream of clicks, with a picture and a report.
 
-    Needs nothing but the install. The first run compiles the learners' kernels, which takes a while longer.
+    Shows what the model knows. Needs nothing but the install. The first run compiles the learners' kernels, which takes
+    a while longer.
+
+    Example:
+
+        bayou demo --out demo.png
     """
     if out.suffix.lower() not in PICTURES:
         raise BadInput(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")

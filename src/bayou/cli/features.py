@@ -39,6 +39,10 @@ def features(
 
     Of each weight the mean, the standard deviation, and how probable it is to matter. What was never seen in the data
     is not shown.
+
+    Example:
+
+        bayou features m.bayou --top 20
     """
     options.check_choice("--by", by, ORDERS)
     plain = selected and out is not None and out.endswith(".json")

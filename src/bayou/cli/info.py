@@ -23,6 +23,10 @@ def info(
     """Show what is in a model file.
 
     The learner and its parameters, how it reads data, what it has seen, how large it is.
+
+    Example:
+
+        bayou info m.bayou
     """
     from bayou.learner import load
     from bayou.sources import Carried

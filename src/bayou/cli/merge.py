@@ -33,6 +33,10 @@ def merge(
     """Merge models into one that knows what all know.
 
     Models that were resumed from another need that one as --base, or what it knew would be counted several times.
+
+    Example:
+
+        bayou merge monday.bayou tuesday.bayou --out both.bayou
     """
     if len(models) < 2:
         raise BadUsage("merge needs at least two models.")

@@ -30,6 +30,10 @@ def predict(
     Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
     95 % certainty. Of a number to be predicted: its mean, the variance of that, and what bounds the number with 95 %
     certainty. If the examples have labels, how good the predictions are is told at the end.
+
+    Example:
+
+        bayou predict new.csv --model m.bayou --out predictions.csv
     """
     if out != "-" and not out.endswith(CSV + PARQUET):
         raise BadUsage(f"--out is {out}; its name must end in one of {', '.join(CSV + PARQUET)}.")

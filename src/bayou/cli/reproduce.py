@@ -34,10 +34,14 @@ def reproduce(
         int | None, typer.Option(min=1, help="Processes that share the draws; one per core if not given.")
     ] = None,
 ) -> None:
-    """Run the papers' tables and figures again, and print their numbers beside ours.
+    """Run the papers' tables and figures again.
 
-    `bayou reproduce list` shows what there is and how long it takes. Each run writes a picture, the curves it was made
-    of and a summary into the folder --out.
+    Their numbers are printed beside ours. `bayou reproduce list` shows what there is and how long it takes. Each run
+    writes a picture, the curves it was made of and a summary into the folder --out.
+
+    Example:
+
+        bayou reproduce table1 --quick
     """
     names = names or ["list"]
     if "list" in names and len(names) > 1:

@@ -36,6 +36,10 @@ def simulate(
 
     The same kind, seed and settings always give the same examples. Groups of features are written count:spread, as in
     --set groups=100:0.5,100:2.
+
+    Example:
+
+        bayou simulate random --examples 10000 --out clicks.svm
     """
     if kind not in KINDS:
         raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.")

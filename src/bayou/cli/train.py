@@ -52,7 +52,12 @@ def train(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn from data, once over, predicting each example before it is learned from."""
+    """Learn from data, predicting each example before learning from it.
+
+    Example:
+
+        bayou train clicks.csv --label clicked --model m.bayou
+    """
     if resume and like:
         raise BadUsage("--resume goes on with a model and --like starts anew; use one of them.")
     if checkpoint and not model:
