@@ -251,6 +251,23 @@ def test_too_little_room_is_found_out_and_raised():
     np.testing.assert_allclose(roomy.mean, exact.mean, atol=1e-6)
 
 
+def test_weights_that_a_start_brings_along_always_have_room():
+    X, y, _ = problem(6, 400, 60)
+    batch = Batch.from_csr(X, y)
+    exact = solved(batch, 60, algorithm="multipass", penalty=3.0)
+    learner = Lasso(60, algorithm="reduced", penalty=3.0, max_active=6)
+    learner._weights[:] = np.random.default_rng(0).normal(size=61)
+    learner.learn(batch)
+    learner.end_pass()
+    assert len(learner._active) == 61
+    for _ in range(30):
+        learner.learn(batch)
+        if done := learner.end_pass():
+            break
+    assert done
+    np.testing.assert_allclose(all_weights(learner), all_weights(exact), atol=1e-6)
+
+
 def test_data_that_can_be_told_apart_and_one_class_alone_are_survived():
     X = np.array([[1.0], [2.0], [-1.0], [-3.0]])
     for labels in ([1, 1, 0, 0], [1, 1, 1, 1]):

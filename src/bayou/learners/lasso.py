@@ -90,9 +90,8 @@ PATIENCE = 5
 # violation; of the last accepted weights the objective; of the step from them the slope and the share taken; the best
 # violation so far and the passes since; how many features H has room for; whether the weights are certified; where
 # the block of `block` began.
-(LOSS, EXAMPLES, PASSES, OBJECTIVE, VIOLATION, ACCEPTED, SLOPE, SHARE, BEST, STALLED, ROOM, CONVERGED, BLOCK) = range(
-    13
-)
+LOSS, EXAMPLES, PASSES, OBJECTIVE, VIOLATION = range(5)
+ACCEPTED, SLOPE, SHARE, BEST, STALLED, ROOM, CONVERGED, BLOCK = range(5, 13)
 
 
 class Lasso(Learner):
@@ -546,8 +545,9 @@ class Lasso(Learner):
         rank[size == 0.0] = np.where(rank[size == 0.0] == 4, 4, 0)  # never met
         wanted = np.flatnonzero(rank)
         kept = np.count_nonzero(rank == 4)
-        if raise_room or kept == self._room < np.count_nonzero(rank >= 3):
-            self._tally[ROOM] = min(math.ceil(1.5 * self._room), math.isqrt(MOST_BYTES // 8), len(size))
+        if raise_room or (kept >= self._room and np.count_nonzero(rank >= 3) > self._room):
+            room = max(math.ceil(1.5 * self._room), kept)
+            self._tally[ROOM] = min(room, math.isqrt(MOST_BYTES // 8), len(size))
         if len(wanted) > self._room:
             wanted = wanted[np.lexsort((-size[wanted], -rank[wanted]))[: self._room]]
         return np.sort(wanted)
