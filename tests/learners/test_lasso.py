@@ -238,6 +238,36 @@ def test_no_start_is_so_bad_that_it_diverges(link, algorithm):
     assert link == "probit" or undamped > 0  # the plain rule does run away
 
 
+def test_after_a_step_too_far_surprises_are_held_back_and_passes_saved(monkeypatch):
+    """Eight rare features whose examples are confidently wrong at the start: Newton's step for them is enormous."""
+    X, y = np.zeros((1000, 9)), np.ones(1000)
+    X[:, 0] = 1.0
+    for j in range(8):
+        X[6 * j : 6 * j + 6, j + 1] = 1.0
+        y[6 * j : 6 * j + 5] = 0.0
+    batch = Batch.from_csr(X, y)
+
+    def passes():
+        learner = Lasso(9, algorithm="multipass", penalty=1.0, intercept=False)
+        learner._weights[0] = 10.0
+        said = []
+        for _ in range(200):
+            learner.learn(batch)
+            done = learner.end_pass()
+            said.append(learner.progress())
+            if done:
+                break
+        assert done
+        assert any("too far" in words for words in said)
+        return learner.n_passes, learner.objective
+
+    held_back, objective = passes()
+    monkeypatch.setattr(lasso, "SURPRISE", np.inf)
+    plain, same = passes()
+    assert objective == pytest.approx(same, rel=1e-12)
+    assert held_back < 0.5 * plain
+
+
 def test_too_little_room_is_found_out_and_raised():
     X, y, _ = problem(6, 400, 60)
     batch = Batch.from_csr(X, y)

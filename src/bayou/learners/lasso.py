@@ -26,7 +26,8 @@ and the weights in use are those of the m whose log-likelihood ahead is the best
 algorithm="multipass" (section 5). Every pass expands all examples at the same weights; `end_pass` shoots. That is
 Newton's method, and like it overshoots from a bad start; so a pass also sums the objective where it stands, and if that
 did not fall as it should, the step is cut (to the least of the parabola through what is known, at most to a half) and
-the next pass looks there.
+the next pass looks there, or from where it began if it went far astray. From then on surprising examples have the
+curvature that they have on line, with a 10 that grows with every step that is taken whole: the last ones are Newton's.
 
 algorithm="reduced" (algorithm 3). The same in O(d + k^2) memory: H is kept only on an active set S of at most k =
 `max_active` features, fixed during a pass. The next S takes, in this order and up to k: the weights that are not 0,
@@ -78,20 +79,23 @@ LEAST_PENALTY = 1.0  # where a ramp starts
 # On line a surprising example may ask for a margin as large as its own was wrong, and this much more. Taylor's
 # polynomial has hardly any curvature there, and asks for margins of thousands.
 SURPRISE = 10.0
+MORE_REACH = 4.0  # so many times further after each step that was taken whole
 # The multiples of sqrt(examples) among which "lookahead" chooses.
 LOOKAHEAD = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
 # A step must bring at least this share of what its slope promises (Armijo), beyond what rounding hides.
 ARMIJO = 1e-4
 ROUNDING = 1e-11
 SHORTEST_CUT = 1e-3
+ASTRAY = 2.0
 # So many passes without a better certificate, and the active set is too small (or rounding is all there is left).
 PATIENCE = 5
 # What is counted: of the present pass the log loss and the examples; of the last one the objective and the largest
 # violation; of the last accepted weights the objective; of the step from them the slope and the share taken; the best
-# violation so far and the passes since; how many features H has room for; whether the weights are certified; where
-# the block of `block` began.
+# violation so far and the passes since; how many features H has room for; whether the weights are certified; on line,
+# where the block of `block` began; in passes, how far surprising examples may go (0: as far as they ask).
 LOSS, EXAMPLES, PASSES, OBJECTIVE, VIOLATION = range(5)
 ACCEPTED, SLOPE, SHARE, BEST, STALLED, ROOM, CONVERGED, BLOCK = range(5, 13)
+REACH = BLOCK
 
 
 class Lasso(Learner):
@@ -279,6 +283,7 @@ class Lasso(Learner):
                 self._slots,
                 self._block,
                 self._online,
+                self._reach(),
                 self._online and not self._dense,
                 log is not _NO_LOG,
                 log.ends,
@@ -345,8 +350,8 @@ class Lasso(Learner):
             f"KKT violation {self.kkt_violation / self._scale():.1e} of the penalty",
             f"{self.active_size:,} weights are not 0",
         ]
-        if self._tally[SHARE] < 1.0:
-            words.append(f"too far: {self._tally[SHARE]:.2g} of the step is tried next")
+        if (share := self._tally[SHARE]) < 1.0:
+            words.append(f"too far: {share:.2g} of the step is tried next" if share else "much too far: back again")
         if self._algorithm == REDUCED and (room := self._room) > self._parameters["max_active"]:
             words.append(f"max_active raised to {room:,}")
         return ", ".join(words)
@@ -484,8 +489,11 @@ class Lasso(Learner):
         if stepped and not tally[CONVERGED]:
             promised = tally[ACCEPTED] + ARMIJO * tally[SHARE] * tally[SLOPE]
             if tally[OBJECTIVE] > promised + slack and self._shorten():
+                tally[REACH] = SURPRISE
                 self._clear(self._active)
                 return False
+            if tally[SHARE] == 1.0:
+                tally[REACH] *= MORE_REACH
         if worst < tally[BEST] or tally[PASSES] == 1:
             tally[BEST], tally[STALLED] = worst, 0
         else:
@@ -507,13 +515,18 @@ class Lasso(Learner):
         return False
 
     def _shorten(self) -> bool:
-        """Go back on the step taken, to where a parabola through what is known is least; False if none is left."""
+        """Go back on the step taken, to where a parabola through what is known is least; False if none is left.
+
+        A step that surprises have led far astray is not worth a part of it: back to where it began, to hold them back.
+        """
         tally = self._tally
         fall = tally[SHARE] * tally[SLOPE]
         cut = min(max(-0.5 * fall / (tally[OBJECTIVE] - tally[ACCEPTED] - fall), SHORTEST_CUT), 0.5)
+        if tally[OBJECTIVE] > ASTRAY * tally[ACCEPTED] and self._reach() > SURPRISE:
+            cut, tally[SLOPE] = 0.0, 0.0
         tally[SHARE] *= cut
         self._weights[:] = self._before + cut * (self._weights - self._before)
-        return bool((self._weights != self._before).any())
+        return cut == 0.0 or bool((self._weights != self._before).any())
 
     def _climb(self, gradient: np.ndarray, tolerance: float) -> None:
         """To the maximum of the quadratic that was gathered. `gradient` goes with the weights."""
@@ -583,6 +596,10 @@ class Lasso(Learner):
         """The share of the penalty that is in force after so many examples."""
         ramp = self._parameters["ramp"]
         return 1.0 if ramp is None else min(1.0, max(LEAST_PENALTY / self._scale(), learned / ramp))
+
+    def _reach(self) -> float:
+        """How far beyond the mirror image of its margin a surprising example may go."""
+        return SURPRISE if self._online else float(self._tally[REACH]) or math.inf
 
     @property
     def _room(self) -> int:
@@ -691,11 +708,11 @@ _NO_LOG = Sketch(1, rows=0, nonzeros=0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _expansion(link, z, online):
-    """Slope and curvature of log F at a margin z; on line no flatter than a surprise should be."""
+def _expansion(link, z, reach):
+    """Slope and curvature of log F at a margin z, no flatter than lets a surprise go on to |z| + reach."""
     slope, curvature = links.slope_and_curvature(link, z)
-    if online and z < 0.0:
-        curvature = max(curvature, slope / (SURPRISE - 2.0 * z))
+    if z < 0.0:
+        curvature = max(curvature, slope / (reach - 2.0 * z))
     return slope, curvature
 
 
@@ -714,6 +731,7 @@ def _gather(
     slots,
     block,
     online,
+    reach,
     waits,
     logging,
     log_ends,
@@ -763,7 +781,7 @@ def _gather(
             for k in range(first, last):
                 ahead += values[k] * lanes[lane, indices[k]]
             lane_scores[lane] += c * links.log_cdf(link, y * ahead)
-        slope, curvature = _expansion(link, y * m, online)
+        slope, curvature = _expansion(link, y * m, reach)
         g, h = c * y * slope, c * curvature
         tally[LOSS] -= c * links.log_cdf(link, y * m)
         tally[EXAMPLES] += 1.0
@@ -882,7 +900,7 @@ def _expand_again(first, last, ends, indices, values, rows, link, beta, gradient
         for k in range(ends[row], ends[row + 1]):
             m += values[k] * beta[indices[k]]
         y, c = rows[row, SIGN], rows[row, WEIGHT]
-        slope, curvature = _expansion(link, y * m, True)
+        slope, curvature = _expansion(link, y * m, SURPRISE)
         g, h = c * y * slope, c * curvature
         shift = g - (rows[row, LINEAR] - rows[row, CURVATURE] * m)
         bend = h - rows[row, CURVATURE]
