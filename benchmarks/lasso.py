@@ -1,13 +1,14 @@
 """The lasso against batch solvers: agreement, speed to an equal objective, bad starts, memory.
 
-    python benchmarks/lasso.py agreement      objective and coefficients beside liblinear's and a probit solver's
+    python benchmarks/lasso.py agreement      objective and coefficients beside liblinear's and another solver's
     python benchmarks/lasso.py speed          seconds to an objective within 1e-6, beside liblinear, saga, celer, skglm
     python benchmarks/lasso.py online         seconds of one online pass over Reuters
     python benchmarks/lasso.py starts         a thousand starts drawn N(0, 10^2)
+    python benchmarks/lasso.py shards         two processes with half of the rows each, beside one with all
     python benchmarks/lasso.py memory         a simulated file of 0.2 GB and one of 2 GB, under a limit of 500 MB
 
-Data: the folder BAYOU_DATA, or ../shared/data. Seconds are the best of three; all solvers have one thread and the data
-in memory. celer and skglm take part if they are installed.
+Data: the folder BAYOU_DATA, or ../shared/data. Speed is in CPU seconds, the best of three; all solvers have one thread
+and start from a CSR matrix in memory. celer and skglm take part if they are installed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from scipy.special import log_ndtr
-from sklearn.datasets import load_svmlight_file
+from scipy.special import expit, log_ndtr
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_limits
 
 from bayou import Batch
 from bayou.learners import Lasso
@@ -70,7 +72,7 @@ SETS = {
     "acq, counts": lambda: reuters("acq"),
     "acq, tf-idf": lambda: reuters("acq", True),
 }
-PENALTIES = (10.0, 1.0)
+PENALTIES = (10.0, 3.0, 1.0)
 
 
 # --- solvers --------------------------------------------------------------------------------------------------------
@@ -129,43 +131,61 @@ def with_skglm(X, y, penalty, tolerance):
     return model.fit(wide, np.where(y > 0, 1, -1)).coef_[0]
 
 
+def newton(X, y, penalty, link, rounds=50):
+    """Proximal Newton from 0 for either link: reweighted least squares, each solved by scikit-learn's `Lasso`."""
+    from scipy.sparse import csc_matrix, hstack
+    from sklearn.linear_model import Lasso as LeastSquares
+
+    wide = csc_matrix(hstack([X, np.ones((X.shape[0], 1))]))
+    signs = np.where(y > 0, 1.0, -1.0)
+    weights = np.zeros(wide.shape[1])
+    inner = LeastSquares(alpha=penalty / len(y), fit_intercept=False, warm_start=True, tol=1e-14, max_iter=300)
+    for _ in range(rounds):
+        score = wide @ weights
+        slope, bend = slope_and_bend(signs * score, link)
+        bend = np.maximum(bend, 1e-12)
+        root = np.sqrt(bend)
+        inner.coef_ = weights.copy()  # where it starts; written over
+        step = inner.fit(wide.multiply(root[:, None]).tocsc(), root * (score + signs * slope / bend)).coef_ - weights
+        share, before = 1.0, objective(X, y, penalty, weights, link)
+        while objective(X, y, penalty, weights + share * step, link) > before and share > 1e-4:
+            share /= 2
+        weights = weights + share * step
+        if np.abs(step).max() < 1e-8 or share <= 1e-4:
+            break
+    return weights
+
+
 def objective(X, y, penalty, weights, link="logistic"):
     score = np.where(y > 0, 1.0, -1.0) * (X @ weights[:-1] + weights[-1])
     loss = np.logaddexp(0.0, -score) if link == "logistic" else -log_ndtr(score)
     return loss.sum() + penalty * np.abs(weights).sum()
 
 
-def gradient(X, y, weights, link="logistic"):
-    signs = np.where(y > 0, 1.0, -1.0)
-    score = signs * (X @ weights[:-1] + weights[-1])
+def slope_and_bend(margin, link):
+    """Of the log-likelihood: the first derivative, and minus the second."""
     if link == "logistic":
-        slope = signs / (1.0 + np.exp(score))
-    else:
-        slope = signs * np.exp(-0.5 * score**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(score))
+        return expit(-margin), expit(margin) * expit(-margin)
+    slope = np.exp(-0.5 * margin**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(margin))
+    return slope, slope * (slope + margin)
+
+
+def gradient(X, y, weights, link):
+    signs = np.where(y > 0, 1.0, -1.0)
+    slope = signs * slope_and_bend(signs * (X @ weights[:-1] + weights[-1]), link)[0]
     return np.append(X.T @ slope, slope.sum())
 
 
-def proximal(X, y, penalty, link, start, steps=3000):
-    """An independent probit solver: accelerated proximal gradient with restarts, refined from any start."""
-    from scipy.sparse.linalg import svds
-
-    bend = (0.25 if link == "logistic" else 1.0) * (svds(X, k=1, return_singular_vectors=False)[0] ** 2 + len(y))
-    b = z = start.copy()
-    t = 1.0
-    for _ in range(steps):
-        moved = z + gradient(X, y, z, link) / bend
-        new = np.sign(moved) * np.maximum(np.abs(moved) - penalty / bend, 0.0)
-        later = 0.5 * (1 + np.sqrt(1 + 4 * t * t))
-        if (z - new) @ (new - b) > 0:  # restart
-            later, t = 1.0, 1.0
-        z = new + (t - 1) / later * (new - b)
-        b, t = new, later
-    return b
+def violation(X, y, penalty, weights, link):
+    """The certificate by SciPy alone."""
+    slope = gradient(X, y, weights, link)
+    at_zero = np.maximum(np.abs(slope) - penalty, 0.0)
+    return np.where(weights == 0.0, at_zero, np.abs(slope - penalty * np.sign(weights))).max()
 
 
-def unique(X, y, penalty, weights):
+def unique(X, y, penalty, weights, link):
     """Whether the solution is the only one: the features whose gradient is at the penalty are independent."""
-    held = np.flatnonzero(np.abs(gradient(X, y, weights)) > penalty * (1 - 1e-6))
+    held = np.flatnonzero(np.abs(gradient(X, y, weights, link)) > penalty * (1 - 1e-6))
     block = X[:, held[held < X.shape[1]]].toarray()
     if len(held) and held[-1] == X.shape[1]:
         block = np.column_stack([block, np.ones(len(y))])
@@ -176,56 +196,58 @@ def unique(X, y, penalty, weights):
 
 
 def agreement(names):
-    columns = "set penalty weights passes KKT/penalty objective/liblinear's-1 largest-difference unique"
-    print("| " + " | ".join(columns.split()) + " |")
-    print("|---|---|---|---|---|---|---|---|")
+    """Beside liblinear (as tight as it gets) and proximal Newton; scores are unique where coefficients are not."""
+    columns = ["set", "penalty", "weights", "passes", "seconds", "KKT / penalty", "the same by SciPy"]
+    columns += ["objective / liblinear's - 1", "objective / Newton's - 1"]
+    columns += ["largest difference from liblinear's coefficients", "from Newton's", "of the scores", "unique"]
+    print("| " + " | ".join(columns) + " |")
+    print("|---" * len(columns) + "|")
     for name in names or SETS:
         X, y = SETS[name]()
-        for penalty in PENALTIES:
-            learner = ours(X, y, penalty, algorithm="reduced")
-            mine = weights_of(learner)
-            theirs = liblinear(X, y, penalty, 1e-7, 500)
-            best = objective(X, y, penalty, theirs)
-            print(
-                f"| {name} | {penalty:g} | {learner.active_size} | {learner.n_passes} | "
-                f"{learner.kkt_violation / penalty:.1e} | {objective(X, y, penalty, mine) / best - 1:.1e} | "
-                f"{np.abs(mine - theirs).max():.1e} | {'yes' if unique(X, y, penalty, mine) else 'no'} |",
-                flush=True,
-            )
-            probit = ours(X, y, penalty, algorithm="reduced", link="probit")
-            mine = weights_of(probit)
-            theirs = proximal(X, y, penalty, "probit", mine + 1e-3 * (mine != 0), 300)
-            best = objective(X, y, penalty, theirs, "probit")
-            print(
-                f"| {name}, probit | {penalty:g} | {probit.active_size} | {probit.n_passes} | "
-                f"{probit.kkt_violation / penalty:.1e} | {objective(X, y, penalty, mine, 'probit') / best - 1:.1e} | "
-                f"{np.abs(mine - theirs).max():.1e} | |",
-                flush=True,
-            )
+        ours(X, y, 30.0, algorithm="reduced")  # compiled
+        for link in ("logistic", "probit"):
+            for penalty in PENALTIES:
+                start = time.process_time()
+                learner = ours(X, y, penalty, algorithm="reduced", link=link)
+                seconds = time.process_time() - start
+                mine = weights_of(learner)
+                cells = [f"{name}, {link}", f"{penalty:g}", f"{learner.active_size}", f"{learner.n_passes}"]
+                cells += [f"{seconds:.2f}", f"{learner.kkt_violation / penalty:.0e}"]
+                cells += [f"{violation(X, y, penalty, mine, link) / penalty:.0e}"]
+                found = [newton(X, y, penalty, link)]
+                if link == "logistic":
+                    found.insert(0, liblinear(X, y, penalty, 1e-9, 300))
+                best = objective(X, y, penalty, mine, link)
+                ratios = [f"{best / objective(X, y, penalty, theirs, link) - 1:.0e}" for theirs in found]
+                apart = [mine - theirs for theirs in found]
+                differences = [f"{np.abs(difference).max():.0e}" for difference in apart]
+                scores = min(np.abs(X @ difference[:-1] + difference[-1]).max() for difference in apart)
+                blank = [""] * (2 - len(found))
+                cells += [*blank, *ratios, *blank, *differences, f"{scores:.0e}"]
+                cells += ["yes" if unique(X, y, penalty, mine, link) else "no"]
+                print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def best_of(solve, X, y, penalty, tolerances, target):
-    """(seconds, tolerance) of the loosest tolerance that reaches the target, the best of three runs."""
+    """CPU seconds at the loosest tolerance that reaches the target, the best of three runs; None if none does."""
     for tolerance in tolerances:
-        start = time.perf_counter()
-        found = solve(X, y, penalty, tolerance)
-        first = time.perf_counter() - start
+        seconds = []
+        for _ in range(3):
+            start = time.process_time()
+            found = solve(X, y, penalty, tolerance)
+            seconds.append(time.process_time() - start)
+            if objective(X, y, penalty, found) > target * (1 + 1e-6) or seconds[-1] > 20:
+                break
         if objective(X, y, penalty, found) <= target * (1 + 1e-6):
-            seconds = [first]
-            for _ in range(2 if first < 20 else 0):
-                start = time.perf_counter()
-                solve(X, y, penalty, tolerance)
-                seconds.append(time.perf_counter() - start)
-            return min(seconds), tolerance
-        if first > 60:
+            return min(seconds)
+        if seconds[-1] > 60:
             break
     return None
 
 
 def speed(names):
     solvers = {
-        "multipass": lambda *a: weights_of(ours(*a)),
-        "reduced": lambda *a: weights_of(ours(*a, algorithm="reduced")),
+        "ours": lambda *a: weights_of(ours(*a, algorithm="reduced")),
         "liblinear": liblinear,
         "saga": saga,
     }
@@ -235,19 +257,20 @@ def speed(names):
             solvers[module] = solve
         except ImportError:
             print(f"{module} is not installed", file=sys.stderr)
-    print("| set | penalty | " + " | ".join(solvers) + " | best of ours / fastest peer |")
-    print("|---" * (len(solvers) + 3) + "|")
-    for name in names or ["earn, counts", "earn, tf-idf", "acq, tf-idf", "a9a", "w8a"]:
+    columns = [*solvers, "ours / fastest peer"]
+    print("| set | penalty | " + " | ".join(columns) + " |")
+    print("|---" * (len(columns) + 2) + "|")
+    for name in names or ["earn, counts", "earn, tf-idf", "acq, counts", "acq, tf-idf", "a9a", "w8a"]:
         X, y = SETS[name]()
+        for solve in solvers.values():
+            solve(X[:2000], y[:2000], 10.0, 0.1)  # compiled
         for penalty in PENALTIES:
-            target = objective(X, y, penalty, weights_of(ours(X, y, penalty)))
-            found = {}
-            for solver, solve in solvers.items():
-                found[solver] = best_of(solve, X, y, penalty, (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6), target)
-            peers = [one[0] for solver, one in found.items() if one and solver not in ("multipass", "reduced")]
-            mine = min(found[solver][0] for solver in ("multipass", "reduced"))
-            cells = " | ".join(f"{one[0]:.3f}" if one else "not reached" for one in found.values())
-            print(f"| {name} | {penalty:g} | {cells} | {mine / min(peers):.1f} |", flush=True)
+            target = objective(X, y, penalty, weights_of(ours(X, y, penalty, algorithm="reduced")))
+            with threadpool_limits(1):
+                found = [best_of(solve, X, y, penalty, 10.0 ** -np.arange(1, 7), target) for solve in solvers.values()]
+            ratio = found[0] / min(seconds for seconds in found[1:] if seconds)
+            cells = [f"{seconds:.3f}" if seconds else "not reached" for seconds in found]
+            print(f"| {name} | {penalty:g} | " + " | ".join(cells) + f" | {ratio:.1f} |", flush=True)
 
 
 def online(_):
@@ -266,13 +289,14 @@ def online(_):
         print(f"penalty {penalty:g}: {wall:.2f} s, of CPU {cpu:.2f} s; {learner.active_size} weights are not 0")
 
 
-def starts(_, n=1000):
-    for name in ("a9a", "phishing"):
+def starts(names, n=1000):
+    for name in names or ("phishing", "a9a"):
         X, y = SETS[name]()
         batch = Batch.from_csr(X, y)
         best = ours(X, y, 10.0).objective
         generator = np.random.default_rng(0)
         passes, worst, failed = [], 0.0, 0
+        began = time.process_time()
         for _ in range(n):
             learner = Lasso(X.shape[1], algorithm="multipass", penalty=10.0, penalize_intercept=True, tolerance=1e-6)
             learner._weights[:] = 10.0 * generator.normal(size=X.shape[1] + 1)
@@ -284,8 +308,9 @@ def starts(_, n=1000):
             passes.append(learner.n_passes)
             worst = max(worst, learner.objective / best - 1)
         print(
-            f"{name}: {n} starts, {failed} not converged, passes {np.median(passes):.0f} in the middle, at most "
-            f"{max(passes)}; objective above the best by at most {worst:.1e}",
+            f"{name}, {len(y):,} rows: {n} starts, {failed} not converged, {np.median(passes):.0f} passes (median), "
+            f"at most {max(passes)}; objective above the best by at most {worst:.1e}; "
+            f"{time.process_time() - began:.0f} s of CPU",
             flush=True,
         )
 
@@ -305,30 +330,64 @@ def memory(_, limit=500_000_000, size=200_000_000):
                     for _ in range(times):
                         file.write(once.read_bytes())
                 once.unlink()
-            settings = [f"algorithm=reduced penalty={100 * times} max_active=300 tolerance=1e-6"]
+            settings = f"algorithm=reduced penalty={100 * times} max_active=300 tolerance=1e-6"
             command = [sys.executable, "-m", "bayou", "train", str(path), "--learner", "lasso", "--bits", "18"]
             command += ["--passes", "30", "--json", "--threads", "1"]
-            command += [part for setting in settings[0].split() for part in ("--set", setting)]
+            command += [part for setting in settings.split() for part in ("--set", setting)]
             start = time.perf_counter()
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
-            )
-            if done.returncode:
-                raise SystemExit(done.stderr)
-            # The peak is that of the largest child so far: the second run's, if it took more than the first.
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-            said = json.loads(done.stdout)
+            with open(Path(folder) / "said", "w+") as said, open(Path(folder) / "progress", "w+") as progress:
+                child = subprocess.Popen(
+                    command,
+                    stdout=said,
+                    stderr=progress,
+                    env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+                )
+                _, status, usage = os.wait4(child.pid, 0)
+                child.returncode = os.waitstatus_to_exitcode(status)
+                said.seek(0)
+                progress.seek(0)
+                lines = progress.read()
+                if child.returncode:
+                    raise SystemExit(lines)
+                result = json.load(said)
             print(
-                f"{path.stat().st_size / 1e9:.2f} GB, {times * rows:,} rows: peak at most {peak / 1e6:.0f} MB, "
-                f"{said['passes']} passes, converged: {said['converged']}, {time.perf_counter() - start:.0f} s",
-                [line for line in done.stderr.splitlines() if "KKT" in line][-1],
+                f"{path.stat().st_size / 1e9:.2f} GB, {times * rows:,} rows: peak {usage.ru_maxrss / 1024:.0f} MiB, "
+                f"{result['passes']} passes, converged: {result['converged']}, {time.perf_counter() - start:.0f} s "
+                f"(CPU {usage.ru_utime + usage.ru_stime:.0f} s)",
+                *[line for line in lines.splitlines() if "KKT" in line],
                 sep="\n    ",
                 flush=True,
             )
+
+
+def shards(_):
+    """Two halves of a set as files, a process each, against one stream: the largest difference of all weights."""
+    from bayou import shards, sources
+
+    print("| set | passes | largest difference, relative to the largest weight | one process, s | two, s |")
+    print("|---|---|---|---|---|")
+    for name in ("a9a", "w8a", "earn, counts"):
+        X, y = SETS[name]()
+        with tempfile.TemporaryDirectory(prefix="bayou-lasso-") as folder:
+            files = [str(Path(folder) / f"{part}.svm") for part in range(2)]
+            middle = len(y) // 2
+            for file, rows in zip(files, (slice(None, middle), slice(middle, None)), strict=True):
+                dump_svmlight_file(X[rows], y[rows], file, zero_based=False)
+            bits = int(X.shape[1]).bit_length()
+            one, two = (Lasso(1 << bits, algorithm="reduced", penalty=10.0, penalize_intercept=True) for _ in range(2))
+            started = time.perf_counter()
+            for _ in range(100):
+                for batch in sources.open(files, recipe={"bits": bits}):
+                    one.learn(batch)
+                if one.end_pass():
+                    break
+            between = time.perf_counter()
+            shards.train(two, [files[:1], files[1:]], passes=100, recipe={"bits": bits})
+            ended = time.perf_counter()
+        apart = np.abs(weights_of(one) - weights_of(two)).max() / np.abs(weights_of(one)).max()
+        passes = f"{one.n_passes} and {two.n_passes}"
+        print(f"| {name} | {passes} | {apart:.0e} | {between - started:.1f} | {ended - between:.1f} |", flush=True)
 
 
 def simulate(path, size):
@@ -350,7 +409,8 @@ def simulate(path, size):
 
 
 if __name__ == "__main__":
-    what = {"agreement": agreement, "speed": speed, "online": online, "starts": starts, "memory": memory}
+    parts = (agreement, speed, online, starts, shards, memory)
+    what = {part.__name__: part for part in parts}
     if len(sys.argv) < 2 or sys.argv[1] not in what:
         raise SystemExit(__doc__)
     what[sys.argv[1]](sys.argv[2:])
