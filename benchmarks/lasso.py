@@ -229,18 +229,18 @@ def agreement(names):
 
 
 def best_of(solve, X, y, penalty, tolerances, target):
-    """CPU seconds at the loosest tolerance that reaches the target, the best of three runs; None if none does."""
+    """CPU seconds at the loosest tolerance that reaches the target, the best of three runs; None if it takes over 10."""
     for tolerance in tolerances:
         seconds = []
         for _ in range(3):
             start = time.process_time()
             found = solve(X, y, penalty, tolerance)
             seconds.append(time.process_time() - start)
-            if objective(X, y, penalty, found) > target * (1 + 1e-6) or seconds[-1] > 20:
+            if objective(X, y, penalty, found) > target * (1 + 1e-6):
                 break
-        if objective(X, y, penalty, found) <= target * (1 + 1e-6):
+        else:
             return min(seconds)
-        if seconds[-1] > 60:
+        if seconds[-1] > 10:
             break
     return None
 
@@ -264,7 +264,7 @@ def speed(names):
         X, y = SETS[name]()
         for solve in solvers.values():
             solve(X[:2000], y[:2000], 10.0, 0.1)  # compiled
-        for penalty in PENALTIES:
+        for penalty in (10.0, 1.0):
             target = objective(X, y, penalty, weights_of(ours(X, y, penalty, algorithm="reduced")))
             with threadpool_limits(1):
                 found = [best_of(solve, X, y, penalty, 10.0 ** -np.arange(1, 7), target) for solve in solvers.values()]
@@ -289,30 +289,32 @@ def online(_):
         print(f"penalty {penalty:g}: {wall:.2f} s, of CPU {cpu:.2f} s; {learner.active_size} weights are not 0")
 
 
-def starts(names, n=1000):
+def starts(names):
+    """A thousand starts on every fourth row, a hundred on all of them."""
     for name in names or ("phishing", "a9a"):
-        X, y = SETS[name]()
-        batch = Batch.from_csr(X, y)
-        best = ours(X, y, 10.0).objective
-        generator = np.random.default_rng(0)
-        passes, worst, failed = [], 0.0, 0
-        began = time.process_time()
-        for _ in range(n):
-            learner = Lasso(X.shape[1], algorithm="multipass", penalty=10.0, penalize_intercept=True, tolerance=1e-6)
-            learner._weights[:] = 10.0 * generator.normal(size=X.shape[1] + 1)
-            for _ in range(300):
-                learner.learn(batch)
-                if done := learner.end_pass():
-                    break
-            failed += not done
-            passes.append(learner.n_passes)
-            worst = max(worst, learner.objective / best - 1)
-        print(
-            f"{name}, {len(y):,} rows: {n} starts, {failed} not converged, {np.median(passes):.0f} passes (median), "
-            f"at most {max(passes)}; objective above the best by at most {worst:.1e}; "
-            f"{time.process_time() - began:.0f} s of CPU",
-            flush=True,
-        )
+        for n, every in ((1000, 4), (100, 1)):
+            X, y = (part[::every] for part in SETS[name]())
+            batch = Batch.from_csr(X, y)
+            best = ours(X, y, 10.0).objective
+            generator = np.random.default_rng(0)
+            passes, worst, failed = [], 0.0, 0
+            for _ in range(n):
+                learner = Lasso(
+                    X.shape[1], algorithm="multipass", penalty=10.0, penalize_intercept=True, tolerance=1e-6
+                )
+                learner._weights[:] = 10.0 * generator.normal(size=X.shape[1] + 1)
+                for _ in range(300):
+                    learner.learn(batch)
+                    if done := learner.end_pass():
+                        break
+                failed += not done
+                passes.append(learner.n_passes)
+                worst = max(worst, learner.objective / best - 1)
+            print(
+                f"{name}, {len(y):,} rows: {n} starts, {failed} not converged, {np.median(passes):.0f} passes, "
+                f"at most {max(passes)}; objective above the best by at most {worst:.1e}",
+                flush=True,
+            )
 
 
 def memory(_, limit=500_000_000, size=200_000_000):

@@ -557,7 +557,7 @@ class Lasso(Learner):
         rank[self._weights != 0.0] = 4
         rank[size == 0.0] = np.where(rank[size == 0.0] == 4, 4, 0)  # never met
         wanted = np.flatnonzero(rank)
-        kept = np.count_nonzero(rank == 4)
+        kept = int(np.count_nonzero(rank == 4))
         if raise_room or (kept >= self._room and np.count_nonzero(rank >= 3) > self._room):
             room = max(math.ceil(1.5 * self._room), kept)
             self._tally[ROOM] = min(room, math.isqrt(MOST_BYTES // 8), len(size))
