@@ -229,7 +229,7 @@ def agreement(names):
 
 
 def best_of(solve, X, y, penalty, tolerances, target):
-    """CPU seconds at the loosest tolerance that reaches the target, the best of three runs; None if it takes over 10."""
+    """CPU seconds at the loosest tolerance that reaches the target, the best of three; None if it takes over 10."""
     for tolerance in tolerances:
         seconds = []
         for _ in range(3):
@@ -393,19 +393,20 @@ def shards(_):
 
 
 def simulate(path, size):
-    """Rows of 30 of 100,000 words, Zipf, of which 50 matter, until the file is so large; how many there are."""
+    """Rows of 30 of 100,000 words, Zipf, each with a number, until the file is so large; how many there are."""
     generator = np.random.default_rng(0)
     weights = np.where(np.arange(100_000) % 400 == 7, generator.normal(size=100_000), 0.0)
     weights[:50] = generator.normal(size=50)
     rows = 0
     with open(path, "w") as file:
         while file.tell() < size:
-            words = np.minimum(generator.zipf(1.3, (5000, 30)), 100_000) - 1
-            score = weights[words].sum(axis=1) + generator.logistic(size=5000)
-            lines = []
-            for some, positive in zip(words, score > 0, strict=True):
-                lines.append(("1 " if positive else "-1 ") + " ".join(f"{j + 1}:1" for j in np.unique(some)) + "\n")
-            file.write("".join(lines))
+            words = np.sort(np.minimum(generator.zipf(1.3, (5000, 30)), 100_000) - 1, axis=1)
+            fresh = np.diff(words, axis=1, prepend=-1) > 0
+            values = np.round(generator.uniform(0.5, 2.0, words.shape), 6)
+            positive = (weights[words] * values * fresh).sum(axis=1) + generator.logistic(size=5000) > 0
+            for k in range(5000):
+                some = zip(words[k, fresh[k]].tolist(), values[k, fresh[k]].tolist(), strict=True)
+                file.write(("1 " if positive[k] else "-1 ") + " ".join([f"{j + 1}:{x}" for j, x in some]) + "\n")
             rows += 5000
     return rows
 

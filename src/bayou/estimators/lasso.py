@@ -97,7 +97,7 @@ class LassoClassifier(OnlineClassifier):
         penalty: Any = 1.0,
         link: str = "logistic",
         penalize_intercept: bool = False,
-        max_active: int = 1000,
+        max_active: int = 400,
         slack: float = 0.8,
         ramp: int | None = None,
         block: int = 0,

@@ -33,7 +33,7 @@ algorithm="reduced" (algorithm 3). The same in O(d + k^2) memory: H is kept only
 `max_active` features, fixed during a pass. The next S takes, in this order and up to k: the weights that are not 0,
 those with |G_j| >= gamma by size, the last S, those with |G_j| >= tau gamma (`slack`). A k too close to the number of
 weights that are not 0 makes it go in circles: where the certificate has not improved for a while, or no room is left,
-k is raised by half.
+k is doubled.
 
 **The certificate.** A pass at b gives the exact gradient of L there, hence how far b is from optimal: `kkt_violation`
 is the largest of |G_j - gamma_j sign(b_j)| over weights that are not 0 and |G_j| - gamma_j over those that are.
@@ -139,7 +139,7 @@ class Lasso(Learner):
         penalty: Any = 1.0,
         link: str = "logistic",
         penalize_intercept: bool = False,
-        max_active: int = 1000,
+        max_active: int = 400,
         slack: float = 0.8,
         ramp: int | None = None,
         block: int = 0,
@@ -559,7 +559,7 @@ class Lasso(Learner):
         wanted = np.flatnonzero(rank)
         kept = int(np.count_nonzero(rank == 4))
         if raise_room or (kept >= self._room and np.count_nonzero(rank >= 3) > self._room):
-            room = max(math.ceil(1.5 * self._room), kept)
+            room = max(2 * self._room, kept)
             self._tally[ROOM] = min(room, math.isqrt(MOST_BYTES // 8), len(size))
         if len(wanted) > self._room:
             wanted = wanted[np.lexsort((-size[wanted], -rank[wanted]))[: self._room]]
