@@ -12,6 +12,7 @@ the bytes in memory, and the learner's arithmetic with all weights in the cache.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
@@ -37,9 +38,14 @@ CHUNK = 200_000  # rows made at a time
 
 
 def write_files(rows: int, folder: Path) -> dict[str, Path]:
-    """The same rows in every format."""
-    files = {name: folder / f"clicks.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
+    """The same rows in every format; what a run before this one has written there is used again."""
+    files = {name: folder / f"{rows}.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
     ones = {name: folder / f"one.{name}" for name in files}
+    everything = files | {f"one {name}": path for name, path in ones.items()}
+    whole = folder / f"{rows}.whole"
+    if whole.exists():
+        return everything
+    print(f"writing {rows:,} rows in every format ...", file=sys.stderr)
     tables: list[pa.Table] = []
     handles = {name: path.open("wb") for name, path in files.items() if name != "parquet"}
     for seed, start in enumerate(range(0, rows, CHUNK)):
@@ -66,7 +72,8 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
         else:
             with open(path, "rb") as file:
                 ones[name].write_bytes(file.readline())
-    return files | {f"one {name}": path for name, path in ones.items()}
+    whole.touch()
+    return everything
 
 
 def _write(file, lines: pa.Array) -> None:
@@ -193,7 +200,6 @@ def peak_memory(command: list[str]) -> int:
 
 
 def measure(rows: int, repeats: int, folder: Path) -> dict:
-    print(f"writing {rows:,} rows in every format ...", file=sys.stderr)
     files = write_files(rows, folder)
     few = first_rows(files["svm"], min(rows, 100_000))
     very_few = first_rows(files["svm"], min(rows, 5_000))
@@ -315,10 +321,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--picture", help="also draw them into this file")
-    parser.add_argument("--folder", help="where to put the data, some GB; a temporary folder if not given")
+    parser.add_argument(
+        "--folder", help="where to keep the data, some GB; a temporary folder if not given"
+    )
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        found = measure(args.rows, args.repeats, Path(folder))
+    with contextlib.ExitStack() as stack:
+        folder = Path(args.folder or stack.enter_context(tempfile.TemporaryDirectory()))
+        found = measure(args.rows, args.repeats, folder)
     show(found)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1))
