@@ -1,6 +1,7 @@
 """How fast bayou learns from files, beside its peers, in one run on the same rows.
 
     python benchmarks/streams.py [--rows 1000000] [--repeats 5] [--json out.json] [--picture out.png] [--folder DIR]
+    python benchmarks/streams.py --only "marginal, VW text" "bank, VW text" "VW, text"
 
 Rows have 39 indicators over 2^22 columns, each field following Zipf's law. The same rows are written as svmlight text,
 as VW text with numbers and with names, and as Parquet with 39 columns of text. Times are from the first example to the
@@ -199,7 +200,7 @@ def peak_memory(command: list[str]) -> int:
 # --- all of it ------------------------------------------------------------------------------------------------------
 
 
-def measure(rows: int, repeats: int, folder: Path) -> dict:
+def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
     files = write_files(rows, folder)
     few = first_rows(files["svm"], min(rows, 100_000))
     very_few = first_rows(files["svm"], min(rows, 5_000))
@@ -219,11 +220,14 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
         "spike-slab, svmlight": lambda: bayou_seconds("spike-slab", files["svm"], *SPARSE),
         "VW, its cache": vw("numbers.vw", "-c"),
         "bank, VW text, numbers": lambda: bayou_seconds("bank", files["numbers.vw"]),
+        "bank, VW text, names": lambda: bayou_seconds("bank", files["names.vw"]),
         "marginal, VW text, numbers": lambda: bayou_seconds("marginal", files["numbers.vw"]),
         "marginal, VW text, names": lambda: bayou_seconds("marginal", files["names.vw"]),
         "VW, text, names": vw("names.vw"),
         "marginal, Parquet": lambda: bayou_seconds("marginal", files["parquet"], "--label", "label"),
     }
+    if only:
+        contenders = {name: run for name, run in contenders.items() if name.startswith(tuple(only))}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     for turn in range(repeats + 1):
         for name, run in contenders.items():
@@ -233,6 +237,8 @@ def measure(rows: int, repeats: int, folder: Path) -> dict:
                 times[name].append(found)
     rate = {name: rows / statistics.median(t for t, _ in found) for name, found in times.items()}
     whole = {name: statistics.median(t for _, t in found) for name, found in times.items()}
+    if only:
+        return {"rows": rows, "rows per second": rate, "whole process, seconds": whole, "limits": {}, "memory": {}}
     rate["scikit-learn, load + partial_fit"] = min(rows, 100_000) / script_seconds(SKLEARN, few)
     rate["river, learn_one + predict_one"] = min(rows, 5_000) / script_seconds(RIVER, very_few)
     start_up = statistics.median(bayou_seconds("bank", files["one svm"])[1] for _ in range(repeats))
@@ -269,6 +275,7 @@ OURS = ("bank", "marginal", "ftrl", "spike-slab")
 RIVALS = {
     "bank, svmlight": ["VW, text, numbers", "VW, its cache"],
     "bank, VW text, numbers": ["VW, text, numbers"],
+    "bank, VW text, names": ["VW, text, names"],
     "ftrl, VW text, numbers": ["VW --ftrl, text, numbers"],
     "spike-slab, VW text, numbers": ["VW --ftrl, text, numbers", "ftrl, VW text, numbers"],
     "spike-slab, svmlight": ["VW --ftrl, text, numbers"],
@@ -290,9 +297,12 @@ def show(found: dict) -> None:
     print()
     for name, rivals in RIVALS.items():
         for rival in rivals:
+            if name not in rate or rival not in rate:
+                continue
             ratio, process = rate[name] / rate[rival], whole[rival] / whole[name]
             print(f"{name} / {rival}: {ratio:.1f} times; whole process {process:.1f} times")
-    print(f"start-up to the end of a file of one row: {found['start-up, seconds']:.2f} s")
+    if "start-up, seconds" in found:
+        print(f"start-up to the end of a file of one row: {found['start-up, seconds']:.2f} s")
     for what, size in found["memory"].items():
         print(f"most memory, {what}: {size / 1e6:.0f} MB")
 
@@ -321,13 +331,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--picture", help="also draw them into this file")
-    parser.add_argument(
-        "--folder", help="where to keep the data, some GB; a temporary folder if not given"
-    )
+    parser.add_argument("--only", nargs="+", default=[], help="only contenders whose names begin so")
+    parser.add_argument("--folder", help="where to keep the data, some GB; a temporary folder if not given")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(args.folder or stack.enter_context(tempfile.TemporaryDirectory()))
-        found = measure(args.rows, args.repeats, folder)
+        found = measure(args.rows, args.repeats, folder, args.only)
     show(found)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1))
