@@ -450,7 +450,10 @@ def _stream(
                 own = xx * load(variances, k)
                 d = 1.0 / ((max(others - own, 0.0) + own * rest) + 1.0)
                 precision = xx * bend * d
-                shift = min(max(mean * precision, -most), most) + min(max(x * pull * d, -most), most)
+                shift, push = mean * precision, x * pull * d
+                if state.itemsize == 4:  # float64 has room for any product of what is let in
+                    shift, push = min(max(shift, -most), most), min(max(push, -most), most)
+                shift = shift + push
                 precision, shift = precision * share, shift * share
                 if k == 0 and has_intercept:
                     at = 4 * half
