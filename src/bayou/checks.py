@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,5 +40,19 @@ def yes_or_no(name: str, value: Any) -> bool:
 def one_of(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
     """One of some words; what it stands for."""
     if not isinstance(value, str) or value not in choices:
-        raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
+        near = did_you_mean(str(value), choices)
+        raise BadInput(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.{near}")
     return choices[value]
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """A question to put behind a sentence that refuses a name; nothing, where no choice is near it.
+
+    >>> did_you_mean("bnak", ["bank", "marginal"])
+    ' Did you mean bank?'
+    """
+    from difflib import get_close_matches
+
+    as_written = {choice.lower(): choice for choice in choices}
+    near = get_close_matches(name.lower(), as_written, n=1)
+    return f" Did you mean {as_written[near[0]]}?" if near else ""

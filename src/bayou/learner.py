@@ -387,7 +387,7 @@ class Learner:
 
     def _check_alike(self, other: Learner) -> None:
         if self.name != other.name:
-            raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged.")
+            raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged; give two of one learner.")
         for key, value in self._parameters.items():
             if not np.array_equal(value, other._parameters[key]):
                 shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
@@ -544,7 +544,10 @@ def load(path: str | os.PathLike[str]) -> Learner:
         except BadModel as error:
             raise BadModel(f"{path}: {error}") from None
         except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
-            raise BadModel(f"{path}: this bayou cannot make a learner of the file ({error}).") from None
+            raise BadModel(
+                f"{path}: this bayou cannot make a learner of the file ({str(error).rstrip('.')}). "
+                "If a newer bayou wrote it, upgrade."
+            ) from None
 
 
 def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:

@@ -137,7 +137,8 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
 
     path = Path(path)
     if not path.is_file():
-        raise BadModel(f"{path}: there is no such model file.")
+        what = "it is a folder; name the file in it" if path.is_dir() else "`bayou train --model` or `save` writes one"
+        raise BadModel(f"{path}: there is no such model file; {what}.")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -155,7 +156,19 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
     except BadModel:
         raise
     except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OSError) as error:
-        raise BadModel(f"{path} is not a bayou model, or not a whole one: {error}.") from None
+        why = str(error).rstrip(".")
+        if isinstance(error, SafetensorError) and _begins_as_ours(path):
+            raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or train the model anew.") from None
+        raise BadModel(
+            f"{path} is not a bayou model, or not a whole one ({why}); give a file that `bayou train --model` wrote."
+        ) from None
+
+
+def _begins_as_ours(path: Path) -> bool:
+    """Whether a file that cannot be read has the beginning of a model."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return f'"format":"{FORMAT}"'.encode() in file.read(1 << 20)
+    return False
 
 
 def _stored(file: Any, sparse: dict[str, list[int]]) -> dict[str, Packed]:

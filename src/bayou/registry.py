@@ -159,7 +159,10 @@ def find(name: str) -> Record:
             return record
     known = records()
     if name not in known:
-        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.")
+        from bayou.checks import did_you_mean
+
+        near = did_you_mean(name, known)
+        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.{near}")
     return known[name]
 
 

@@ -160,7 +160,7 @@ def test_shared_options_say_the_same():
         (["--learner", "margnal"], "there is no learner called 'margnal'; there are: bank"),
         (["--learner", "marginal:prior=1"], "there is no parameter 'prior'; there are: link"),
         (["--learner", "marginal:n_features=1"], "there is no parameter 'n_features'"),
-        (["--learner", "marginal:prior_variance=-1"], "--learner marginal:prior_variance=-1: prior_variance must be"),
+        (["--learner", "marginal:prior_variance=-1"], "--learner marginal:prior_variance=-1: prior_variance is -1"),
         (["--learner", "marginal:prior_variance"], "expected name=value"),
         (["--learner", "marginal", "--learner", "marginal"], "marginal is given twice"),
         (["--out", "c.bmp"], "a picture's name ends in .png"),

@@ -77,7 +77,7 @@ def test_wrong_usage_exits_2(run, arguments):
 @pytest.mark.parametrize("out", ["demo.doc", "no/such/folder/demo.png"])
 def test_a_picture_that_cannot_be_written_is_said_before_the_work(run, tmp_path, out):
     done = run("demo", "--out", tmp_path / out)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert "--out is" in done.stderr
 

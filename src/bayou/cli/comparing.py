@@ -177,9 +177,8 @@ def compare(entrants: list[Entrant], source: Source, board: Shows) -> Outcome:
             if caught:
                 break
     skipped = source.skipped + n_refused
-    if skipped and source.rows <= n_refused and not caught:
-        why = (source.bad + refused)[0]
-        raise BadInput(f"none of the {source.lines:,} lines could be learned from; the first: {why}")
+    if not caught:
+        source.check_learned(refused, n_refused)
     return Outcome(
         entrants,
         skipped=skipped,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from bayou.cli import options
+from bayou.cli.usage import BadUsage
 from bayou.errors import BadInput
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -27,9 +29,8 @@ def demo(
         bayou demo --out demo.png
     """
     if out.suffix.lower() not in PICTURES:
-        raise BadInput(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")
-    if not out.parent.is_dir():
-        raise BadInput(f"--out is {out}, but there is no folder {out.parent}; make it first.")
+        raise BadUsage(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")
+    options.check_folder("--out", out)
 
     from rich.console import Console
 

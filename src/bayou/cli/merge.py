@@ -39,7 +39,7 @@ def merge(
         bayou merge monday.bayou tuesday.bayou --out both.bayou
     """
     if len(models) < 2:
-        raise BadUsage("merge needs at least two models.")
+        raise BadUsage("merge needs at least two models; name one more.")
     options.check_folder("--out", out)
     for path in (*models, *([base] if base else [])):
         if out.exists() and path.exists() and out.samefile(path):

@@ -92,15 +92,34 @@ def standard_output() -> Iterator[None]:
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:
     """One of some words."""
     if value not in choices:
-        raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.")
+        from bayou.checks import did_you_mean
+
+        raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.{did_you_mean(value, choices)}")
 
 
 def check_folder(option: str, path: str | Path | None) -> None:
     """Say it before the work if a file can have no place."""
-    if path is not None and str(path) != "-" and Path(path).is_dir():
-        raise BadUsage(f"{option} is {path}, which is a folder; no file can be written there.")
-    if path is not None and str(path) != "-" and not Path(path).parent.is_dir():
-        raise BadUsage(f"{option} is {path}, but there is no folder {Path(path).parent}; make it first.")
+    if path is None or str(path) == "-":
+        return
+    here = Path(os.path.realpath(path))  # the file a link points to
+    if here.is_dir():
+        raise BadUsage(f"{option} is {path}, which is a folder; no file can be written there. Name a file in it.")
+    if not here.parent.is_dir():
+        folder = Path(path).parent
+        why = (
+            f"{folder} is a file; choose another" if folder.exists() else f"there is no folder {folder}; make it first"
+        )
+        raise BadUsage(f"{option} is {path}, but {why}.")
+    if here.exists() and not here.is_file():
+        return  # a pipe or a device, which is written to as it is
+    import tempfile
+
+    try:  # files are written under another name in their folder; what counts is whether that can be made
+        tempfile.TemporaryFile(dir=here.parent).close()
+    except OSError as error:
+        raise BadUsage(
+            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder."
+        ) from None
 
 
 def check_report(path: Path | None) -> None:

@@ -82,6 +82,7 @@ class Selecting:
                 learner.learn(batch.with_labels(batch.labels, np.where(held, 0.0, batch.each_weight())))
             self._keep(batch, np.flatnonzero(held))
             progress(self._source.bytes_done)
+        self._source.check_learned((), 0)
         held_out = sum(len(labels) for _, labels, _ in self._kept)
         if not held_out:
             raise BadInput(f"{seen:,} examples are too few to hold some out; give more of them, or a larger --holdout.")

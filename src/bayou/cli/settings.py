@@ -18,9 +18,12 @@ def parse(settings: Sequence[str], target: Callable[..., Any], taken: Sequence[s
         name, equals, text = setting.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
-            raise BadUsage(f"--set {setting}: expected name=value.")
+            raise BadUsage(f"--set {setting}: expected name=value, as in --set {name}=1.")
         if name not in names:
-            raise BadUsage(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.")
+            from bayou.checks import did_you_mean
+
+            near = did_you_mean(name, names)
+            raise BadUsage(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
         chosen[name] = value_of(text.strip())
     return chosen
 

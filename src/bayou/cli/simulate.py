@@ -42,7 +42,10 @@ def simulate(
         bayou simulate random --examples 10000 --out clicks.svm
     """
     if kind not in KINDS:
-        raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.")
+        from bayou.checks import did_you_mean
+
+        near = did_you_mean(kind, KINDS)
+        raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.{near}")
     for option, path in (("--out", out), ("--truth", truth)):
         options.check_folder(option, path)
 

@@ -65,8 +65,6 @@ def train(
     every = _every(checkpoint)
     options.check_folder("--model", model)
     options.check_report(report)
-    if model is not None and not os.access(model.parent, os.W_OK):
-        raise BadUsage(f"--model is {model}; no file can be written there.")
     given = options.recipe(
         bits=bits,
         label=label,
@@ -158,13 +156,16 @@ def train(
 def _refuse_other(old: Any, path: Path | None, learner: str | None, given: dict[str, Any]) -> None:
     """A model that exists has its learner and its recipe; options may repeat them, not change them."""
     if learner is not None and learner != old.name:
-        raise BadModel(f"{path} is a {old.name} model; it cannot go on as {learner}.")
+        raise BadModel(
+            f"{path} is a {old.name} model; it cannot go on as {learner}. Leave --learner out, or start a new model."
+        )
     recipe = old.attached.get("recipe") or {}
     for name, value in given.items():
         there = recipe.get(name)
         if json.loads(json.dumps(value)) != there:
             raise BadModel(
-                f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has {there}; leave the option out."
+                f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has "
+                f"{'none' if there is None else there}; leave the option out."
             )
 
 

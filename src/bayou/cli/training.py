@@ -141,9 +141,8 @@ class Training:
                     self._watch.passed(self._pass, converged)
                 seconds = time.perf_counter() - start
                 self._meter.skipped = self._skipped
-                if self._skipped and self._source.rows <= self._n_refused and not self._signal:
-                    why = (self._source.bad + self._refused)[0]
-                    raise BadInput(f"none of the {self._source.lines:,} lines could be learned from; the first: {why}")
+                if not self._signal:
+                    self._source.check_learned(self._refused, self._n_refused)
             except BadInput:
                 if self._meter.examples and self._path is not None:
                     self._save(unfinished=True)

@@ -49,9 +49,10 @@ def check_memory(learner: Learner, n_features: int) -> None:
     """Say what so many weights of a learner like this one will take, and refuse what does not fit."""
     size, free = learner.nbytes_for(n_features), free_memory()
     if free is not None and size > free:
+        dense = ", or a learner that keeps no matrix" if learner.nbytes_for(2 * n_features) > 3 * size else ""
         raise BadInput(
             f"{n_features:,} weights of a {learner.name} take {bytes_in_words(size)} of memory; "
-            f"{bytes_in_words(free)} are free. Use fewer --bits."
+            f"{bytes_in_words(free)} are free. Use fewer --bits{dense}."
         )
     print(f"{learner.name}: {n_features:,} weights, up to {bytes_in_words(size)} of memory", file=sys.stderr)
 

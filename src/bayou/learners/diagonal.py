@@ -116,7 +116,8 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
         raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")
     if not np.isfinite(array).all() or (positive and not (array > 0).all()):
-        raise BadInput(f"{name} must be finite{' and > 0' if positive else ''}.")
+        found = f"is {value!r}; it" if array.ndim == 0 else "has other entries; all"
+        raise BadInput(f"{name} {found} must be finite{' and > 0' if positive else ''}.")
     return float(array) if array.ndim == 0 else array
 
 

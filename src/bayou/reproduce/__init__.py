@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 
+from bayou.checks import did_you_mean
 from bayou.errors import BadInput
 from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
 
@@ -30,7 +31,8 @@ def experiments() -> list[Experiment]:
 def find(name: str) -> Experiment:
     """The table or figure called `name`, or a sentence that lists the names there are."""
     if name not in MODULES:
-        raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(MODULES)}.")
+        near = did_you_mean(name, MODULES)
+        raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(MODULES)}.{near}")
     return _record(name)
 
 

@@ -11,9 +11,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from bayou.checks import did_you_mean
 from bayou.errors import BadInput
 from bayou.sources.carried import Carried
-from bayou.sources.detect import FORMATS, KIND, detect
+from bayou.sources.detect import FORMATS, KIND, check_text, detect
 from bayou.sources.readahead import Files, expand
 from bayou.sources.recipe import Recipe
 from bayou.sources.source import Source, TextReader
@@ -54,8 +55,13 @@ def open(
     carried = carried or Carried.new(_recipe(recipe, KIND[found]))
     if carried.recipe.kind != KIND[found]:
         what = "a table" if files is None else f"{files.names[0]} ({found})"
-        raise BadInput(f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data.")
+        raise BadInput(
+            f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data; "
+            "give such data, or train a new model."
+        )
     reader = _reader(data if files is None else files, found, carried, dtype, tags, labels)
+    if files is not None:
+        reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads
     return Source(reader, carried, on_error=on_error, labels=labels, threads=threads)
 
@@ -95,5 +101,9 @@ def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
 
 def _format(files: Files, format: str) -> str:
     if format not in FORMATS:
-        raise BadInput(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.")
-    return detect(files.names[0], files.head()) if format == "auto" else format
+        raise BadInput(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{did_you_mean(format, FORMATS)}")
+    if format == "parquet":
+        return format
+    head = files.head()
+    check_text(files.names[0], head)
+    return detect(files.names[0], head) if format == "auto" else format

@@ -502,7 +502,7 @@ class ParquetReader(FittingReader):
             if rows >= FIT_ROWS:
                 break
         if not rows:
-            raise BadInput("the table has no rows, so that nothing can be learned about its columns.")
+            raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
         self._carried.recipe = fit_arrow(self._carried.recipe, batches, labels=self._labels)
 
     def _parse(self, task: _Task) -> Piece:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bayou.checks import did_you_mean
 from bayou.errors import BadInput
 from bayou.sources.recipe import Column, Recipe
 
@@ -28,6 +29,8 @@ MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null"
 LABELS = ("label", "target", "y")
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
+# So many labels that are neither 1, 0 nor -1 are bad rows, as up to a tenth of all are; more of them are a third class.
+FEW_LABELS = 5
 # Of what a column holds so many different values are shown.
 SHOWN = 6
 
@@ -115,7 +118,10 @@ def _column(name: str, role: str | None, sight: Sight, bins: int) -> Column:
         return Column(name, role, edges=quantile_edges(sight.numbers, bins))
     if role == "numeric":
         if sight.odd is not None:
-            raise BadInput(f"column {name!r} cannot be numeric: it holds {sight.odd!r}, which is not a number.")
+            raise BadInput(
+                f"column {name!r} cannot be numeric: it holds {sight.odd!r}, which is not a number. "
+                "Leave it out of --numeric, or mend the data."
+            )
         centre, scale = centre_and_scale(sight.numbers)
         return Column(name, role, centre=centre, scale=scale)
     return Column(name, role)
@@ -124,7 +130,10 @@ def _column(name: str, role: str | None, sight: Sight, bins: int) -> Column:
 def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
-            raise BadInput(f"{option} names the column {name!r}, which is not there; the columns are {_listed(names)}.")
+            raise BadInput(
+                f"{option} names the column {name!r}, which is not there; the columns are {_listed(names)}."
+                + did_you_mean(name, names)
+            )
 
 
 def _check_label(recipe: Recipe, name: str, sight: Sight) -> None:
@@ -133,6 +142,13 @@ def _check_label(recipe: Recipe, name: str, sight: Sight) -> None:
     if recipe.positive is None and sight.strange > 0.5:  # a few such cells are bad rows
         raise BadInput(
             f"the label, column {name!r}, is text ({_listed(sight.values)}); say which is positive with --positive."
+        )
+    classes = not (recipe.numbers or recipe.positive is not None or recipe.label_above is not None)
+    others = np.count_nonzero(~np.isin(sight.numbers, (1, 0, -1))) if classes else 0
+    if others > max(FEW_LABELS, 0.1 * len(sight.numbers)):
+        raise BadInput(
+            f"the label, column {name!r}, holds {_listed(sight.values)}; 1 is positive and 0 or -1 is not, so say with "
+            "--positive or --label-above which others are."
         )
     if recipe.label_above is not None and sight.kind == "flag":
         raise BadInput(f"--label-above needs numbers, but the label, column {name!r}, holds {sight.odd!r}.")

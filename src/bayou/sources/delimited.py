@@ -95,7 +95,7 @@ def layout_of(block: Block, format: str) -> Layout:
         raise BadInput(f"{block.file}: the header names {twice[0]!r} twice; each column needs a name of its own.")
     if all(_is_number(cell) for cell in cells):
         shown = line[:60].decode("utf-8", "replace").strip()
-        raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}")
+        raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}. Add one.")
     return Layout(delimiter, names, end, text.count(b"\n", 0, end))
 
 

@@ -34,6 +34,24 @@ _VW = re.compile(rb" *(?:%s +){0,2}(?:'[^ |]*)?\|" % _NUMBER)  # whatever follow
 _CRITEO = re.compile(rb"[01](\t(-?\d+)?){13}(\t\w*){26}\r?")
 
 
+# Bytes that text does not have; a file with several of them, and more than a few in a hundred, is none.
+_CONTROL = bytes({*range(32)} - set(b"\t\n\v\f\r\x1b"))
+_SEVERAL, _SHARE = 16, 0.03
+
+
+def check_text(name: str, head: bytes) -> None:
+    """Refuse what is neither text nor Parquet, before each of its lines is found to be bad."""
+    strange = len(head) - len(head.translate(None, _CONTROL))
+    if head.startswith(b"PAR1") or strange < max(_SEVERAL, _SHARE * len(head)):
+        return
+    what = "is a binary file, not text; save the data as CSV, Parquet, JSON lines, svmlight or VW text"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what = "is UTF-16 text; save it as UTF-8"
+    elif head.startswith(b"PK"):
+        what = "is a zip archive or an Excel sheet; unpack it, or save it as CSV"
+    raise BadInput(f"{name} {what}.")
+
+
 def detect(name: str, head: bytes) -> str:
     """The format of a file whose text begins with `head`."""
     if head.startswith(b"PAR1"):

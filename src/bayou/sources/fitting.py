@@ -29,7 +29,8 @@ class FittingReader:
     """
 
     again = True
-    _why_empty = "the table has no rows, so that nothing can be learned about its columns."
+    what = "the table"  # is read: its file
+    _why_empty = ""  # a sentence, where there is one better than that there are no rows
     waits = False
     bytes_done = 0
     bytes_total: int | None = None
@@ -85,7 +86,9 @@ class FittingReader:
             if rows >= FIT_ROWS:
                 break
         if not rows:
-            raise BadInput(self._why_empty)
+            raise BadInput(
+                self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
+            )
         self._carried.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 

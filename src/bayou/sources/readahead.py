@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bayou.checks import did_you_mean
 from bayou.errors import BadInput
 from bayou.sources.scan import PADDING
 
@@ -75,15 +76,23 @@ def expand(data: Any) -> list[str]:
         elif found := sorted(glob.glob(name, recursive=True)):
             files += found
         elif glob.has_magic(name):
-            raise BadInput(f"no file matches {name!r}.")
+            raise BadInput(f"no file matches {name!r}; check the pattern and the folder.")
         else:
-            raise BadInput(f"{name}: there is no such file.")
+            raise BadInput(f"{name}: there is no such file; check its name and folder.{_near(name)}")
     if not files:
         raise BadInput("no data: name at least one file, or - for standard input.")
     for name in files:
         if os.path.isdir(name):
             raise BadInput(f"{name} is a folder; name the files in it, such as '{os.path.join(name, '*')}'.")
     return files
+
+
+def _near(name: str) -> str:
+    folder, base = os.path.split(name)
+    try:
+        return did_you_mean(base, os.listdir(folder or "."))
+    except OSError:
+        return ""
 
 
 class Files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +113,18 @@ class Source:
             piece.indices = piece.indices % np.uint64(self.recipe.n_features)
         return _batch(piece)
 
+    def check_learned(self, refused: Sequence[str], n_refused: int) -> None:
+        """After a pass: say it if there was nothing to learn from, but for rows that a learner refused."""
+        if self.rows > n_refused:
+            return
+        bad = [*self.bad, *refused]
+        if not bad:
+            raise BadInput(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
+        raise BadInput(
+            f"none of the {self.lines:,} lines could be learned from; the first: {bad[0]} They were read as "
+            f"{self.recipe.kind} data; if they are not, say so with --format."
+        )
+
     def stop(self) -> None:
         """End the present pass after the batch that is out. A signal handler may call this."""
         if self._ahead is not None:
@@ -220,6 +232,8 @@ def _drop(piece: Piece, rows: np.ndarray, whats: Iterable[str]) -> None:
 
 class TextReader:
     """Blocks of text and the parser they go through."""
+
+    what = "the data"  # is read: its file
 
     def __init__(self, files: Files, parser: Any) -> None:
         self._files, self._parser = files, parser

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayou.checks import did_you_mean
 from bayou.errors import BadInput
 from bayou.sources import cells
 from bayou.sources.columns import LABELS, SHOWN, Sight, fit
@@ -99,7 +100,7 @@ def columns_at(plan: Plan, names: Sequence[str], file: str) -> np.ndarray:
         if place < 0 and (column.role != "label" or plan.labels):
             raise BadInput(
                 f"{file}: there is no column {column.name!r} ({column.role}), which the recipe needs; "
-                f"the columns are {', '.join(names)}."
+                f"the columns are {', '.join(names)}." + did_you_mean(column.name, names)
             )
     return where
 
@@ -202,6 +203,10 @@ class TableReader(FittingReader):
 
     def _sample(self, task: _Task) -> tuple[tuple[Cells, Layout], int]:
         found = split_block(task.block, task.layout)
+        if len(found.bad) and not found.rows:
+            line, byte, what, count = found.bad[0]
+            expected = _WHAT[what].format(width=found.width, found=count)
+            self._why_empty = f"{task.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check --format."
         return (found, task.layout), found.rows
 
     def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
