@@ -102,6 +102,11 @@ def test_what_was_never_met_is_left_alone():
     np.testing.assert_array_equal(shooting.maximise(H, theta, 1.0), [2.0, 0.0, 0.0])
 
 
+def test_a_start_that_was_never_met_becomes_0():
+    H, theta = np.diag([4.0, 0.0, 0.0]), np.array([9.0, 0.0, 50.0])
+    np.testing.assert_array_equal(shooting.maximise(H, theta, 1.0, np.array([0.0, 7.0, 7.0])), [2.0, 0.0, 7.0])
+
+
 def test_two_equal_features_share_or_not_but_the_objective_is_least():
     X, y = problem(6)
     twice = np.column_stack([X, X[:, 0]])

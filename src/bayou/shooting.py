@@ -7,9 +7,9 @@ to date. Coordinate j has its maximum, the others held, at
 
     b_j = sign(r) max(|r| - gamma_j, 0) / H_jj,    r = G_j + H_jj b_j       (algorithm 1; r is the paper's Omega_j)
 
-A coordinate of H_jj = 0 was never met (or cannot be seen any more) and is left alone. b is the maximum where nothing is
-violated: |G_j| <= gamma_j where b_j = 0, and G_j = gamma_j sign(b_j) elsewhere. How far that is from true is a
-certificate in the units of G, and what all functions here stop on.
+A coordinate of H_jj = 0 was never met (or cannot be seen any more): it is 0 if |G_j| < gamma_j, and else left alone. b
+is the maximum where nothing is violated: |G_j| <= gamma_j where b_j = 0, and G_j = gamma_j sign(b_j) elsewhere. How far
+that is from true is a certificate in the units of G, and what all functions here stop on.
 
 Only an active set is swept: the weights that are not 0, and those that violate. Sweeps converge slowly where features
 are alike, so that every few of them a Newton step is taken on the weights that are not 0, as far as none changes sign.
@@ -164,6 +164,8 @@ def shoot(curvature, gradient, weights, penalty, tolerance, most_sweeps):
             n_active = 0
             for j in range(size):
                 if curvature[j, j] <= 0.0:
+                    if abs(gradient[j]) < penalty[j]:
+                        weights[j] = 0.0
                     continue
                 violation = _violation(gradient[j], weights[j], penalty[j])
                 worst = max(worst, violation)

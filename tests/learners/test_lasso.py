@@ -268,6 +268,21 @@ def test_after_a_step_too_far_surprises_are_held_back_and_passes_saved(monkeypat
     assert held_back < 0.5 * plain
 
 
+@pytest.mark.parametrize("algorithm", ["multipass", "reduced"])
+def test_a_start_of_features_that_never_come_is_forgotten(kind, algorithm):
+    X, y, _ = problem(5)
+    batch = Batch.from_csr(X, y)
+    learner = Lasso(D + 3, algorithm=algorithm, penalty=2.0, max_active=9)
+    learner._weights[:] = 1.0
+    for _ in range(30):
+        learner.learn(batch)
+        if done := learner.end_pass():
+            break
+    assert done
+    np.testing.assert_allclose(learner.mean[:D], solved(batch, D, algorithm="multipass", penalty=2.0).mean, atol=1e-6)
+    np.testing.assert_array_equal(learner.mean[D:], 0.0)
+
+
 def test_too_little_room_is_found_out_and_raised():
     X, y, _ = problem(6, 400, 60)
     batch = Batch.from_csr(X, y)
