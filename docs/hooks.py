@@ -27,8 +27,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _with_formulas(text: str) -> str:
+    # a wide formula scrolls by itself on a phone
     text = _DISPLAY.sub(lambda found: f"\n<div style='overflow-x: auto'>{_mathml(found[1], 'block')}</div>\n", text)
-    # Wide formulas scroll by themselves on a phone. In a span: a line that begins with <math> would be a block of its own
+    # in a span: a line that begins with <math> would be a block of its own
     return _INLINE.sub(lambda found: f"<span>{_mathml(found[1], 'inline')}</span>", text)
 
 

@@ -327,7 +327,9 @@ def test_standard_output_that_cannot_be_written_is_said(data, model):
     command = f"{sys.executable} -m bayou predict {data} --model {model} > /dev/full"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "standard output could not be written (No space left on device).\n"
+    # A slow machine may first say that it compiles.
+    assert done.stderr.endswith("standard output could not be written (No space left on device).\n")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_table_is_read_as_it_was_for_training(run, tmp_path):
