@@ -288,6 +288,7 @@ class Stacker:
 # ----------------------------------------------------------------------------------------------------
 
 STACKER_MEMORY = 1e-4
+STRETCH_MEMORY = 1e-3
 
 
 def unit_of(log_lengths) -> float:
@@ -341,6 +342,7 @@ class BankReference:
         self.stackers = [Stacker(K, memory, intercept) for memory in (0.0, STACKER_MEMORY) if combine == "stack"]
         self.final_shares = np.full(1 + len(self.stackers), 1.0 / (1 + len(self.stackers)))
         self.learned = 0  # examples of positive weight
+        self.stretch = np.zeros(K)  # of each output, in the mean of the last examples; less 1
         self.log_lengths: list[float] = []
         self.counts = False
         self.uses = np.zeros(n_features + 1)  # counted uses of each feature
@@ -392,6 +394,7 @@ class BankReference:
         look = self.look(i, x)
         if weight == 0:
             return look
+        _, variance = self.score(look)
         busy = {k for (k, _), kept in zip(self.outputs, self.kept, strict=True) if kept}
         for k in busy:
             self.lanes[k].learn(i, look.seen[k], y, weight)
@@ -407,6 +410,9 @@ class BankReference:
             stacker.learn(*self._stacked_features(look.zm, look.z), y, weight)
         self.final_shares = share_step(self.final_shares, look.q, y, self.learned, weight)
         self.learned += 1
+        own = np.array([1.0 + C8 * kp * look.seen[k].s for k, kp in self.outputs])
+        stretch = np.sqrt((1.0 + C8 * variance) / own) - 1.0
+        self.stretch += self.kept * (stretch - self.stretch) * max(1.0 / self.learned, STRETCH_MEMORY)
         if self.learned in self.narrowing:
             self.narrow(self.narrowing[self.learned])
         return look
@@ -478,7 +484,8 @@ class BankReference:
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of all features' weights and, last, of the intercept.
 
-        A weight is the sum over outputs of coefficient times e^l mu, each in the units of the features. Its variance is
+        A weight is the sum over outputs of coefficient times e^l mu, in the units of the features, stretched from the
+        scale of what the output says, m / sqrt(1 + C8 kp s), to that of the score's mean. Its variance is
         that of the mixture, which draws a Gaussian lane and then the lane's own weight (any lane, if all are AdaGrad).
         The intercept has the stackers' b besides.
         """
@@ -487,11 +494,15 @@ class BankReference:
         means = factors * [lane.mean for lane in self.lanes]
         variances = factors**2 * [lane.variance(self.square) for lane in self.lanes]
         of = [k for k, _ in self.outputs]
-        mean = self.coefficients() @ means[of]
+        mean = (self.coefficients() * (1.0 + self.stretch)) @ means[of]
 
         known = self.shares * [self.lanes[k].lane.rate is None for k in of]
         mixing = known / np.sum(known) if np.any(known > 0) else self.shares
-        variance = mixing @ variances[of] + mixing @ (means[of] - mixing @ means[of]) ** 2
+        # A lane of two outputs has one weight: stretched as its outputs are on average.
+        shares = np.bincount(of, self.shares)
+        stretch = np.bincount(of, self.shares * (1.0 + self.stretch)) / np.where(shares > 0, shares, 1.0)
+        apart = (stretch[:, None] * means)[of]
+        variance = mixing @ variances[of] + mixing @ (apart - mixing @ apart) ** 2
         for share, stacker in zip(self.final_shares[1:], self.stackers, strict=True):
             mean[-1] += share * stacker.mean[0]
             variance[-1] += share * stacker.covariance[0, 0]

@@ -98,6 +98,7 @@ class Learner:
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
+    _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -426,6 +427,8 @@ class Learner:
         learner = cls(**parameters)
         learner._make_room({name: array.shape for name, array in arrays.items()})
         for name, own in learner._arrays().items():
+            if name in cls._newer and name not in arrays:
+                continue
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             # Rows that are still as the prior says are left alone, so that their memory is never touched.

@@ -18,7 +18,7 @@ import numpy as np
 try:
     from river import base
 except ImportError:
-    raise ImportError("bayou.river needs river, which is not installed: pip install 'bayou[river]'.") from None
+    raise ImportError("bayou.river needs river, which is not installed: pip install river.") from None
 
 from bayou import registry
 from bayou.checks import yes_or_no

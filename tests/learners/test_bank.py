@@ -1,5 +1,7 @@
 """Bank answers to the reference in every option, says what it holds, merges, and does not need float64."""
 
+import gzip
+import json
 import math
 import multiprocessing
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
@@ -290,6 +293,46 @@ def test_weights_are_in_the_units_of_the_features():
     sd = np.sqrt(short.variance)
     np.testing.assert_allclose(longer.mean * 1e3 / sd, short.mean / sd, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(longer.variance * 1e6, short.variance, rtol=1e-9)
+
+
+def linear(learner: Bank, X) -> tuple[float, float]:
+    """How the bank's scores go with the sum of its weights: their correlation, and the slope."""
+    summed = X @ learner.mean.astype(float) + learner.intercept[0]
+    score = learner.predict(Batch.from_csr(X)).mean
+    return float(np.corrcoef(summed, score)[0, 1]), float(np.polyfit(summed, score, 1)[0])
+
+
+def test_weights_add_up_to_the_score_where_lanes_are_damped_differently():
+    """Rare features keep wide lanes unsure: what these say is damped to a tenth, their coefficients are not."""
+    rng = np.random.default_rng(0)
+    n, width, words = 4000, 20_000, 15
+    chances = np.cumsum(1.0 / np.arange(1, width + 1) ** 0.7)
+    columns = np.searchsorted(chances, rng.random((n, words)) * chances[-1]).ravel()
+    X = sparse.csr_array((np.ones(n * words), (np.repeat(np.arange(n), words), columns)), shape=(n, width))
+    X.data[:] = 1.0
+    w = rng.normal(0, 3.0, width) * (rng.random(width) < 0.3)
+    learner = Bank(width)
+    learner.learn(Batch.from_csr(X, rng.random(n) < expit(X @ w - 3.0)))
+    correlation, slope = linear(learner, X)
+    assert correlation > 0.99
+    assert 0.7 < slope < 1.4
+    learner._stretch[:] = 0.0  # as if damped logits were the lanes' own means
+    assert not 0.2 < linear(learner, X)[1] < 5.0
+
+
+def test_a_word_of_spam_has_a_positive_weight(data_directory):
+    with gzip.open(data_directory / "sms_spam.jsonl.gz", "rt", encoding="utf-8") as file:
+        messages = [json.loads(line) for line in file]
+    counts = CountVectorizer(binary=True)
+    X = sparse.csr_array(counts.fit_transform([message["text"] for message in messages]), dtype=float)
+    learner = Bank(X.shape[1])
+    learner.learn(Batch.from_csr(X, [float(message["label"]) for message in messages]))
+    assert linear(learner, X)[0] > 0.9
+    spam, ham = (
+        learner.mean[[counts.vocabulary_[word] for word in words]] for words in (("txt", "claim"), ("my", "me"))
+    )
+    assert (spam > 0).all()
+    assert (ham < 0).all()
 
 
 @pytest.mark.parametrize("unit", [1e-13, 1e-6, 1e6])

@@ -117,7 +117,7 @@ def summarise(outcome: Outcome) -> None:
     each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
     print(f"{meter.examples:,} examples{each}; {outcome.seconds:.2f} seconds in all, reading and all", file=sys.stderr)
     if meter.examples and outcome.entrants[0].meter.result().auc is None:
-        print("all labels were the same: there was nothing to tell apart", file=sys.stderr)
+        print("all labels were the same: nothing to tell apart; check --label and --positive", file=sys.stderr)
 
 
 def write_curves(path: Path, outcome: Outcome) -> None:

@@ -44,6 +44,9 @@ def merge(
     for path in (*models, *([base] if base else [])):
         if out.exists() and path.exists() and out.samefile(path):
             raise BadUsage(f"--out is {out}, which is one of the models to merge; give it another name.")
+    for k, path in enumerate(models):
+        if path.exists() and any(other.exists() and path.samefile(other) for other in models[:k]):
+            raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
 
     from bayou.cli.startup import without_blas
 

@@ -114,6 +114,9 @@ def train(
             threads=threads,
             dtype=str(dtype),
         )
+        if passes > 1 and record.passes == "single" and not quiet:
+            note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
+            typer.echo(f"{record.name} {note}", err=True)
         if passes > 1 and not source.again:
             raise BadUsage("--passes needs data that can be read more than once; save what the pipe gives to a file.")
         n_features = source.recipe.n_features if old is None else old.n_features

@@ -190,7 +190,7 @@ def summarise(outcome: Outcome, path: Path | None) -> None:
         kept = "was kept" if path is not None else "is lost"
         print(f"interrupted: what was learned so far {kept}", file=sys.stderr)
     if result.examples and getattr(result, "auc", 0.0) is None:
-        print("all labels were the same: there was nothing to tell apart", file=sys.stderr)
+        print("all labels were the same: nothing to tell apart; check --label and --positive", file=sys.stderr)
     if outcome.unsaved is not None:
         return
     if path is not None:

@@ -32,7 +32,9 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its storey), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands: e^l mu of
-all lanes, summed with their coefficients; their variance is that of the mixture of lanes.
+all lanes, summed with their coefficients. These belong to logits z = m / sqrt(1 + C8 kp s); so each is stretched by the
+mean of sqrt((1 + C8 variance) / (1 + C8 kp s)) over the last thousand examples or so, which makes it one of the m and
+of the score. The variance of a weight is that of the mixture of lanes.
 
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares.
 
@@ -182,6 +184,7 @@ class Bank(Learner):
 
     name = "bank"
     _per_feature = ("state", "squares")
+    _newer = ("stretch",)
 
     def __init__(
         self,
@@ -247,6 +250,8 @@ class Bank(Learner):
         # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
         self._losses = np.zeros((2, room + LANES))
         self._losses[1] = 1.0
+        # How many times the score's mean is what it would be with this output's m in place of z, less 1; lately.
+        self._stretch = np.zeros(room)
 
     def _lane_settings(self, intercept_variance: float | None) -> np.ndarray:
         settings = np.zeros((PRECISION + 1, LANES * self._blocks))
@@ -280,6 +285,7 @@ class Bank(Learner):
             "stacker means": self._stacker_mean,
             "stacker covariances": self._stacker_covariance,
             "losses": self._losses,
+            "stretch": self._stretch,
         }
         # One row each: a row of a file that is all zeros is left out.
         return {"state": self._state, "squares": self._squares} | {name: a.reshape(1, -1) for name, a in small.items()}
@@ -354,6 +360,7 @@ class Bank(Learner):
                     self._stacker_mean.reshape(-1),
                     self._stacker_covariance.reshape(-1),
                     self._losses,
+                    self._stretch,
                     first,
                     row,
                     before,
@@ -456,10 +463,12 @@ class Bank(Learner):
         shares = self._final_shares[1:]
         return shares @ self._stacker_mean / shares.sum() if shares.size else np.zeros(self._shares.size)
 
-    def _coefficients(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Of each lane: its coefficient in the linearised combination, its weight in the mixture; and the offset."""
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Of each lane: its coefficient in the linearised combination, its weight in the mixture, how far its means are
+        stretched there; and the offset.
+        """
         width, of = self._settings.shape[1], self._lane_of
-        shares = self._shares[self._slots]
+        shares, stretch = self._shares[self._slots], 1.0 + self._stretch[self._slots]
         each, offset = self._final_shares[0] * shares, 0.0
         for share, mean in zip(self._final_shares[1:], self._stacker_mean, strict=True):
             c = mean[self._slots]
@@ -468,7 +477,9 @@ class Bank(Learner):
         gaussian = np.where(self._settings[RATE] > 0, 0.0, np.bincount(of, shares, minlength=width))
         if not gaussian.sum():
             gaussian = np.bincount(of, shares, minlength=width)
-        return np.bincount(of, each, minlength=width), gaussian / gaussian.sum(), float(offset)
+        each_share = np.bincount(of, shares, minlength=width)
+        stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
+        return np.bincount(of, each * stretch, minlength=width), gaussian / gaussian.sum(), stretched, float(offset)
 
     def _mean_at(self, features: Any) -> np.ndarray:
         return self._weights_at(features)[0]
@@ -478,18 +489,19 @@ class Bank(Learner):
 
     def _weights_at(self, features: Any) -> np.ndarray:
         """Means and variances of some effective weights."""
-        coefficients, mixing, _ = self._coefficients()
+        coefficients, mixing, stretched, _ = self._coefficients()
         numbers = np.arange(self._n_features)[features]
         found = np.empty((2, len(numbers)), self._dtype)
         effective_weights(
-            numbers, self._state, self._squares, self._settings, self._factors(), coefficients, mixing, found
+            numbers, self._state, self._squares, self._settings, self._factors(), coefficients, mixing, stretched, found
         )
         return found
 
     def _intercept(self) -> tuple[float, float]:
-        coefficients, mixing, offset = self._coefficients()
+        coefficients, mixing, stretched, offset = self._coefficients()
         means, gains = self._intercept_state
         mean = float(coefficients @ means) + offset
+        means = stretched * means
         variances = np.where(self._settings[RATE] > 0, 0.0, 1.0 / (self._settings[BIAS_PRIOR] + gains))
         stacked = sum(u * s[0, 0] for u, s in zip(self._final_shares[1:], self._stacker_covariance, strict=True))
         return mean, float(mixing @ (variances + (means - mixing @ means) ** 2) + stacked)
@@ -504,6 +516,8 @@ class Bank(Learner):
         streams = np.stack([learner._stream_state for learner, _ in parts])
         rows, weight = np.maximum(signs @ streams[:, [ROWS, WEIGHT]], 0.0)
         length = (signs * streams[:, ROWS]) @ streams[:, LOG_LENGTH] / rows if rows else 0.0
+        stretches = [learner._stretch for learner, _ in parts]
+        self._stretch[:] = np.maximum((signs * streams[:, ROWS]) @ stretches / rows, -1.0) if rows else 0.0
         self._stream_state[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = rows, length, streams[:, OTHER].max(), weight
         self._scale_state[:] = _natural_sum(
             [learner._scale_state for learner, _ in parts], signs, np.full(self._settings.shape[1], SCALE_PRECISION)

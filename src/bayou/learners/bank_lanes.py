@@ -329,7 +329,7 @@ def run_lanes(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, found):
+def effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
     """(means, variances) of some features' weights in the linearised combination of all lanes."""
     for n in range(numbers.size):
         i = numbers[n]
@@ -338,12 +338,12 @@ def effective_weights(numbers, state, squares, settings, factors, coefficients, 
         for k in range(settings.shape[1]):
             weight = factors[k] * state[i, k // LANES * 2 * LANES + k % LANES]
             mean += coefficients[k] * weight
-            middle += mixing[k] * weight
+            middle += mixing[k] * stretched[k] * weight
         variance = 0.0
         for k in range(settings.shape[1]):
             if mixing[k] > 0.0:
                 place = k // LANES * 2 * LANES + k % LANES
-                apart = factors[k] * state[i, place] - middle
+                apart = stretched[k] * factors[k] * state[i, place] - middle
                 precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
                 own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
                 variance += mixing[k] * (own + apart * apart)

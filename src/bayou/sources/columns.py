@@ -148,7 +148,7 @@ def _check_label(recipe: Recipe, name: str, sight: Sight) -> None:
     if others > max(FEW_LABELS, 0.1 * len(sight.numbers)):
         raise BadInput(
             f"the label, column {name!r}, holds {_listed(sight.values)}; 1 is positive and 0 or -1 is not, so say with "
-            "--positive or --label-above which others are."
+            "--positive or --label-above which others are. To predict the number itself, train with --learner gaussian."
         )
     if recipe.label_above is not None and sight.kind == "flag":
         raise BadInput(f"--label-above needs numbers, but the label, column {name!r}, holds {sight.odd!r}.")
