@@ -288,7 +288,7 @@ class Stacker:
 # ----------------------------------------------------------------------------------------------------
 
 STACKER_MEMORY = 1e-4
-STRETCH_MEMORY = 1e-3
+DAMPED_MEMORY, DAMPED_MOST = 1e-3, 100.0
 
 
 def unit_of(log_lengths) -> float:
@@ -342,7 +342,7 @@ class BankReference:
         self.stackers = [Stacker(K, memory, intercept) for memory in (0.0, STACKER_MEMORY) if combine == "stack"]
         self.final_shares = np.full(1 + len(self.stackers), 1.0 / (1 + len(self.stackers)))
         self.learned = 0  # examples of positive weight
-        self.stretch = np.zeros(K)  # of each output, in the mean of the last examples; less 1
+        self.damping = np.zeros(K)  # of each output beside the score's, in the mean of the last examples; less 1
         self.log_lengths: list[float] = []
         self.counts = False
         self.uses = np.zeros(n_features + 1)  # counted uses of each feature
@@ -411,8 +411,8 @@ class BankReference:
         self.final_shares = share_step(self.final_shares, look.q, y, self.learned, weight)
         self.learned += 1
         own = np.array([1.0 + C8 * kp * look.seen[k].s for k, kp in self.outputs])
-        stretch = np.sqrt((1.0 + C8 * variance) / own) - 1.0
-        self.stretch += self.kept * (stretch - self.stretch) * max(1.0 / self.learned, STRETCH_MEMORY)
+        damping = np.clip(np.sqrt(own / (1.0 + C8 * variance)), 1.0 / DAMPED_MOST, DAMPED_MOST) - 1.0
+        self.damping += self.kept * (damping - self.damping) * max(1.0 / self.learned, DAMPED_MEMORY)
         if self.learned in self.narrowing:
             self.narrow(self.narrowing[self.learned])
         return look
@@ -494,13 +494,13 @@ class BankReference:
         means = factors * [lane.mean for lane in self.lanes]
         variances = factors**2 * [lane.variance(self.square) for lane in self.lanes]
         of = [k for k, _ in self.outputs]
-        mean = (self.coefficients() * (1.0 + self.stretch)) @ means[of]
+        mean = (self.coefficients() / (1.0 + self.damping)) @ means[of]
 
         known = self.shares * [self.lanes[k].lane.rate is None for k in of]
         mixing = known / np.sum(known) if np.any(known > 0) else self.shares
         # A lane of two outputs has one weight: stretched as its outputs are on average.
         shares = np.bincount(of, self.shares)
-        stretch = np.bincount(of, self.shares * (1.0 + self.stretch)) / np.where(shares > 0, shares, 1.0)
+        stretch = np.bincount(of, self.shares / (1.0 + self.damping)) / np.where(shares > 0, shares, 1.0)
         apart = (stretch[:, None] * means)[of]
         variance = mixing @ variances[of] + mixing @ (apart - mixing @ apart) ** 2
         for share, stacker in zip(self.final_shares[1:], self.stackers, strict=True):

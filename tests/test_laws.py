@@ -1021,7 +1021,11 @@ def test_a_draw_is_one_weight_vector_for_all_rows(case):
     learner = case.new()
     learner.learn(case.stream(24))
     none, first, second, both = scores(learner, Batch.from_rows([{}, {0: 0.3}, {1: -0.2}, {0: 0.3, 1: -0.2}]), 50).T
-    np.testing.assert_allclose(first + second - none, both, atol=1e-8)
+    # A probability near 1 tells little of its score.
+    largest = np.max(np.abs([none, first, second, both]), axis=0)
+    told = largest < 34.0
+    assert told.any()
+    assert (np.abs(first + second - none - both)[told] <= 1e-8 + 1e-15 * np.exp(largest[told])).all()
     if not learner.parameters["intercept"]:
         assert (none == 0).all()
     else:

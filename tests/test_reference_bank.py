@@ -664,7 +664,7 @@ def test_a_fresh_bank_is_as_announced():
 
 
 def test_weights_are_the_slopes_of_the_combination_of_logits():
-    """Differences of the combination itself, every mixture read as a mean of logits and no logit shrunk."""
+    """Differences of the combination itself, every mixture read as a mean of logits, all damped as on average."""
     X, y = random_rows(size=100.0)
     bank = BankReference(WIDTH, "slim")
     bank.learn(X, y)
@@ -673,7 +673,7 @@ def test_weights_are_the_slopes_of_the_combination_of_logits():
     def combined(x):
         i = np.arange(WIDTH + 1)
         seen = bank.look(i, np.append(x, 1.0)).seen
-        z = np.array([seen[k].m for k, _ in bank.outputs])
+        z = np.array([seen[k].m for k, _ in bank.outputs]) / (1.0 + bank.damping)
         zm = bank.shares @ z
         said = [zm, *(zm + stacker.mean @ [1.0, zm, *(z - zm)] for stacker in bank.stackers)]
         return bank.final_shares @ said
@@ -696,7 +696,7 @@ def test_the_variance_of_a_weight_is_that_of_a_drawn_lanes_weight():
     factor = np.array([unit, unit * np.exp(bank.lanes[1].log_scale), 0.0, 1.0])
     mean = np.array([lane.mean for lane in bank.lanes])
     sd = np.sqrt([lane.variance(bank.square) for lane in bank.lanes])
-    draws = factor[lane] * (mean[lane, 2] + sd[lane, 2] * rng.normal(size=n))
+    draws = factor[lane] * (mean[lane, 2] / (1.0 + bank.damping[lane]) + sd[lane, 2] * rng.normal(size=n))
     assert bank.weights()[1][2] == pytest.approx(np.var(draws), rel=0.01)
 
 

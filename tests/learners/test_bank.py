@@ -316,7 +316,7 @@ def test_weights_add_up_to_the_score_where_lanes_are_damped_differently():
     correlation, slope = linear(learner, X)
     assert correlation > 0.99
     assert 0.7 < slope < 1.4
-    learner._stretch[:] = 0.0  # as if damped logits were the lanes' own means
+    learner._damping[:] = 0.0  # as if damped logits were the lanes' own means
     assert not 0.2 < linear(learner, X)[1] < 5.0
 
 

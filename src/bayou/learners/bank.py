@@ -32,8 +32,8 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its storey), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands: e^l mu of
-all lanes, summed with their coefficients. These belong to logits z = m / sqrt(1 + C8 kp s); so each is stretched by the
-mean of sqrt((1 + C8 variance) / (1 + C8 kp s)) over the last thousand examples or so, which makes it one of the m and
+all lanes, summed with their coefficients. These belong to logits z = m / sqrt(1 + C8 kp s); so each is divided by the
+mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over the last thousand examples or so, which makes it one of the m and
 of the score. The variance of a weight is that of the mixture of lanes.
 
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares.
@@ -184,7 +184,7 @@ class Bank(Learner):
 
     name = "bank"
     _per_feature = ("state", "squares")
-    _newer = ("stretch",)
+    _newer = ("damping",)
 
     def __init__(
         self,
@@ -250,8 +250,8 @@ class Bank(Learner):
         # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
         self._losses = np.zeros((2, room + LANES))
         self._losses[1] = 1.0
-        # How many times the score's mean is what it would be with this output's m in place of z, less 1; lately.
-        self._stretch = np.zeros(room)
+        # How much more an output is damped than the score is, lately; less 1.
+        self._damping = np.zeros(room)
 
     def _lane_settings(self, intercept_variance: float | None) -> np.ndarray:
         settings = np.zeros((PRECISION + 1, LANES * self._blocks))
@@ -285,7 +285,7 @@ class Bank(Learner):
             "stacker means": self._stacker_mean,
             "stacker covariances": self._stacker_covariance,
             "losses": self._losses,
-            "stretch": self._stretch,
+            "damping": self._damping,
         }
         # One row each: a row of a file that is all zeros is left out.
         return {"state": self._state, "squares": self._squares} | {name: a.reshape(1, -1) for name, a in small.items()}
@@ -360,7 +360,7 @@ class Bank(Learner):
                     self._stacker_mean.reshape(-1),
                     self._stacker_covariance.reshape(-1),
                     self._losses,
-                    self._stretch,
+                    self._damping,
                     first,
                     row,
                     before,
@@ -468,7 +468,7 @@ class Bank(Learner):
         stretched there; and the offset.
         """
         width, of = self._settings.shape[1], self._lane_of
-        shares, stretch = self._shares[self._slots], 1.0 + self._stretch[self._slots]
+        shares, stretch = self._shares[self._slots], 1.0 / (1.0 + self._damping[self._slots])
         each, offset = self._final_shares[0] * shares, 0.0
         for share, mean in zip(self._final_shares[1:], self._stacker_mean, strict=True):
             c = mean[self._slots]
@@ -516,8 +516,9 @@ class Bank(Learner):
         streams = np.stack([learner._stream_state for learner, _ in parts])
         rows, weight = np.maximum(signs @ streams[:, [ROWS, WEIGHT]], 0.0)
         length = (signs * streams[:, ROWS]) @ streams[:, LOG_LENGTH] / rows if rows else 0.0
-        stretches = [learner._stretch for learner, _ in parts]
-        self._stretch[:] = np.maximum((signs * streams[:, ROWS]) @ stretches / rows, -1.0) if rows else 0.0
+        dampings = np.stack([learner._damping for learner, _ in parts])
+        damping = (signs * streams[:, ROWS]) @ dampings / rows if rows else np.zeros_like(self._damping)
+        self._damping[:] = np.clip(damping, dampings.min(axis=0), dampings.max(axis=0))
         self._stream_state[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = rows, length, streams[:, OTHER].max(), weight
         self._scale_state[:] = _natural_sum(
             [learner._scale_state for learner, _ in parts], signs, np.full(self._settings.shape[1], SCALE_PRECISION)

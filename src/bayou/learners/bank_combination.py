@@ -19,8 +19,8 @@ from bayou.simd import LANES, any_above, exp2_within, fill, like, load, sqrt, st
 # says no more than that: beyond, a larger logit tells nothing but pulls the harder.
 SUREST, SUREST_STACKED = 30.0, 15.0
 STACKER_PRIOR, STACKER_SPREAD, STACKER_MEMORY = 0.01, 10.0, 1e-4
-# The mean of how far outputs are stretched is that of about a thousand examples.
-STRETCH_MEMORY = 1e-3
+# The mean of how far outputs are damped is that of about a thousand examples; none counts for more than this.
+DAMPED_MEMORY, DAMPED_MOST = 1e-3, 100.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -39,7 +39,7 @@ def combine(
     stacker_mean,
     stacker_covariance,
     losses,
-    stretch,
+    damping,
     first,
     last,
     examples,
@@ -152,12 +152,12 @@ def combine(
         y = np.float64(signs[row])
         alpha = max(1.0 / (examples + 2.0), 1e-5)
         examples += 1
-        latest = max(1.0 / examples, STRETCH_MEMORY)
+        latest = max(1.0 / examples, DAMPED_MEMORY)
         for at in range(0, room, LANES):
             own = like(load(output_s, at) * load(output_spread, at), zeros) + 1.0
-            ratio = sqrt((zeros + (1.0 + C8 * variance)) / own) - 1.0
-            known_so_far = load(stretch, at)
-            store(stretch, at, known_so_far + (ratio - known_so_far) * latest * load(kept, at))
+            ratio = max(min(sqrt(own / (zeros + (1.0 + C8 * variance))), DAMPED_MOST), 1.0 / DAMPED_MOST) - 1.0
+            so_far = load(damping, at)
+            store(damping, at, so_far + (ratio - so_far) * latest * load(kept, at))
         if y > 0.0:
             mixed_chance, bank_chance = mixed_plus, sure_plus / (sure_plus + sure_minus)
             for at in range(0, room, LANES):

@@ -331,6 +331,7 @@ def run_lanes(
 @njit(cache=True, nogil=True, error_model="numpy")
 def effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
     """(means, variances) of some features' weights in the linearised combination of all lanes."""
+    most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
     for n in range(numbers.size):
         i = numbers[n]
         square = squares[i, 0] if squares[i, 1] > 0 else 1.0
@@ -347,8 +348,8 @@ def effective_weights(numbers, state, squares, settings, factors, coefficients, 
                 precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
                 own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
                 variance += mixing[k] * (own + apart * apart)
-        found[0, n] = mean
-        found[1, n] = variance
+        found[0, n] = min(max(mean, -most), most)
+        found[1, n] = min(variance, most)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
