@@ -41,7 +41,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict
 
 from bayou import Batch
-from bayou.learner import Learner
+from bayou.core.learner import Learner
 from bayou.learners import Bank, Marginal, Moment
 
 VISITOR = ["user_feature_0", "user_feature_1", "user_feature_2", "user_feature_3", "position"]

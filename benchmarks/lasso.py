@@ -33,7 +33,8 @@ from threadpoolctl import threadpool_limits
 
 from bayou import Batch
 from bayou.learners import Lasso
-from bayou.reproduce import Options, l1
+from bayou.reproduce import Options
+from bayou.reproduce.quadratic_l1 import common as l1
 
 DATA = Path(os.environ.get("BAYOU_DATA", "../shared/data"))
 warnings.filterwarnings("ignore")

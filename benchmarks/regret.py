@@ -7,7 +7,7 @@ weights of standard deviation 1, and the learner starts from that prior. The pap
 active) for one draw. Then the same with weights of standard deviation 2, from the true prior and from a prior of
 variance 1: the prior must match.
 
---reference also runs the plain NumPy rule of tests/reference.py over that many examples of seed 0, in float64, and
+--reference also runs the plain NumPy rule of tests/reference/marginal.py over that many examples of seed 0, in float64, and
 prints how far the kernel's r is from its (about 0.6 ms an example: a million take ten minutes).
 
 **bank**: the bank at its defaults, which knows no prior, beside Marginal given the true one, on the nine cells of
@@ -49,7 +49,7 @@ def kernel_regret(
 
 def reference_regret(active: int, seed: int, examples: int) -> float:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from tests.reference import MarginalReference
+    from tests.reference.marginal import MarginalReference
 
     rule = MarginalReference(D, prior_variance=1.0, intercept=False)
 

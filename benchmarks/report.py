@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
+from bayou.evaluate.classification import Meter
 from bayou.learners import Bank, Marginal
-from bayou.meter import Meter
 from bayou.report import Recorder, Run, write
 
 ACTIVE, BITS, BATCH = 39, 18, 8192

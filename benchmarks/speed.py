@@ -22,9 +22,10 @@ import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.vector import LANES, load, total
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
 from bayou.learners.diagonal import AHEAD
-from bayou.simd import LANES, gather_pairs, load, prefetch_pairs, scatter_pairs, total
 
 FIELDS = 39
 BITS = 22

@@ -8,7 +8,7 @@ from sklearn.datasets import load_svmlight_files
 
 from bayou import Batch, evaluate, simulate
 from bayou.learners import Bank, Marginal
-from tests.reference import MarginalReference
+from tests.reference.marginal import MarginalReference
 
 D = 200
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from scipy.special import logit, ndtri
 
 import bayou
-from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask, registry
-from bayou.batch import Row
-from bayou.learner import LARGEST_TARGET, LIMIT
+from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
+from bayou.core import registry
+from bayou.core.batch import Row
+from bayou.core.learner import LARGEST_TARGET, LIMIT
 from bayou.learners import bank
 
 WIDTH = 24
@@ -1299,7 +1300,7 @@ def test_a_batch_too_long_to_be_learned_at_once_is_cut_without_a_trace(case, mon
     batch = case.stream(26)
     whole, cut = case.new(), case.new()
     p = whole.learn(batch)
-    monkeypatch.setattr("bayou.learner._ROWS", 7)
+    monkeypatch.setattr("bayou.core.learner._ROWS", 7)
     assert (cut.learn(batch) == p).all()
     assert bits(whole) == bits(cut)
 

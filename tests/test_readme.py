@@ -8,7 +8,8 @@ from types import ModuleType
 import numpy as np
 
 import bayou
-from bayou import Batch, registry, simulate
+from bayou import Batch, simulate
+from bayou.core import registry
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

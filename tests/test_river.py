@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from bayou import BadInput, Batch, registry
+from bayou import BadInput, Batch
+from bayou.core import registry
 
 pytest.importorskip("river", reason="river is not installed: pip install 'bayou[river]'")
 

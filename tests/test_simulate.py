@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from bayou import simulate
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
 
 # Small versions, so that every test can go over all of them.
 SMALL = {

@@ -56,7 +56,7 @@ def test_formulas_are_formulas(site):
 
 
 def test_every_learner_has_its_mathematics():
-    from bayou import registry
+    from bayou.core import registry
 
     pages = " ".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "math").glob("*.md")).lower()
     for record in registry._OWN:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import bayou.river as river  # noqa: F401
     import bayou.simulate as simulate
     import bayou.sources as sources
-    from bayou.batch import Batch
-    from bayou.errors import BadInput, BadModel, NoPosterior, WrongTask
+    from bayou.core.batch import Batch
+    from bayou.core.errors import BadInput, BadModel, NoPosterior, WrongTask
+    from bayou.core.learner import load
     from bayou.estimators import (
         AdaGradClassifier,
         BankClassifier,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         SpikeSlabClassifier,
         VariationalClassifier,
     )
-    from bayou.learner import load
 
 __version__ = "0.1.0"
 
@@ -63,10 +63,10 @@ __all__ = [
 
 _HOME = {
     "AdaGradClassifier": "bayou.estimators",
-    "BadInput": "bayou.errors",
-    "BadModel": "bayou.errors",
+    "BadInput": "bayou.core.errors",
+    "BadModel": "bayou.core.errors",
     "BankClassifier": "bayou.estimators",
-    "Batch": "bayou.batch",
+    "Batch": "bayou.core.batch",
     "FTRLClassifier": "bayou.estimators",
     "GaussianRegressor": "bayou.estimators",
     "JointClassifier": "bayou.estimators",
@@ -77,12 +77,12 @@ _HOME = {
     "SpikeSlabClassifier": "bayou.estimators",
     "ShrinkageRegressor": "bayou.estimators",
     "VariationalClassifier": "bayou.estimators",
-    "NoPosterior": "bayou.errors",
-    "WrongTask": "bayou.errors",
-    "load": "bayou.learner",
+    "NoPosterior": "bayou.core.errors",
+    "WrongTask": "bayou.core.errors",
+    "load": "bayou.core.learner",
 }
 # river is not in __all__: it needs river.
-_MODULES = {"estimators", "evaluate", "learners", "river", "simulate", "sources"}
+_MODULES = {"estimators", "evaluate", "learners", "registry", "river", "simulate", "sources"}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,10 +20,10 @@ try:
 except ImportError:
     raise ImportError("bayou.river needs river, which is not installed: pip install river.") from None
 
-from bayou import registry
-from bayou.checks import yes_or_no
-from bayou.errors import BadInput
-from bayou.learner import Learner
+from bayou.core import registry
+from bayou.core.checks import yes_or_no
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
 from bayou.sources.rows import Rows
 
 # Kinds of learners, as registry.Record.task has them, and the estimator here that is for each.

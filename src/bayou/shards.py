@@ -15,10 +15,10 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from bayou.batch import Batch
-from bayou.checks import whole_number
-from bayou.errors import BadInput
-from bayou.learner import Learner
+from bayou.core.batch import Batch
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
 
 _Learner = TypeVar("_Learner", bound=Learner)
 

@@ -29,11 +29,11 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.batch import MAX_FEATURES, Batch
-from bayou.checks import positive_number, whole_number
-from bayou.draws import GOLDEN, mix, unit
-from bayou.errors import BadInput
+from bayou.core import links
+from bayou.core.batch import MAX_FEATURES, Batch
+from bayou.core.checks import positive_number, whole_number
+from bayou.core.errors import BadInput
+from bayou.kernels.random import GOLDEN, mix, unit
 
 # Small enough that a batch of a few dozen features a row stays in the second-level cache.
 BATCH_SIZE = 8192

@@ -94,7 +94,7 @@ def test_errors_are_one_sentence_and_an_exit_code(run, monkeypatch, tmp_path, er
     def fail():
         raise error
 
-    monkeypatch.setattr("bayou.cli.demo_study.warm_up", fail)
+    monkeypatch.setattr("bayou.cli.demo.study.warm_up", fail)
     done = run("demo", "--out", tmp_path / "demo.png")
     assert done.exit_code == code
     assert done.stderr == said

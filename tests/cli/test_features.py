@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
+from bayou.core.names import Found
 from bayou.learners import FTRL, AdaGrad, Marginal, SpikeSlab
 from bayou.sources import Carried, Recipe
-from bayou.sources.names import Found
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
+from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
 from bayou.sources import Carried, Recipe
-from bayou.sources.recipe import Column
 
 
 @pytest.fixture

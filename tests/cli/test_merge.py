@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch, simulate
 from bayou.cli import app
+from bayou.core.names import Found
 from bayou.learners import AdaGrad, Marginal
 from bayou.sources import Carried, Recipe
-from bayou.sources.names import Found
 
 
 @pytest.fixture

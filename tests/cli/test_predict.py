@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch, simulate, sources
 from bayou.cli import app, options, predictions
+from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
-from bayou.sources import Carried, Recipe, write
-from bayou.sources.answers import answers
-from bayou.sources.recipe import Column
+from bayou.outputs import text as write
+from bayou.outputs.prediction_table import answers
+from bayou.sources import Carried, Recipe
 
 N_FEATURES = 256
 

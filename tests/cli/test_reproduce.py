@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from bayou import reproduce
 from bayou.cli import app
-from bayou.reproduce import figure2
-from bayou.reproduce.results import CURVE_COLUMNS, SUMMARY_COLUMNS
+from bayou.reproduce.marginal_gaussian import figure2
+from bayou.reproduce.marginal_gaussian.results import CURVE_COLUMNS, SUMMARY_COLUMNS
 
 PNG = b"\x89PNG\r\n\x1a\n"
-STREAMS = [name for name in reproduce.MODULES if name != "figure3" and not name.startswith(("l1", "olss", "oslog"))]
+STREAMS = [name for name in reproduce.NAMES if name != "figure3" and not name.startswith(("l1", "olss", "oslog"))]
 TINY = ("--examples", 300, "--jobs", 1)
 
 
@@ -75,11 +75,11 @@ def reproduce_panels(name):
 
     module = importlib.import_module(f"bayou.reproduce.{name}")
     if name == "table1":
-        return importlib.import_module("bayou.reproduce.figure1").panels()
+        return importlib.import_module("bayou.reproduce.marginal_gaussian.figure1").panels()
     if name == "uniform":
-        return importlib.import_module("bayou.reproduce.figure4").panels("uniform")
+        return importlib.import_module("bayou.reproduce.marginal_gaussian.figure4").panels("uniform")
     if name == "montecarlo":
-        return importlib.import_module("bayou.reproduce.figure1").panels(module.WHO)
+        return importlib.import_module("bayou.reproduce.marginal_gaussian.figure1").panels(module.WHO)
     return module.panels()
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from bayou import simulate, sources
 from bayou.cli import app
 from bayou.cli.simulate import KINDS
-from bayou.sources import write
+from bayou.outputs import text as write
 
 
 @pytest.fixture

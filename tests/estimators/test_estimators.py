@@ -30,8 +30,8 @@ from bayou import (
     MomentClassifier,
     SpikeSlabClassifier,
     VariationalClassifier,
-    registry,
 )
+from bayou.core import registry
 from bayou.estimators import OnlineClassifier, expected_failed_checks
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])

@@ -12,8 +12,8 @@ from sklearn.preprocessing import scale
 
 import bayou
 from bayou import AdaGradClassifier, BankClassifier, Batch, FTRLClassifier, MarginalClassifier, SpikeSlabClassifier
+from bayou.core.learner import Prediction
 from bayou.estimators import odds
-from bayou.learner import Prediction
 
 LINKS = {"logistic": logistic, "probit": norm}
 VARIANTS = [

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayou import BadInput, FTRLClassifier, MarginalClassifier, SelectByInclusion, SpikeSlabClassifier
 from bayou.estimators import expected_failed_checks
-from bayou.sources.plain import write_plain
+from bayou.outputs.plain_model import write_plain
 
 
 def problem(rows: int = 2000, seed: int = 0):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bayou import BadInput, Batch
 from bayou.learners import AdaGrad
-from tests import reference
+from tests.reference import marginal as reference
 
 WIDTH = 15
 

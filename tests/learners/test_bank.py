@@ -13,11 +13,12 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
+from bayou.kernels.vector import LANES
 from bayou.learners import bank as bank_module
-from bayou.learners.bank import FINALS, PRESETS, Bank, Lane
-from bayou.learners.bank_lanes import LEAST_ROOT, SETTLED
-from bayou.simd import LANES
-from tests.reference_bank import BankReference, unit_of
+from bayou.learners.bank import PRESETS, Bank, Lane
+from bayou.learners.bank.lanes import LEAST_ROOT, SETTLED
+from bayou.learners.bank.learner import FINALS
+from tests.reference.bank import BankReference, unit_of
 
 WIDTH = 130  # the longest rows have 100 features
 TOLERANCE = 1e-9

@@ -9,7 +9,8 @@ from scipy.optimize import minimize_scalar
 
 from bayou import BadInput, Batch
 from bayou.learners import FTRL
-from tests import reference, reference_ftrl
+from tests.reference import ftrl as reference_ftrl
+from tests.reference import marginal as reference
 
 WIDTH = 15
 

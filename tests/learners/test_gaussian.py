@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from bayou import BadInput, Batch
 from bayou.learners import Gaussian
-from tests import reference_gaussian
+from tests.reference import gaussian as reference_gaussian
 
 
 def dense(seed, rows=200, width=6, sparse=0.5):

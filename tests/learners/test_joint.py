@@ -13,8 +13,8 @@ from scipy.special import expit, logit
 import bayou
 from bayou import BadInput, BadModel, Batch, evaluate, simulate
 from bayou.learners import Marginal
-from bayou.learners.joint import MOST_BYTES, Joint, _peak, _taylor_peak
-from tests.reference_joint import JointReference, joint_peak, joint_taylor
+from bayou.learners.joint.learner import MOST_BYTES, Joint, _peak, _taylor_peak
+from tests.reference.joint import JointReference, joint_peak, joint_taylor
 
 WIDTH = 12
 mean_updates = pytest.mark.parametrize("mean_update", ["newton", "taylor"])

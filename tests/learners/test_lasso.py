@@ -14,7 +14,7 @@ import bayou
 from bayou import BadInput, BadModel, Batch
 from bayou.learners import Lasso, lasso
 from bayou.shards import one_pass, train
-from tests import reference_lasso as reference
+from tests.reference import lasso as reference
 
 D = 7
 

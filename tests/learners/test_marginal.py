@@ -12,7 +12,7 @@ from scipy.special import expit, log_ndtr, ndtr
 
 from bayou import BadInput, Batch
 from bayou.learners import Marginal
-from tests import reference
+from tests.reference import marginal as reference
 
 WIDTH = 12
 links = pytest.mark.parametrize("link", ["logistic", "probit"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bayou import BadInput, Batch, evaluate, simulate
 from bayou.learners.marginal import Marginal
 from bayou.learners.moment import DENSITIES, MILLS, SHARES, VARIANCES, Moment
-from tests import reference_moment
 from tests.learners.test_marginal import WIDTH, compare, long_run, matrix, near
+from tests.reference import moment as reference_moment
 
 both = pytest.mark.parametrize("expectation", ["exact", "probit"])
 links = pytest.mark.parametrize("link", ["logistic", "probit"])

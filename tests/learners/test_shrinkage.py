@@ -9,7 +9,7 @@ from sklearn.preprocessing import scale
 from bayou import BadInput, Batch
 from bayou.learners import Shrinkage
 from bayou.learners.shrinkage import FEW
-from tests import reference_shrinkage
+from tests.reference import shrinkage as reference_shrinkage
 
 
 def dense(seed, rows=60, width=6):

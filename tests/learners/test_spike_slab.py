@@ -12,7 +12,7 @@ from scipy.stats import norm
 import bayou
 from bayou import BadInput, BadModel, Batch
 from bayou.learners import FTRL, SpikeSlab
-from tests import reference_spike_slab as reference
+from tests.reference import spike_slab as reference
 
 WIDTH = 15
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bayou import BadInput, BadModel, Batch, evaluate, simulate
 from bayou.learners.marginal import Marginal
 from bayou.learners.variational import Variational, _draw, _quantiles
-from tests import reference_variational
 from tests.learners.test_marginal import WIDTH, compare, long_run, matrix, near
+from tests.reference import variational as reference_variational
 
 updates = pytest.mark.parametrize("mean_update", ["newton", "taylor"])
 dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -3,9 +3,9 @@
 import numpy as np
 
 from bayou import Batch, evaluate, simulate
+from bayou.core.names import Found, Names
 from bayou.learners import AdaGrad, Bank, Marginal
 from bayou.report import Data, Recorder, Run
-from bayou.sources.names import Found, Names
 
 # A name as nobody should have one.
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&lt;b&gt;\"'%{x}{{ 7*7 }}"

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bayou import Batch, registry, simulate
+from bayou import Batch, simulate
+from bayou.core import registry
 from bayou.learners import Bank, Marginal
 from bayou.report import Recorder
 from bayou.report.recorder import LONGEST, PICKED, STRETCHES

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayou.reproduce.draws import run_all
-from bayou.reproduce.streams import Job, Method, Panel
+from bayou.reproduce.jobs import run_all
+from bayou.reproduce.marginal_gaussian.streams import Job, Method, Panel
 
 
 def jobs(examples, draws):

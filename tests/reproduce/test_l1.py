@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 
 from bayou import Batch
-from bayou.errors import BadInput
-from bayou.reproduce import Options, find, l1, l1_table1, l1_table2, l1_table6, stems
+from bayou.core.errors import BadInput
+from bayou.reproduce import Options, find
+from bayou.reproduce.quadratic_l1 import (
+    common as l1,
+)
+from bayou.reproduce.quadratic_l1 import (
+    stems,
+    table1,
+    table2,
+    table6,
+)
 
 
 def test_stems_are_porters():
@@ -29,15 +38,15 @@ def test_stems_are_porters():
 def test_the_online_gap_is_the_papers_in_size():
     X, y = l1.simulated(0, 20_000)
     batch = Batch.from_csr(X, y)
-    exact = l1.weights_of(l1.solved(batch, 10, l1_table1.PENALTY))
-    gap = np.abs(l1.weights_of(l1.online(batch, 10, l1_table1.PENALTY)) - exact).sum()
-    assert 0.5 * l1_table1.PAPER_GAPS[0] < gap < 2 * l1_table1.PAPER_GAPS[0]
+    exact = l1.weights_of(l1.solved(batch, 10, table1.PENALTY))
+    gap = np.abs(l1.weights_of(l1.online(batch, 10, table1.PENALTY)) - exact).sum()
+    assert 0.5 * table1.PAPER_GAPS[0] < gap < 2 * table1.PAPER_GAPS[0]
 
 
-@pytest.mark.parametrize(("link", "penalty"), l1_table2.HALVES.items())
+@pytest.mark.parametrize(("link", "penalty"), table2.HALVES.items())
 def test_table_2_comes_out_with_a_variance_of_a_fifth_and_not_with_1(link, penalty):
-    paper = l1_table2.PAPER[link]
-    right, wrong = (np.mean([l1_table2.one_draw(s, link, penalty, v) for s in range(3)], axis=0) for v in (0.2, 1.0))
+    paper = table2.PAPER[link]
+    right, wrong = (np.mean([table2.one_draw(s, link, penalty, v) for s in range(3)], axis=0) for v in (0.2, 1.0))
     assert right[:2] == pytest.approx(paper[:2], rel=0.3)
     assert (wrong[:2] > 2 * np.array(paper[:2])).all()
     assert right[3] < 0.005
@@ -84,8 +93,8 @@ def test_figures_draw(tmp_path):
 
 
 def test_the_judge_counts_what_confusion_tables_count():
-    point = l1_table6.PathPoint(1.0, np.array([[1.0]]), np.zeros(1), np.zeros(1), np.zeros(1), 1, True)
+    point = table6.PathPoint(1.0, np.array([[1.0]]), np.zeros(1), np.zeros(1), np.zeros(1), 1, True)
     X, y = np.array([[2.0], [1.0], [-1.0], [3.0]]), np.array([1.0, 0.0, 1.0, 1.0])
-    recall, precision, accuracy, loss = l1_table6.judged(point, X, y)
+    recall, precision, accuracy, loss = table6.judged(point, X, y)
     assert (recall, precision, accuracy) == pytest.approx((2 / 3, 2 / 3, 1 / 2))
     assert loss == pytest.approx(np.mean(np.logaddexp(0, [-2.0, 1.0, 1.0, -3.0])))

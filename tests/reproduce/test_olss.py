@@ -11,9 +11,9 @@ from scipy.special import ndtr
 from typer.testing import CliRunner
 
 from bayou.cli import app
-from bayou.errors import BadInput
-from bayou.reproduce import olss_data, olss_path
-from bayou.reproduce.olss_path import FULL, OURS, RIVAL, Model
+from bayou.core.errors import BadInput
+from bayou.reproduce.olss import comparison, data
+from bayou.reproduce.olss.comparison import FULL, OURS, RIVAL, Model
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -101,7 +101,7 @@ def test_without_data_a_sentence_says_where_to_put_them(run, tmp_path, monkeypat
 
 
 def test_the_tests_are_later_and_hold_no_feature_that_was_not_learned(folder):
-    flights = olss_data.flights(folder)
+    flights = data.flights(folder)
     assert flights.X.shape[0] == 199  # of 399 that arrived
     assert [X.shape[1] for _, X, _ in flights.tests] == [flights.X.shape[1]] * 3
     assert len(flights.groups) == flights.X.shape[1]
@@ -111,8 +111,8 @@ def test_the_tests_are_later_and_hold_no_feature_that_was_not_learned(folder):
 
 
 def test_restored_counts_are_those_of_all_rows(folder):
-    problem = olss_data.ipinyou(folder)
-    fewer = olss_data.fewer_negatives(problem, 0.25)
+    problem = data.ipinyou(folder)
+    fewer = data.fewer_negatives(problem, 0.25)
     assert fewer.y.sum() == problem.y.sum()
     assert fewer.weights[~fewer.y].sum() == pytest.approx((~problem.y).sum(), rel=0.35)
     assert len(fewer.y) < len(problem.y)
@@ -131,22 +131,22 @@ def test_models_are_chosen_on_validation_rows_among_those_that_are_small_enough(
         model(RIVAL, 8, 0.99, 0.9),
         model(OURS, 7, 0.5, 0.5, order=1),
     ]
-    np.testing.assert_array_equal(olss_path.at_size(found, OURS, "AUC", 10), [0.6, 0.5])
-    np.testing.assert_array_equal(olss_path.at_size(found, OURS, "AUC", 6), [0.7, np.nan])
-    np.testing.assert_array_equal(olss_path.at_size(found, RIVAL, "AUC", 10), [0.9, np.nan])
+    np.testing.assert_array_equal(comparison.at_size(found, OURS, "AUC", 10), [0.6, 0.5])
+    np.testing.assert_array_equal(comparison.at_size(found, OURS, "AUC", 6), [0.7, np.nan])
+    np.testing.assert_array_equal(comparison.at_size(found, RIVAL, "AUC", 10), [0.9, np.nan])
 
 
 def test_a_set_with_a_clear_signal_is_learned_by_both():
     rng = np.random.default_rng(0)
     X = csr_array(rng.random((1500, 40)) < 0.2, dtype=float)
     y = rng.random(1500) < ndtr(X @ np.where(np.arange(40) < 4, 2.0, 0.0) - 1.5)
-    problem = olss_data.Problem("p", X[:1000], y[:1000], (("test", X[1000:], y[1000:]),), (0.3, 1.0, 3.0))
-    found = list(olss_path.models(problem, 0, quick=True))
+    problem = data.Problem("p", X[:1000], y[:1000], (("test", X[1000:], y[1000:]),), (0.3, 1.0, 3.0))
+    found = list(comparison.models(problem, 0, quick=True))
     for method in (OURS, RIVAL):
-        assert olss_path.at_size(found, method, "AUC", 10)[0] > 0.8
-    assert olss_path.everything(found, FULL, "AUC")[0] > 0.8
+        assert comparison.at_size(found, method, "AUC", 10)[0] > 0.8
+    assert comparison.everything(found, FULL, "AUC")[0] > 0.8
 
 
 def test_a_folder_that_is_none_is_refused():
     with pytest.raises(BadInput, match="no folder"):
-        olss_data.folder(["/no/such/folder"])
+        data.folder(["/no/such/folder"])

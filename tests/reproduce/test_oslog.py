@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
-from bayou.reproduce import oslog, oslog_bound
+from bayou.reproduce.oslog import bound as oslog_bound
+from bayou.reproduce.oslog import common as oslog
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

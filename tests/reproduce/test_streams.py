@@ -7,8 +7,8 @@ import pytest
 
 from bayou import evaluate, reproduce, simulate
 from bayou.learners import AdaGrad, Marginal
-from bayou.reproduce import figure1, results
-from bayou.reproduce.streams import PRIOR, Job, Method, Panel, Trace, one_pass
+from bayou.reproduce.marginal_gaussian import figure1, results
+from bayou.reproduce.marginal_gaussian.streams import PRIOR, Job, Method, Panel, Trace, one_pass
 
 GRID = (
     Method("Marginal", "Marginal", {}, PRIOR, (0.5, 1.0, 4.0)),
@@ -93,7 +93,7 @@ def test_the_paper_is_quoted_at_the_nearest_size():
 
 
 def test_every_panel_says_how_many_features_it_has():
-    from bayou.reproduce import figure2, figure4, figure5, figure6, groups
+    from bayou.reproduce.marginal_gaussian import figure2, figure4, figure5, figure6, groups
 
     for module in (figure1, figure2, figure4, figure5, figure6, groups):
         for one in module.panels():
@@ -113,6 +113,6 @@ def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
 
 def test_records_are_complete():
     names = [experiment.name for experiment in reproduce.experiments()]
-    assert tuple(names) == reproduce.MODULES
+    assert tuple(names) == reproduce.NAMES
     for experiment in reproduce.experiments():
         assert 0 < experiment.minutes[0] <= experiment.minutes[1]

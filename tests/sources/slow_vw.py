@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's text, read slowly: the grammar of `bayou.sources.vw` in plain Python, written for reading.
+"""Vowpal Wabbit's text, read slowly: the grammar of `bayou.sources.formats.vw` in plain Python, written for reading.
 
 The fast parser answers to this one. Hashes are scikit-learn's murmur3, which we did not write.
 """

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from bayou.sources.delimited import layout_of
-from bayou.sources.names import Names
-from bayou.sources.readahead import Block
-from bayou.sources.recipe import Column, Recipe
-from bayou.sources.scan import PADDING
-from bayou.sources.sheet import Plan
-from bayou.sources.table import Table, fit_text, split_block
+from bayou.core.names import Names
+from bayou.core.recipe import Column, Recipe
+from bayou.kernels.scan import PADDING
+from bayou.sources.formats.csv import Table, fit_text, split_block
+from bayou.sources.formats.delimited import layout_of
+from bayou.sources.reading.readahead import Block
+from bayou.sources.table.columns import Plan
 
 # One column of each role, fitted by hand.
 COLUMNS = (

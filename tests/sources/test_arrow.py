@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.errors import BadInput
-from bayou.sources.arrow import ArrowReader, ArrowTable, ParquetReader, fit_arrow, flat_columns
+from bayou.core.errors import BadInput
+from bayou.core.names import Names
+from bayou.core.recipe import Column, Recipe
 from bayou.sources.carried import Carried
-from bayou.sources.jsonl import JsonLines
-from bayou.sources.names import Names
-from bayou.sources.readahead import Files
-from bayou.sources.recipe import Column, Recipe
-from bayou.sources.sheet import Plan
+from bayou.sources.formats.arrow import ArrowReader, ArrowTable, ParquetReader, fit_arrow, flat_columns
+from bayou.sources.formats.jsonl import JsonLines
+from bayou.sources.reading.readahead import Files
 from bayou.sources.source import Source
+from bayou.sources.table.columns import Plan
 from tests.sources.tables import COLUMNS, RECIPE, block_of, parse, rows_of
 from tests.sources.test_table import written
 

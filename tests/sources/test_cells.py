@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bayou.errors import BadInput
-from bayou.sources.delimited import CRITEO, QUOTED_BYTES, cut, layout_of, split
+from bayou.core.errors import BadInput
+from bayou.sources.formats.delimited import CRITEO, QUOTED_BYTES, cut, layout_of, split
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import block_of

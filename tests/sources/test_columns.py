@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.errors import BadInput
-from bayou.sources.columns import centre_and_scale, crosses, quantile_edges
-from bayou.sources.recipe import MAX_BINS, Recipe
+from bayou.core.errors import BadInput
+from bayou.core.recipe import MAX_BINS, Recipe
+from bayou.sources.table.column_types import centre_and_scale, crosses, quantile_edges
 from tests.sources.tables import parse
 
 NUMBERS = st.lists(st.one_of(st.integers(-5, 5).map(float), st.floats(-1e300, 1e300)), max_size=200).map(np.array)

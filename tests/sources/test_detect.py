@@ -2,8 +2,8 @@
 
 import pytest
 
-from bayou.errors import BadInput
-from bayou.sources.detect import detect
+from bayou.core.errors import BadInput
+from bayou.sources.formats.detect import detect
 
 CRITEO = b"\t".join([b"0", *[b"1"] * 12, b"", *[b"68fd1e64"] * 26]) + b"\n"
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numba import njit
 from sklearn.utils import murmurhash3_32
 
+from bayou.kernels.scan import address_of
 from bayou.sources.hashing import cross, cross64, hash_bytes, id_bytes, murmur3
-from bayou.sources.scan import address_of
 
 # Published results of MurmurHash3_x86_32: (bytes, seed, hash).
 PUBLISHED = [

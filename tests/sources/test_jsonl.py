@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou.core.names import Names
+from bayou.core.recipe import Column, Recipe
 from bayou.sources.carried import Carried
-from bayou.sources.columns import fit
-from bayou.sources.jsonl import JsonLines, JsonReader, read_lines, sights_of
-from bayou.sources.names import Names
-from bayou.sources.readahead import Files
-from bayou.sources.recipe import Column, Recipe
-from bayou.sources.sheet import Plan
+from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, sights_of
+from bayou.sources.reading.readahead import Files
 from bayou.sources.source import Source
+from bayou.sources.table.column_types import fit
+from bayou.sources.table.columns import Plan
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, RECIPE, block_of, parse, rows_of
 from tests.sources.test_table import log_loss

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.errors import BadInput
-from bayou.sources import readahead
-from bayou.sources.readahead import Files, InOrder, expand, whole_lines
-from bayou.sources.scan import PADDING
+from bayou.core.errors import BadInput
+from bayou.kernels.scan import PADDING
+from bayou.sources.reading import readahead
+from bayou.sources.reading.readahead import Files, InOrder, expand, whole_lines
 
 
 def text_of(files: Files) -> tuple[bytes, list[str]]:
@@ -129,7 +129,7 @@ def test_the_head_is_read_again(tmp_path) -> None:
 
 def test_standard_input() -> None:
     code = (
-        "from bayou.sources.readahead import Files\n"
+        "from bayou.sources.reading.readahead import Files\n"
         "f = Files(['-']); f.head(); print(sum(b.size for b in f), f.bytes_total, f.waits)"
     )
     said = subprocess.run([sys.executable, "-c", code], input=LINES, capture_output=True, check=True).stdout

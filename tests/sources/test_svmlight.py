@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.sources.readahead import Block
-from bayou.sources.recipe import Recipe
-from bayou.sources.scan import PADDING
-from bayou.sources.svmlight import Svmlight
+from bayou.core.recipe import Recipe
+from bayou.kernels.scan import PADDING
+from bayou.sources.formats.svmlight import Svmlight
+from bayou.sources.reading.readahead import Block
 from tests.sources import slow_svmlight
 from tests.sources.mutate import mutated
 

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
+from bayou.core.names import Names
+from bayou.core.recipe import Column, Recipe
 from bayou.learners import Marginal
-from bayou.sources import cells
 from bayou.sources.carried import Carried
-from bayou.sources.columns import crosses
-from bayou.sources.delimited import CRITEO
+from bayou.sources.formats.csv import TableReader, cells
+from bayou.sources.formats.delimited import CRITEO
 from bayou.sources.hashing import hash_bytes
-from bayou.sources.names import Names
-from bayou.sources.readahead import Files
-from bayou.sources.recipe import Column, Recipe
+from bayou.sources.reading.readahead import Files
 from bayou.sources.source import Source
-from bayou.sources.table import TableReader
+from bayou.sources.table.column_types import crosses
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, RECIPE, parse, rows_of, slow_rows

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bayou.batch import Batch
-from bayou.sources.names import Names
-from bayou.sources.numbering import Numbering
-from bayou.sources.piece import DESCRIBED, Piece
-from bayou.sources.readahead import Block
-from bayou.sources.recipe import Recipe
-from bayou.sources.scan import PADDING
-from bayou.sources.vw import VW
-from bayou.sources.vw_pairs import MOST_PAIRS, MOST_SPACES
+from bayou.core.batch import Batch
+from bayou.core.names import Names
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
+from bayou.kernels.scan import PADDING
+from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES
+from bayou.sources.formats.vw.reader import VW
+from bayou.sources.reading.parsed import DESCRIBED, Piece
+from bayou.sources.reading.readahead import Block
 from tests.sources import slow_vw
 
 CROSSES = [(), (("user", "ad"),), (("w", "w"), ("*", "user"), (" ", "7")), (("*", "*"),), (("ad", "ad"), ("*", "*"))]

@@ -6,9 +6,10 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, demo, features, info, merge, predict, reproduce, select, simulate, train
+from bayou.cli import compare, features, info, merge, predict, reproduce, select, simulate, train
+from bayou.cli.demo.command import demo
 from bayou.cli.usage import BadUsage
-from bayou.errors import BadInput, BadModel
+from bayou.core.errors import BadInput, BadModel
 
 
 class _Commands(TyperGroup):
@@ -42,7 +43,7 @@ for _command in (
     select.select,
     simulate.simulate,
     reproduce.reproduce,
-    demo.demo,
+    demo,
 ):
     app.command()(_command)
 

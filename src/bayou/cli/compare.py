@@ -118,8 +118,8 @@ def compare(
 
 def entrants_of(specs: Any) -> list[Entrant]:
     """The learners that were named, with one weight each for now: what is wrong with them is so whatever the data."""
-    from bayou import registry
     from bayou.cli.comparing import Entrant
+    from bayou.core import registry
 
     entrants: list[Entrant] = []
     for spec in specs:

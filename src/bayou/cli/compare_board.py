@@ -12,7 +12,7 @@ from typing import Any
 from bayou.cli.comparing import Entrant, Outcome
 from bayou.cli.options import bytes_in_words
 from bayou.cli.watch import FIRST_ROW
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
 from bayou.sources import Source
 
 # How often the living table is drawn anew, in seconds.

@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.cli.comparing import Outcome
 from bayou.cli.usage import BadUsage
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
 
 KINDS = (".png", ".svg", ".pdf")
 INK, GREY = "#222222", "#8a8a8a"

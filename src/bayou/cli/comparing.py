@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bayou.batch import Batch
 from bayou.cli.options import bytes_in_words
 from bayou.cli.watch import free_memory
-from bayou.errors import BadInput
-from bayou.learner import Learner
-from bayou.meter import Meter
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.classification import Meter
 from bayou.sources import Source, spare_cores
 
 if TYPE_CHECKING:

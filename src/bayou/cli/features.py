@@ -13,7 +13,7 @@ from bayou.cli.usage import BadUsage
 if TYPE_CHECKING:
     import numpy as np
 
-    from bayou.learner import Learner
+    from bayou.core.learner import Learner
 
 INTERCEPT = "(intercept)"
 ORDERS = {
@@ -50,7 +50,7 @@ def features(
         raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
     options.check_folder("--out", out)
 
-    from bayou.learner import load
+    from bayou.core.learner import load
     from bayou.sources import Carried
 
     learner = load(model)
@@ -59,7 +59,7 @@ def features(
     if selected and not hasattr(learner, "selected"):
         raise BadUsage(f"{learner.name} models select no features; spike-slab and ftrl do.")
     if plain and out is not None:
-        from bayou.sources.plain import write_plain
+        from bayou.outputs.plain_model import write_plain
 
         name_of = None if carried.names is None else carried.names.name_of
         write_plain(out, learner, name_of, carried.recipe.negative_rate)
@@ -129,7 +129,7 @@ def _write(out: str, names: list[str], columns: dict[str, np.ndarray]) -> None:
     import csv
     import io
 
-    from bayou.sources.write import output
+    from bayou.outputs.text import output
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -144,7 +144,7 @@ def _notes(learner: Learner, carried: Any, touched: np.ndarray, top: int, out: s
     """How much of the model is not in the table, and how far names can be trusted."""
     import numpy as np
 
-    from bayou.sources.names import collision_rate
+    from bayou.core.names import collision_rate
 
     said = [f"{len(touched):,} of {learner.n_features:,} weights were touched; {min(top, len(touched)):,} are shown"]
     if carried.names is not None:

@@ -11,9 +11,9 @@ import typer
 from bayou.cli import options
 
 if TYPE_CHECKING:
-    from bayou.learner import Learner
+    from bayou.core.learner import Learner
+    from bayou.core.recipe import Column
     from bayou.sources import Carried, Recipe
-    from bayou.sources.recipe import Column
 
 
 def info(
@@ -28,7 +28,7 @@ def info(
 
         bayou info m.bayou
     """
-    from bayou.learner import load
+    from bayou.core.learner import load
     from bayou.sources import Carried
 
     learner = load(model)

@@ -10,10 +10,10 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.usage import BadUsage
-from bayou.errors import BadModel
+from bayou.core.errors import BadModel
 
 if TYPE_CHECKING:
-    from bayou.learner import Learner
+    from bayou.core.learner import Learner
 
 # So many differences of two recipes are shown.
 SHOWN = 5
@@ -58,8 +58,8 @@ def merge(
 
 
 def _merged(models: list[Path], base: Path | None) -> Learner:
-    from bayou.learner import load
-    from bayou.regression import meter_for
+    from bayou.core.learner import load
+    from bayou.evaluate.regression import meter_for
     from bayou.sources import Carried
 
     common = None if base is None else load(base)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from bayou.cli.usage import BadUsage
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
 
 # As bayou.sources.FORMATS has them; that module is too heavy for showing help.
 FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
@@ -92,7 +92,7 @@ def standard_output() -> Iterator[None]:
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:
     """One of some words."""
     if value not in choices:
-        from bayou.checks import did_you_mean
+        from bayou.core.checks import did_you_mean
 
         raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.{did_you_mean(value, choices)}")
 

@@ -44,8 +44,8 @@ def predict(
     from bayou import sources
     from bayou.cli import predictions, watch
     from bayou.cli.startup import without_blas
-    from bayou.learner import load
-    from bayou.sources.write import output
+    from bayou.core.learner import load
+    from bayou.outputs.text import output
 
     with usage(), watch.compiling(), without_blas():
         learner = load(model)

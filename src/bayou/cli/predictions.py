@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bayou.batch import Batch
-from bayou.errors import BadInput
-from bayou.learner import Learner, Prediction
-from bayou.regression import deviations, meter_for
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner, Prediction
+from bayou.evaluate.regression import deviations, meter_for
+from bayou.outputs.prediction_table import answers, columns_of
+from bayou.outputs.text import csv
 from bayou.sources import Source
-from bayou.sources.answers import answers, columns_of
-from bayou.sources.write import csv
 
 TAG = "tag"
 # So many bad lines are shown.

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bayou.cli.demo_picture import BLUE, GREY, ORANGE, PALE, STYLE
+from bayou.cli.demo.picture import BLUE, GREY, ORANGE, PALE, STYLE
 from bayou.cli.selecting import Found
 
 

@@ -14,12 +14,12 @@ import typer
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from bayou.batch import Batch
-from bayou.errors import BadInput
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.evaluate.classification import Meter
 from bayou.learners.spike_slab import SpikeSlab
-from bayou.meter import Meter
+from bayou.outputs.text import output
 from bayou.sources import Source
-from bayou.sources.write import output
 
 # From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)

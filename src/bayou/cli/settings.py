@@ -20,7 +20,7 @@ def parse(settings: Sequence[str], target: Callable[..., Any], taken: Sequence[s
         if not equals:
             raise BadUsage(f"--set {setting}: expected name=value, as in --set {name}=1.")
         if name not in names:
-            from bayou.checks import did_you_mean
+            from bayou.core.checks import did_you_mean
 
             near = did_you_mean(name, names)
             raise BadUsage(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")

@@ -42,7 +42,7 @@ def simulate(
         bayou simulate random --examples 10000 --out clicks.svm
     """
     if kind not in KINDS:
-        from bayou.checks import did_you_mean
+        from bayou.core.checks import did_you_mean
 
         near = did_you_mean(kind, KINDS)
         raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.{near}")
@@ -51,8 +51,8 @@ def simulate(
 
     from bayou.cli import watch
     from bayou.cli.startup import without_blas
+    from bayou.outputs import text as write
     from bayou.simulate import GENERATORS
-    from bayou.sources import write
 
     with usage(), watch.compiling(), without_blas():
         stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
@@ -87,10 +87,10 @@ def _settings(given: list[str], generator: Any) -> dict[str, Any]:
 
 def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
     """(examples so far, the text of the latest), drawn and written out in all cores, in order."""
+    from bayou.outputs.text import svmlight
     from bayou.simulate import BATCH_SIZE
     from bayou.sources import spare_cores
-    from bayou.sources.readahead import InOrder
-    from bayou.sources.write import svmlight
+    from bayou.sources.reading.readahead import InOrder
 
     def text(start: int) -> tuple[int, np.ndarray]:
         size = min(BATCH_SIZE, n_examples - start)
@@ -107,7 +107,7 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
 def _write_truth(stream: Simulation, path: Path) -> None:
     import numpy as np
 
-    from bayou.sources.write import output
+    from bayou.outputs.text import output
 
     with output(path) as file:
         np.savez(

@@ -12,7 +12,7 @@ import typer
 
 from bayou.cli import options, settings
 from bayou.cli.usage import BadUsage, usage
-from bayou.errors import BadModel
+from bayou.core.errors import BadModel
 
 DEFAULT_LEARNER = "bank"
 
@@ -82,10 +82,11 @@ def train(
         negative_rate=negative_rate,
     )
 
-    from bayou import registry, sources
+    from bayou import sources
     from bayou.cli import training, watch
     from bayou.cli.startup import without_blas
-    from bayou.learner import load
+    from bayou.core import registry
+    from bayou.core.learner import load
     from bayou.sources import Carried
 
     with usage(), without_blas(), watch.compiling():

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayou.batch import Batch
 from bayou.cli.watch import Watch
-from bayou.errors import BadInput, BadModel
-from bayou.learner import Learner
-from bayou.meter import Evaluation
-from bayou.regression import RegressionEvaluation, deviations, meter_for
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.evaluate.classification import Evaluation
+from bayou.evaluate.regression import RegressionEvaluation, deviations, meter_for
 from bayou.sources import Source
 
 if TYPE_CHECKING:

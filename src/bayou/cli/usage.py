@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bayou.errors import BadInput
+from bayou.core.errors import BadInput
 
 
 class BadUsage(BadInput):

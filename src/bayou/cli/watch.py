@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayou.cli.options import bytes_in_words
-from bayou.errors import BadInput
-from bayou.learner import Learner
-from bayou.meter import Running
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.classification import Running
 from bayou.sources import Source
 
 if TYPE_CHECKING:

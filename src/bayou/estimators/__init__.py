@@ -1,5 +1,6 @@
 """scikit-learn's face of the learners: one shared shell, and a small class for each learner."""
 
+from bayou.estimators.base import OnlineClassifier, expected_failed_checks
 from bayou.estimators.classifiers import (
     AdaGradClassifier,
     BankClassifier,
@@ -13,7 +14,6 @@ from bayou.estimators.classifiers import (
 from bayou.estimators.lasso import LassoClassifier, PathPoint
 from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor, ShrinkageRegressor
 from bayou.estimators.selection import SelectByInclusion
-from bayou.estimators.shell import OnlineClassifier, expected_failed_checks
 
 __all__ = [
     "AdaGradClassifier",

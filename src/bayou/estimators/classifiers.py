@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import log_ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from bayou import links
+from bayou.core import links
+from bayou.core.learner import Learner, Prediction
 from bayou.estimators import odds
-from bayou.estimators.shell import OnlineClassifier
-from bayou.learner import Learner, Prediction
-from bayou.sources.plain import write_plain
+from bayou.estimators.base import OnlineClassifier
+from bayou.outputs.plain_model import write_plain
 
 
 class BankClassifier(OnlineClassifier):

@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from bayou.batch import Batch
-from bayou.checks import positive_number, whole_number
-from bayou.errors import BadInput
-from bayou.estimators import door
-from bayou.estimators.shell import OnlineClassifier
-from bayou.learner import Learner, Prediction
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number, whole_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner, Prediction
+from bayou.estimators import validation
+from bayou.estimators.base import OnlineClassifier
 from bayou.shards import one_pass
 
 # A path of its own: so many penalties, from the one that leaves nothing but the intercept down to a share of it.
@@ -161,7 +161,7 @@ class LassoClassifier(OnlineClassifier):
         if learners[0].parameters["algorithm"] == "online":
             super()._go_over(learners, X, targets, weights, passes)
             return
-        batch = door.batch(X)  # the order of rows does not matter: nothing is shuffled
+        batch = validation.batch(X)  # the order of rows does not matter: nothing is shuffled
         learners[:] = self._chosen(learners, batch, targets, weights, passes)
         for number, learner in enumerate(learners):
             _solve(learner, _shards(batch, targets == _positive(learners, number), weights), passes)
@@ -177,14 +177,14 @@ class LassoClassifier(OnlineClassifier):
         classifier itself is not changed.
         """
         passes = whole_number("passes", self.passes, 1, 2**31)
-        X, y = door.matrix_and_labels(self, X, y, reset=True)
+        X, y = validation.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
-        weights = door.row_weights(sample_weight, self.class_weight, classes, numbers)
+        weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
         learners: list[Any] = self._learners_of(classes)
         if learners[0].parameters["algorithm"] == "online":
             raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
-        batch = door.batch(X)
+        batch = validation.batch(X)
         wanted = _grid(learners, batch, numbers, weights, passes) if penalties is None else penalties
         return [point for point, _ in _walk(learners, batch, numbers, weights, wanted, passes)]
 
@@ -198,7 +198,7 @@ class LassoClassifier(OnlineClassifier):
         losses = np.zeros(len(penalties))
         whole = np.ones(len(numbers)) if weights is None else weights
         for kept, held in folds.split(np.zeros(len(numbers)), numbers):
-            inner, outer = door.batch(X[kept]), door.batch(X[held])
+            inner, outer = validation.batch(X[kept]), validation.batch(X[held])
             walk = _walk(learners, inner, numbers[kept], whole[kept], penalties, passes)
             for k, (_, found) in enumerate(walk):
                 losses[k] += sum(

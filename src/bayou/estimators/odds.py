@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from scipy.special import expit, log_expit, log_ndtr, logit, logsumexp, ndtr
 
-from bayou import links
-from bayou.learner import Prediction
+from bayou.core import links
+from bayou.core.learner import Prediction
 
 CDF = {"logistic": expit, "probit": ndtr}
 LOG_CDF = {"logistic": log_expit, "probit": log_ndtr}

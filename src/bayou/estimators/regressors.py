@@ -10,12 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayou.batch import Batch
-from bayou.errors import BadInput, WrongTask
-from bayou.estimators import door
-from bayou.estimators.shell import NeedsPosterior, OnlineEstimator
-from bayou.learner import Learner
-from bayou.regression import deviations
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput, WrongTask
+from bayou.core.learner import Learner
+from bayou.estimators import validation
+from bayou.estimators.base import NeedsPosterior, OnlineEstimator
+from bayou.evaluate.regression import deviations
 
 
 class _OfClassifiers:
@@ -48,8 +48,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     # --- learning -------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = door.matrix_and_labels(self, X, y, reset=True, numbers=True)
-        weights = door.row_weights(sample_weight, None, y, y)
+        X, y = validation.matrix_and_labels(self, X, y, reset=True, numbers=True)
+        weights = validation.row_weights(sample_weight, None, y, y)
         learners = self._new_learners(1)
         self._learn_all(learners, X, np.asarray(y, np.float64), weights)
         self.learners_ = learners
@@ -58,10 +58,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in their order. Other pieces of the same stream would give the same bits."""
         first = not hasattr(self, "learners_")
-        X, y = door.matrix_and_labels(self, X, y, reset=first, numbers=True)
-        weights = door.row_weights(sample_weight, None, y, y)
+        X, y = validation.matrix_and_labels(self, X, y, reset=first, numbers=True)
+        weights = validation.row_weights(sample_weight, None, y, y)
         learners = self._new_learners(1) if first else self.learners_
-        self._teach(learners, door.batch(X), np.asarray(y, np.float64), weights)
+        self._teach(learners, validation.batch(X), np.asarray(y, np.float64), weights)
         self.learners_ = learners
         return self
 

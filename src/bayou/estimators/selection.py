@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayou.checks import whole_number
-from bayou.errors import BadInput
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
 from bayou.estimators.classifiers import SpikeSlabClassifier
 
 

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from bayou.registry import by_class
+    from bayou.core.registry import by_class
 
     # Dunder names are asked for by tools that only look around.
     if not name.startswith("_") and (record := by_class(name)):

@@ -23,24 +23,11 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou.batch import Batch
-from bayou.checks import positive_number
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs
-from bayou.simd import (
-    LANES,
-    copy_lanes,
-    fill,
-    gather_pairs,
-    load,
-    pick,
-    prefetch_pairs,
-    put,
-    scatter_pairs,
-    sqrt,
-    store,
-    total,
-    where_above,
-)
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number
+from bayou.core.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
 
 # Squared gradients add up to no more than this, so that they stay finite whatever comes.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

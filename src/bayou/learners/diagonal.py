@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.checks import positive_number
-from bayou.errors import BadInput
-from bayou.learner import LIMIT, Learner, merge_pairs
-from bayou.simd import LANES, exp2, load, sqrt, store
+from bayou.core import links
+from bayou.core.checks import positive_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import LIMIT, Learner, merge_pairs
+from bayou.kernels.exponential import exp2
+from bayou.kernels.vector import LANES, load, sqrt, store
 
 # A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
 # comes: wide priors that believe too little of each other's uncertainty can push each other ever further.

@@ -26,25 +26,12 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou.batch import Batch
-from bayou.checks import positive_number
-from bayou.learner import LIMIT, Learner, Scores, merge_pairs
-from bayou.simd import (
-    LANES,
-    add_on_average,
-    copy_lanes,
-    fill,
-    gather_pairs,
-    load,
-    pick,
-    prefetch_pairs,
-    put,
-    scatter_pairs,
-    sqrt,
-    store,
-    total,
-    where_above,
-)
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number
+from bayou.core.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.rounding import add_on_average
+from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
 
 # Squared gradients and z reach no more than this and weights no more than its root, so that all stays finite.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

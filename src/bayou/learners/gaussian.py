@@ -31,22 +31,13 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou.batch import Batch
-from bayou.checks import positive_number
-from bayou.learner import LARGEST_TARGET, Scores
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number
+from bayou.core.learner import LARGEST_TARGET, Scores
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.rounding import add_on_average
+from bayou.kernels.vector import LANES, copy_lanes, fill, load, store, total
 from bayou.learners.diagonal import AHEAD, LIMIT_32, LIMIT_64, DiagonalGaussian
-from bayou.simd import (
-    LANES,
-    add_on_average,
-    copy_lanes,
-    fill,
-    gather_pairs,
-    load,
-    prefetch_pairs,
-    scatter_pairs,
-    store,
-    total,
-)
 
 # The noise variance starts from 1, as if so many examples had said it.
 START = 1e-6

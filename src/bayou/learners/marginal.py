@@ -39,11 +39,29 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.batch import Batch, Row
-from bayou.checks import one_of, positive_number
-from bayou.errors import BadInput
-from bayou.learner import Scores
+from bayou.core import links
+from bayou.core.batch import Batch, Row
+from bayou.core.checks import one_of, positive_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Scores
+from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.rounding import add_on_average, rounding_phase
+from bayou.kernels.vector import (
+    LANES,
+    any_above,
+    copy_lanes,
+    fill,
+    frozen,
+    load,
+    magnitude,
+    pick,
+    put,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
 from bayou.learners.diagonal import (
     AHEAD,
     LIMIT_32,
@@ -55,31 +73,6 @@ from bayou.learners.diagonal import (
     nudged,
     peak_shift,
     probabilities,
-)
-from bayou.simd import (
-    LANES,
-    POWERS_32,
-    POWERS_64,
-    add_on_average,
-    any_above,
-    copy_lanes,
-    exp2,
-    exp2_within,
-    exp_unit,
-    fill,
-    frozen,
-    gather_pairs,
-    load,
-    magnitude,
-    pick,
-    prefetch_pairs,
-    put,
-    rounding_phase,
-    scatter_pairs,
-    sqrt,
-    store,
-    total,
-    where_above,
 )
 
 LN2 = math.log(2.0)

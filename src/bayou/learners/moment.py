@@ -47,10 +47,27 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.batch import Batch
-from bayou.checks import one_of
-from bayou.learner import Scores
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of
+from bayou.core.learner import Scores
+from bayou.kernels.exponential import exp2
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.rounding import add_on_average
+from bayou.kernels.vector import (
+    LANES,
+    copy_lanes,
+    fill,
+    float_bits,
+    load,
+    magnitude,
+    pick,
+    put,
+    sqrt,
+    store,
+    total,
+    where_above,
+)
 from bayou.learners.diagonal import (
     AHEAD,
     LIMIT_32,
@@ -60,25 +77,6 @@ from bayou.learners.diagonal import (
     DiagonalGaussian,
     peak_shift,
     probabilities,
-)
-from bayou.simd import (
-    LANES,
-    add_on_average,
-    copy_lanes,
-    exp2,
-    fill,
-    float_bits,
-    gather_pairs,
-    load,
-    magnitude,
-    pick,
-    prefetch_pairs,
-    put,
-    scatter_pairs,
-    sqrt,
-    store,
-    total,
-    where_above,
 )
 
 EXPECTATIONS = {"exact": False, "probit": True}

@@ -46,12 +46,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numba import njit
 
-from bayou import shooting
-from bayou.batch import Batch
-from bayou.checks import positive_number, whole_number, yes_or_no
-from bayou.draws import normal
-from bayou.errors import BadInput, BadModel
-from bayou.learner import LARGEST_TARGET, LIMIT, Learner, Scores
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number, whole_number, yes_or_no
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import LARGEST_TARGET, LIMIT, Learner, Scores
+from bayou.kernels import l1_solver
+from bayou.kernels.random import normal
 
 # The command keeps scipy.linalg from being loaded while it starts, as no other learner needs it (bayou.cli.startup).
 if sys.modules.get("scipy.linalg.cython_blas", sys) is None:
@@ -401,7 +401,7 @@ class Shrinkage(Learner):
             products = sums.products - sums.examples * np.outer(sums.middle, sums.middle)
             np.fill_diagonal(products, sums.diagonal)
             exact = 1e-13 * float(np.abs(sums.against).max(initial=0.0))
-            found = shooting.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
+            found = l1_solver.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
         return found[: self._n_features]
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:

@@ -46,32 +46,28 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.batch import Batch
-from bayou.checks import one_of, positive_number, whole_number
-from bayou.errors import BadInput, BadModel
-from bayou.learner import LIMIT, Learner, Scores
-from bayou.learners.diagonal import nudged
-from bayou.simd import (
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, positive_number, whole_number
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import LIMIT, Learner, Scores
+from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
+from bayou.kernels.gather import add_to_half, gather_sums, prefetch
+from bayou.kernels.rounding import rounding_phase
+from bayou.kernels.vector import (
     LANES,
-    POWERS_32,
-    POWERS_64,
-    add_to_half,
     aligned_zeros,
     copy_lanes,
-    exp2_within,
     fill,
-    gather_sums,
     load,
     pick,
-    prefetch,
     put,
-    rounding_phase,
     sqrt,
     store,
     total,
     where_above,
 )
+from bayou.learners.diagonal import nudged
 
 LINKS = {"probit": links.PROBIT}
 PREDICTIVES = {"selected": True, "full": False}

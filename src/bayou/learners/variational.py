@@ -39,14 +39,16 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou import links
-from bayou.batch import Batch
-from bayou.checks import one_of, whole_number
-from bayou.draws import GOLDEN, mix
-from bayou.errors import BadModel
-from bayou.learner import Scores
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, whole_number
+from bayou.core.errors import BadModel
+from bayou.core.learner import Scores
+from bayou.kernels.exponential import exp2
+from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.rounding import rounding_phase
+from bayou.kernels.vector import LANES, fill, load, total
 from bayou.learners.diagonal import LIMIT_32, LIMIT_64, LOG2E, PREDICTIVES, DiagonalGaussian, nudged, probabilities
-from bayou.simd import LANES, exp2, fill, load, rounding_phase, total
 
 EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}

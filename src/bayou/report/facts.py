@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from bayou.learner import Prediction
+from bayou.core.learner import Prediction
+from bayou.core.names import collision_rate
+from bayou.outputs.prediction_table import answers
 from bayou.report.influence import Features, Influence
 from bayou.report.recorder import STRETCHES, Recorder, Sample
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
-from bayou.sources.answers import answers
-from bayou.sources.names import collision_rate
 
 # How many features are named in words, how many are drawn.
 NAMED, DRAWN = 12, 24

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from bayou.outputs.prediction_table import REACH
 from bayou.report import words
 from bayou.report.facts import DRAWN, Facts, Run
 from bayou.report.influence import Features
-from bayou.sources.answers import REACH
 
 # A dot for each of so many predictions at most.
 DOTS = 1500

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.learner import Learner
+from bayou.core.learner import Learner
 from bayou.report.recorder import Sample
 
 

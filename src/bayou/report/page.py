@@ -20,8 +20,8 @@ from importlib import resources
 from typing import Any
 
 from bayou import __version__
-from bayou.errors import BadInput
-from bayou.files import whole_file
+from bayou.core.errors import BadInput
+from bayou.core.files import whole_file
 from bayou.report import figures, words
 from bayou.report.facts import Data, Facts, Run
 from bayou.report.recorder import Sample

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bayou.batch import Batch
-from bayou.learner import Learner, Prediction
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner, Prediction
 
 STRETCHES = 20
 PICKED = 256

@@ -96,7 +96,7 @@ def in_words(minutes: float) -> str:
 @contextmanager
 def written(folder: Path, name: str) -> Iterator[Path]:
     """The name to write a file to; it is there whole, or not at all."""
-    from bayou.files import whole_file
+    from bayou.core.files import whole_file
 
     with whole_file(folder / name) as path:
         yield path

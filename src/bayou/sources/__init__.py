@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bayou.checks import did_you_mean
-from bayou.errors import BadInput
+from bayou.core.checks import did_you_mean
+from bayou.core.errors import BadInput
+from bayou.core.recipe import Recipe
 from bayou.sources.carried import Carried
-from bayou.sources.detect import FORMATS, KIND, check_text, detect
-from bayou.sources.readahead import Files, expand
-from bayou.sources.recipe import Recipe
+from bayou.sources.formats.detect import FORMATS, KIND, check_text, detect
+from bayou.sources.reading.readahead import Files, expand
 from bayou.sources.source import Source, TextReader
 
 __all__ = ["FORMATS", "Carried", "Recipe", "Source", "open"]
@@ -68,22 +68,22 @@ def open(
 
 def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Any:
     if found == "svmlight":
-        from bayou.sources.svmlight import Svmlight
+        from bayou.sources.formats.svmlight import Svmlight
 
         return TextReader(data, Svmlight(carried.recipe, dtype))
     if found == "vw":
-        from bayou.sources.vw import VW
+        from bayou.sources.formats.vw.reader import VW
 
         return TextReader(data, VW(carried.recipe, carried.names, carried.numbering, dtype=dtype, tags=tags))
     if found == "jsonl":
-        from bayou.sources.jsonl import JsonReader
+        from bayou.sources.formats.jsonl import JsonReader
 
         return JsonReader(data, carried, labels=labels, dtype=dtype)
     if found in ("csv", "tsv", "criteo"):
-        from bayou.sources.table import TableReader
+        from bayou.sources.formats.csv import TableReader
 
         return TableReader(data, found, carried, labels=labels, dtype=dtype)
-    from bayou.sources.arrow import ArrowReader, ParquetReader
+    from bayou.sources.formats.arrow import ArrowReader, ParquetReader
 
     kind = ParquetReader if found == "parquet" else ArrowReader
     return kind(data, carried, labels=labels, dtype=dtype)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayou.errors import BadModel
-from bayou.learner import Learner
-from bayou.sources.names import Names
-from bayou.sources.numbering import Numbering
-from bayou.sources.recipe import Recipe
+from bayou.core.errors import BadModel
+from bayou.core.learner import Learner
+from bayou.core.names import Names
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
 
 _NAMES, _NUMBERING = "names.", "numbering."
 

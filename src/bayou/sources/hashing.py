@@ -20,8 +20,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bayou.draws import GOLDEN, mix
-from bayou.sources.scan import address_of, half_at, word_at
+from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.scan import address_of, half_at, word_at
 
 NO_SEED = np.uint32(0)
 _C1 = np.uint32(0xCC9E2D51)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.errors import BadInput
-from bayou.sources.recipe import Recipe
+from bayou.core.errors import BadInput
+from bayou.core.recipe import Recipe
 
 MISSING = "expected a label"
 

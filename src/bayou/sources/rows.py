@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from bayou.batch import Batch, Row
-from bayou.checks import whole_number
-from bayou.errors import BadInput
-from bayou.sources.arrow import string_cells
+from bayou.core.batch import Batch, Row
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
+from bayou.kernels.scan import address_of, byte_at
+from bayou.sources.formats.arrow import string_cells
 from bayou.sources.hashing import hash_bytes, murmur3
-from bayou.sources.scan import address_of, byte_at
 
 # New names and their numbers, to be kept once their rows are learned.
 New = dict[Hashable, int]

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from bayou.batch import Batch
-from bayou.checks import one_of, whole_number
-from bayou.errors import BadInput
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, whole_number
+from bayou.core.errors import BadInput
+from bayou.core.recipe import Recipe
 from bayou.sources.carried import Carried
 from bayou.sources.labels import LabelRule
-from bayou.sources.piece import DESCRIBED, Bad, Piece, nothing
-from bayou.sources.readahead import Block, Files, InOrder
-from bayou.sources.recipe import Recipe
+from bayou.sources.reading.parsed import DESCRIBED, Bad, Piece, nothing
+from bayou.sources.reading.readahead import Block, Files, InOrder
 
 ON_ERROR = {"raise": False, "skip": True}
 

@@ -1,0 +1,1 @@
+"""`bayou demo`: `command`, its numbers (`study`), its tables (`words`), its picture."""

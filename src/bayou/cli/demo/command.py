@@ -1,0 +1,52 @@
+"""`bayou demo`: the command. study has its numbers, words its tables, picture its picture."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayou.cli import options
+from bayou.cli.usage import BadUsage
+from bayou.core.errors import BadInput
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def demo(
+    examples: Annotated[int, typer.Option(min=1000, help="How many examples to simulate.")] = 300_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write the picture: a .png, .svg or .pdf file.")] = Path(
+        "bayou-demo.png"
+    ),
+) -> None:
+    """Learn a simulated stream of clicks, with a picture and a report.
+
+    Shows what the model knows. Needs nothing but the install. The first run compiles the learners' kernels, which takes
+    a while longer.
+
+    Example:
+
+        bayou demo --out demo.png
+    """
+    if out.suffix.lower() not in PICTURES:
+        raise BadUsage(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")
+    options.check_folder("--out", out)
+
+    from rich.console import Console
+
+    progress = Console(stderr=True, highlight=False)
+    with progress.status("loading (the first time kernels are compiled, for some seconds; they are kept)"):
+        from bayou.cli.demo import picture, study, words
+
+        study.warm_up()
+    shown = study.run(examples, seed, progress)
+    words.show(shown, Console(highlight=False))
+    with progress.status("drawing"):
+        try:
+            picture.draw(shown, out)
+        except OSError as error:
+            raise BadInput(f"the picture could not be written to {out}: {error.strerror}.") from None
+    report = out.with_suffix(".html")
+    with progress.status("writing the report"):
+        study.write_report(shown, report)
+    typer.echo(f"\nThe picture is in {out}, and a report to open in a browser in {report}.")

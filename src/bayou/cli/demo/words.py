@@ -1,0 +1,125 @@
+"""The demo's tables, and what they mean."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bayou.cli.demo.study import N_CATEGORIES, SHOWN, Knowledge, Run, Study, category, feature_name
+
+# How often a feature was seen: from, to.
+OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
+
+COLUMNS = [
+    ("log loss", "surprise per example when the label is shown; lower is better"),
+    ("AUC", "how often a click is ranked above a non-click; 0.5 is guessing"),
+    ("accuracy", "share of labels on the predicted side of 50 %"),
+    ("calibration", "mean gap between predicted and true rates; 0 is best"),
+    ("regret", "log loss above that of the true weights, summed; 0 is best"),
+    ("examples/s", "predicted and learned per second on one core"),
+]
+
+
+def show(study: Study, console: Console) -> None:
+    known = study.knowledge
+    _say_what(study, console)
+    console.print(_scores([study.bank, study.marginal, study.adagrad, study.truth]))
+    for name, meaning in COLUMNS:
+        console.print(f"  [dim]{name:<12} {meaning}[/dim]")
+    _say_who_won(study, console)
+    _say_how_to_read(console)
+    console.print(_features("surest", known, known.surest(SHOWN // 2)))
+    console.print(_features("least sure, of those seen", known, known.least_sure(SHOWN // 2)))
+    console.print(_coverage(known))
+    _say_how_honest(known, console)
+
+
+def _say_what(study: Study, console: Console) -> None:
+    examples, features = study.truth.result.examples, study.stream.n_features
+    seen = np.count_nonzero(study.knowledge.seen)
+    console.print(
+        f"A simulated stream of {examples:,} ad views, clicked or not. Each has one feature from each "
+        f"of {N_CATEGORIES} categories (site, device, ad, ...). There are {features:,} features: a few "
+        f"come all the time, most hardly ever, {seen:,} came at all. Three learners go through it once: "
+        "they predict each example, and only then are told its label."
+    )
+
+
+def _say_who_won(study: Study, console: Console) -> None:
+    told, tuned = (
+        (study.bank.result.regret or 0.0) / (other.result.regret or 1.0) for other in (study.marginal, study.adagrad)
+    )
+    console.print(
+        f"\nNot knowing the true weights cost the Bank {tuned:.0%} of what it cost AdaGrad, whose learning rate "
+        f"was tuned for this kind of stream, and {told:.0%} of what it cost Marginal, which was told the "
+        "true spread of the weights. The Bank was told nothing and has nothing to tune."
+    )
+
+
+def _say_how_to_read(console: Console) -> None:
+    console.print(
+        "\n[bold]What the model knows[/bold]\n"
+        "For each weight the Bank has a mean and a standard deviation (sd). Only differences within a "
+        "category can be learned, so weights are shown less the average of their category.\n"
+    )
+
+
+def _say_how_honest(known: Knowledge, console: Console) -> None:
+    share = known.inside[known.seen > 0].mean()
+    console.print(
+        f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
+        "too narrow where features keep meeting, as it keeps no correlations between weights; how far the "
+        "lanes lie apart makes up for that."
+    )
+
+
+def _table(title: str | None, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for k, name in enumerate(columns):
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+    return table
+
+
+def _scores(runs: list[Run]) -> Table:
+    table = _table(None, "", *(name for name, _ in COLUMNS))
+    for run in runs:
+        result = run.result
+        is_truth = run.name == "true weights"
+        table.add_row(
+            run.name,
+            f"{result.log_loss:.4f}",
+            f"{result.auc:.4f}",
+            f"{result.accuracy:.1%}",
+            f"{result.calibration_error:.4f}",
+            f"{round(result.regret or 0.0):,}",
+            "" if is_truth else f"{result.examples / run.seconds:,.0f}",
+            style="dim" if is_truth else None,
+        )
+    return table
+
+
+def _features(title: str, known: Knowledge, features: np.ndarray) -> Table:
+    table = _table(title, "feature", "learned", "90 % interval", "true", "times seen")
+    for i, group in zip(features, category(features), strict=True):
+        low, high = known.interval(i)
+        table.add_row(
+            feature_name(i, group),
+            f"{known.mean[i]:+.2f}",
+            f"{low:+.2f} to {high:+.2f}",
+            f"{known.truth[i]:+.2f}",
+            f"{known.seen[i]:,}",
+        )
+    return table
+
+
+def _coverage(known: Knowledge) -> Table:
+    table = _table("all that were seen", "times seen", "features", "typical sd", "truth inside 90 % interval")
+    for low, high in OFTEN:
+        chosen = (known.seen >= low) & (known.seen <= (high or np.inf))
+        if chosen.any():
+            span = f"{low:,} or more" if high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
+            typical = np.median(known.sd[chosen])
+            table.add_row(span, f"{chosen.sum():,}", f"{typical:.2f}", f"{known.inside[chosen].mean():.0%}")
+    return table

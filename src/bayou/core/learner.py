@@ -1,0 +1,581 @@
+"""What every learner shares: checks at the door, one lock, files, snapshots, merging, sampling.
+
+An algorithm is one file in `learners/`. It subclasses `Learner` and says only what is its own:
+
+    name                        its record in the registry
+    _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
+    _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores.
+                                Where the record says "regress", the labels come in the place of signs, as float64
+    _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
+    _intercept()                the intercept's mean and variance
+    _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links, model_file, registry
+from bayou.core.batch import MAX_FEATURES, Batch, Row
+from bayou.core.checks import whole_number, yes_or_no
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.prediction import Prediction, Scores, no_posterior
+from bayou.kernels.random import draw_scores
+
+# What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
+LIMIT = {"float32": 1e30, "float64": 1e150}
+# How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
+# still one that the state can show.
+LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
+
+# The attached array in which a model that hashes nothing keeps which feature has which number.
+_NUMBERING = "numbering.ids"
+
+# A large batch is learned so many rows at a time, so that what is kept of each row stays in the cache.
+_ROWS = 8192
+
+
+class Learner:
+    """Base of all learners; see the module's docstring for what a new one must say."""
+
+    name: ClassVar[str]
+    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
+    _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
+
+    def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
+        self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
+        try:
+            self._dtype = np.dtype(registry.find(self.name).dtype if dtype is None else dtype).name
+        except TypeError:
+            self._dtype = str(dtype)
+        if self._dtype not in LIMIT:
+            raise BadInput(f"dtype is {self._dtype}; it must be float32 or float64.")
+        self._has_intercept = yes_or_no("intercept", intercept)
+        self._parameters = {
+            "n_features": self._n_features,
+            "dtype": self._dtype,
+            "intercept": self._has_intercept,
+            **parameters,
+        }
+        self._link = links.code(parameters.get("link", "logistic"))
+        self._examples = 0
+        self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
+        self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
+        self._frozen = False
+        self._regresses = registry.find(self.name).task == "regress"
+        self._lock = threading.RLock()
+        # What travels with the model. Merging compares the recipes and numberings in it, and passes over the rest.
+        self.attached: dict[str, Any] = {}  # as JSON can say it
+        self.attached_arrays: dict[str, np.ndarray] = {}
+
+    # --- what an algorithm says ---------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
+        raise NotImplementedError
+
+    def _run_row(self, row: Row, sign: float, weight: float) -> float:
+        """`_run` for one row; the probability. An algorithm may have a shorter way."""
+        one = np.ones(1, self._dtype)
+        return float(self._run(row.batch(), sign * one, weight * one).expected[0])
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _intercept(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def _add(self, other: Self, base: Self | None) -> None:
+        raise NotImplementedError
+
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Where arrays grow with the data: be of the size of those that are about to be put back."""
+
+    def _check_state(self) -> None:
+        """Look at what was put back, where kernels could stray because of it."""
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch) -> np.ndarray:
+        """Learn from every row in order; P(y = 1) of each, or its predicted mean, from before it was learned from.
+
+        A batch with anything wrong in it is refused whole, before its first row is learned.
+        """
+        return self.observe(batch).expected
+
+    def observe(self, batch: Batch) -> Prediction:
+        """Learn as `learn` does; all that was believed of each row before it was learned from."""
+        if self._frozen:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        with self._lock:
+            self._check(batch, learn=True)
+            weights = batch.each_weight().astype(self._dtype, copy=False)  # what rounds to 0 is 0 for everyone
+            targets, negative = self._targets(batch, weights)
+            told = []
+            for start in range(0, max(len(batch), 1), _ROWS):
+                rows = slice(start, start + _ROWS)
+                part = batch if len(batch) <= _ROWS else batch[rows]
+                told.append(self._run(part, targets[rows], weights[rows]))
+                self._examples += int(np.count_nonzero(weights[rows]))
+            self._negative = negative
+        return self._prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
+
+    def check(self, batch: Batch) -> None:
+        """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
+        with self._lock:
+            self._check(batch, learn=True)
+
+    def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
+        """`learn` for one row: the short way, for streams within Python. With weight 0 it predicts.
+
+        A classifier's positive label is anything but 0.
+        """
+        if self._frozen and weight:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        with self._lock:
+            # Nothing in a row of so few small values is too large; all others are looked at more closely.
+            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e6 and row.max_index < self._n_features
+            if not small or self._regresses or weight not in (0.0, 1.0):
+                if weight == 0.0:
+                    return float(self.predict(row.batch()).expected[0])
+                known = label if self._regresses else 1 if label else self._negative or 0
+                return float(self.learn(row.batch([known], [weight]))[0])
+            probability = self._run_row(row, 1.0 if label else -1.0, weight)
+            if weight:
+                self._examples += 1
+                if self._negative is None and not label:
+                    self._negative = 0
+        return probability
+
+    def predict(self, batch: Batch) -> Prediction:
+        """What the learner believes of each row. Changes nothing."""
+        with self._lock:
+            self._check(batch)
+            # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
+            # same machine code, so that `learn` and `predict` answer with the same bits.
+            nothing = np.zeros(len(batch), self._dtype)
+            unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
+            return self._prediction(self._run(batch, unused, nothing))
+
+    def _prediction(self, scores: Scores) -> Prediction:
+        return Prediction(scores.expected, scores.mean, scores.variance, self.name, scores.noise)
+
+    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
+        """Probabilities (or means) under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
+
+        A draw is one weight vector for all rows (Thompson sampling). It depends on (seed, draw, feature) alone, so
+        the same seed gives the same weights to any other batch.
+        """
+        if not self.record.posterior:
+            raise no_posterior(self.name)
+        with self._lock:
+            self._check(batch)
+            mean, variance = self._mean_at(batch.indices), self._variance_at(batch.indices)
+            intercept, intercept_variance = self.intercept
+        scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+        draw_scores(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            mean.astype(np.float64, copy=False),
+            np.sqrt(variance, dtype=np.float64),
+            intercept,
+            float(np.sqrt(intercept_variance)),
+            np.uint64(whole_number("seed", seed, 0, 2**64 - 1)),
+            scores,
+        )
+        if self.record.task == "classify":
+            _to_probability(self._link, scores)
+        return scores
+
+    def parts(self) -> list[dict[str, Any]]:
+        """What a learner made of several others tells of each, as JSON can say it; others have nothing to tell."""
+        return []
+
+    def progress(self) -> str:
+        """What there is to say after a pass, in a few words; nothing, for one-pass learners."""
+        return ""
+
+    def end_pass(self) -> bool:
+        """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
+        return False
+
+    def new_stream(self) -> None:
+        """Say that what comes next was never learned from, also after `end_pass`; for learners of many passes."""
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> registry.Record:
+        return registry.find(self.name)
+
+    @property
+    def n_features(self) -> int:
+        return self._n_features
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments, defaults filled in."""
+        return copy.deepcopy(self._parameters)
+
+    @property
+    def examples(self) -> int:
+        """How many examples were learned from; those of weight 0 do not count."""
+        return self._examples
+
+    @property
+    def negative_label(self) -> int | None:
+        """How this learner's stream writes a negative label, -1 or 0; None before the first."""
+        return self._negative
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the weights take once all of them are touched."""
+        return self.nbytes_for(self._n_features)
+
+    def nbytes_for(self, n_features: int) -> int:
+        """The memory that a learner like this one would take with so many weights."""
+        arrays = self._arrays()
+        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
+        return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
+
+    @property
+    def touched(self) -> np.ndarray:
+        """The features whose weights are no longer as the prior says, in ascending order."""
+        with self._lock:
+            arrays = self._arrays()
+            found = [model_file.nonzero_rows(arrays[name]) for name in self._per_feature]
+        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """A copy of all weights' means."""
+        with self._lock:
+            return np.array(self._mean_at(slice(None)))
+
+    @property
+    def variance(self) -> np.ndarray:
+        """A copy of all weights' variances."""
+        if not self.record.posterior:
+            raise no_posterior(self.name)
+        with self._lock:
+            return np.array(self._variance_at(slice(None)))
+
+    @property
+    def intercept(self) -> tuple[float, float]:
+        """(mean, variance) of the intercept: (0, 0) for a learner without one, the variance NaN without a posterior."""
+        with self._lock:
+            return self._intercept() if self._has_intercept else (0.0, 0.0)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{key}={'array' if isinstance(value, np.ndarray) else repr(value)}"
+            for key, value in self._parameters.items()
+        )
+        return f"{type(self).__name__}({shown})"
+
+    # --- copies, files, merging ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> Self:
+        """An immutable copy to predict from, also while this learner goes on in another thread."""
+        frozen = copy.copy(self)
+        frozen._frozen = True
+        return frozen
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
+        with self._lock:
+            header, arrays = self._saved()
+            model_file.write(path, header, arrays)
+
+    def merge(self, other: Self, base: Self | None = None) -> Self:
+        """A new learner that knows what both know.
+
+        Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
+        knowledge is then counted once. What is attached to the two must have one recipe, and number features alike; the
+        rest is taken from self.
+        """
+        if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
+            raise BadModel("merge takes a learner, and a learner as base=.")
+        if self.record.merge == "refused":
+            raise BadModel(f"{self.name} models cannot be merged.")
+        for model_ in (other,) if base is None else (other, base):
+            self._check_alike(model_)
+        merged = copy.copy(self)
+        merged._frozen = False
+        base = None if base is None else copy.copy(base)
+        with other._lock:
+            before = 0 if base is None else base._examples
+            if before > min(merged._examples, other._examples):
+                raise BadModel("base has seen more examples than a model grown from it; give a common ancestor.")
+            merged._examples += other._examples - before
+            merged._negative = other._negative if merged._negative is None else merged._negative
+            merged._add(other, base)
+            theirs = other.attached_arrays.get(_NUMBERING)
+            if theirs is not None and len(theirs) > len(merged.attached_arrays.get(_NUMBERING, ())):
+                merged.attached_arrays[_NUMBERING] = theirs.copy()
+        merged.attached.pop("unfinished", None)  # a run of one model is no run of both
+        return merged
+
+    def _take_over(self, other: Self) -> None:
+        """Be what `other` is, which grew from this one; it is not to be used any more."""
+        with self._lock:
+            kept = {"attached": self.attached, "attached_arrays": self.attached_arrays, "_lock": self._lock}
+            self.__dict__.update({**other.__dict__, **kept})
+
+    def _check_alike(self, other: Learner) -> None:
+        if self.name != other.name:
+            raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged; give two of one learner.")
+        for key, value in self._parameters.items():
+            if not np.array_equal(value, other._parameters[key]):
+                shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
+                raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
+        if None not in (self._negative, other._negative) and self._negative != other._negative:
+            raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
+        mine, theirs = (_plain(learner.attached.get("recipe")) for learner in (self, other))
+        if mine != theirs:
+            raise BadModel(f"the models were made by different recipes: {_difference(mine, theirs)}.")
+        ids, other_ids = (learner.attached_arrays.get(_NUMBERING) for learner in (self, other))
+        if ids is not None and other_ids is not None:
+            both = min(len(ids), len(other_ids))
+            if not np.array_equal(ids[:both], other_ids[:both]):
+                raise BadModel("the models number their features differently; resume both from one, or hash names.")
+
+    def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
+        header = {
+            "learner": self.name,
+            "parameters": plain,
+            "examples": self._examples,
+            "negative_label": self._negative,
+            "attached": copy.deepcopy(self.attached),
+        }
+        arrays = dict(self._arrays())
+        arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
+        arrays |= {f"attached:{k}": np.asarray(v) for k, v in self.attached_arrays.items()}
+        return header, arrays
+
+    @classmethod
+    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
+        def under(prefix: str) -> dict[str, np.ndarray]:
+            return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
+
+        parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
+        learner = cls(**parameters)
+        learner._make_room({name: array.shape for name, array in arrays.items()})
+        for name, own in learner._arrays().items():
+            if name in cls._newer and name not in arrays:
+                continue
+            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
+            # Rows that are still as the prior says are left alone, so that their memory is never touched.
+            for rows, block in arrays[name].blocks():
+                if not np.isfinite(block).all():
+                    raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
+                own[rows] = block
+        learner._check_state()
+        if header["negative_label"] not in (None, -1, 0):
+            raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
+        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
+        learner._negative = header["negative_label"]
+        learner.attached = header.get("attached", {})
+        learner.attached_arrays = under("attached:")
+        if not isinstance(learner.attached, dict):
+            raise BadModel(f"what is attached to the model is {learner.attached!r}; it must be a mapping.")
+        return learner
+
+    def __copy__(self) -> Self:
+        with self._lock:
+            header, arrays = self._saved()
+            twin = self._restored(header, {name: model_file.packed(array) for name, array in arrays.items()})
+        twin._frozen = self._frozen
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            header, arrays = self._saved()
+            # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
+            packed = {name: model_file.packed(array) for name, array in arrays.items()}
+            copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
+            return _unpickled, (type(self), header, copies, self._frozen)
+
+    # --- the door -----------------------------------------------------------------------------------------------
+
+    def _check(self, batch: Batch, learn: bool = False) -> None:
+        if not isinstance(batch, Batch):
+            raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+        if batch.max_index >= self._n_features and (wrong := batch.indices >= self._n_features).any():
+            k = int(wrong.argmax())
+            raise BadInput(
+                f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
+                f"n_features={self._n_features}, numbered from 0."
+            )
+        heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
+        largest = math.sqrt(LIMIT[self._dtype] / (self._widest * (1 + batch.longest))) / heaviest
+        if largest < 1.0 or batch.largest > largest:
+            self._check_sizes(batch, learn)
+
+    def _check_sizes(self, batch: Batch, learn: bool) -> None:
+        """Refuse values and weights that are too large, each row by its own length and weight.
+
+        Which rows are refused must not depend on the rows beside them: how a stream is cut into batches is no matter.
+        """
+        lengths = np.diff(batch.indptr)
+        heavy = np.maximum(batch.weights, 1.0) if learn and batch.weights is not None else np.ones(len(batch))
+        most = np.sqrt(LIMIT[self._dtype] / (self._widest * (1 + lengths))) / heavy
+        if (wrong := most < 1.0).any():
+            row = int(wrong.argmax())
+            raise BadInput(
+                f"row {row}: a weight of {heavy[row]:g} is too large for {self._dtype} state with this prior."
+            )
+        if (wrong := np.abs(batch.values) > np.repeat(most, lengths)).any():
+            k = int(wrong.argmax())
+            row = batch.row_of(k)
+            raise BadInput(
+                f"row {row}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
+                f"{self._dtype} state, this prior and this row's weight it may reach {most[row]:.2g}. Scale the feature"
+                + (", or use dtype='float64'." if self._dtype == "float32" else ".")
+            )
+
+    def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
+        if batch.labels is None:
+            raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
+        if self.record.task == "classify":
+            return self._signs(batch.labels, weights)
+        most = LARGEST_TARGET[self._dtype]
+        if not (fine := np.abs(batch.labels) <= most).all():
+            row = int(fine.argmin())
+            label = batch.labels[row]
+            raise BadInput(
+                f"row {row}: the label is {label:g}; it must be a finite number."
+                if not np.isfinite(label)
+                else f"row {row}: the label {label:g} is too large; with {self._dtype} state it may reach {most:g}. "
+                "Scale the labels" + (", or use dtype='float64'." if self._dtype == "float32" else ".")
+            )
+        return batch.labels.copy(), None  # kernels meet one kind of array: those they may write to
+
+    def _signs(self, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell."""
+        signs = np.empty(len(labels), self._dtype)
+        zeros, minus, bad = _read_labels(labels, weights, signs)
+        if bad >= 0:
+            raise BadInput(
+                f"row {bad}: the label is {labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
+            )
+        negative = 0 if zeros else -1 if minus else self._negative
+        if (zeros and minus) or (negative is not None and self._negative not in (None, negative)):
+            raise BadInput("negative labels are written both -1 and 0 in this stream; use one of them.")
+        return signs, negative
+
+
+def _joined(parts: Any) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """The learner that `save` wrote to `path`."""
+    with model_file.reading(path) as (header, arrays):
+        try:
+            return registry.find(header["learner"]).load()._restored(header, arrays)
+        except BadModel as error:
+            raise BadModel(f"{path}: {error}") from None
+        except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
+            raise BadModel(
+                f"{path}: this bayou cannot make a learner of the file ({str(error).rstrip('.')}). "
+                "If a newer bayou wrote it, upgrade."
+            ) from None
+
+
+def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
+    learner = cls._restored(header, arrays)
+    learner._frozen = frozen
+    return learner
+
+
+def _plain(recipe: Any) -> Any:
+    """A recipe as it would come back from a file: tuples are lists there."""
+    return json.loads(json.dumps(recipe, default=str))
+
+
+def _difference(mine: Any, theirs: Any) -> str:
+    """Where two recipes differ, in words."""
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return "one has a recipe and the other has none" if None in (mine, theirs) else f"{mine} and {theirs}"
+    names = [name for name in sorted(mine | theirs) if mine.get(name) != theirs.get(name)]
+    shown = [str([recipe.get(name) for recipe in (mine, theirs)]) for name in names]
+    short = [f"{name} {pair if len(pair) < 100 else ''}".strip() for name, pair in zip(names, shown, strict=True)]
+    return "they differ in " + ", ".join(short)
+
+
+def merge_pairs(
+    mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0, fading: bool = False
+) -> None:
+    """Merge states whose rows are (location, strength), into `mine`.
+
+    Strengths add, beyond what `base` had; locations are averaged, weighted by prior + strength. For a Gaussian,
+    location and strength are what mean and precision have gained over the prior, `prior` is the prior's precision, and
+    this is the sum of natural parameters. With `fading` memory both may know less than base did.
+    """
+    prior = np.atleast_1d(np.asarray(prior, np.float64))
+    block = 1 << 20  # rows at a time, to bound the float64 copies
+    for start in range(0, len(mine), block):
+        part = slice(start, start + block)
+        held = prior if len(prior) == 1 else prior[part]
+        states = [(mine[part], 1.0), (other[part], 1.0)] + ([] if base is None else [(base[part], -1.0)])
+        strength, moved = np.zeros((2, len(mine[part])))
+        for rows, sign in states:
+            strength += sign * rows[:, 1].astype(np.float64)
+            moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
+        # In float32 a strength may have been rounded down by a last place or two.
+        if not fading and base is not None and (strength < -1e-6 * base[part, 1]).any():
+            raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+        strength = np.maximum(strength, 0.0)
+        whole = np.broadcast_to(strength + held, strength.shape)
+        mine[part, 0] = np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0)
+        mine[part, 1] = strength
+
+
+@njit(cache=True, nogil=True)
+def _read_labels(labels, weights, signs):
+    """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
+    known = 0
+    zeros = 0
+    minus = 0
+    for row in range(labels.size):
+        label = labels[row]
+        counts = weights[row] > 0
+        signs[row] = 2.0 * (label == 1.0) - 1.0
+        known += (label == 1.0) | (label == 0.0) | (label == -1.0)
+        zeros += (label == 0.0) & counts
+        minus += (label == -1.0) & counts
+    bad = -1
+    if known < labels.size:
+        for row in range(labels.size - 1, -1, -1):
+            if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
+                bad = row
+    return zeros > 0, minus > 0, bad
+
+
+@njit(cache=True, nogil=True)
+def _to_probability(link, scores):
+    for draw in range(scores.shape[0]):
+        for row in range(scores.shape[1]):
+            scores[draw, row] = links.cdf(link, scores[draw, row])

@@ -1,0 +1,196 @@
+"""Model files: a header and named arrays in one file, written whole or not at all. Knows no learner.
+
+The file is safetensors (no code runs on load). Its metadata holds the format's version and a JSON header; an array
+most of whose rows are zero is stored as the rows that are not, so that a table of four million features of which
+ten thousand were met takes the space of ten thousand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayou.core.errors import BadModel
+from bayou.core.files import whole_file
+
+FORMAT = "bayou-model"
+VERSION = 1
+# Below this many rows a sparse copy gains nothing worth the second array.
+_WORTH_IT = 1024
+# Arrays are copied so many bytes at a time, so that no second copy of a large one is ever held.
+_BLOCK_BYTES = 8 << 20
+
+
+class Packed(NamedTuple):
+    """An array as it is stored: whole, or as the rows with a bit set, all others being zero."""
+
+    shape: tuple[int, ...]
+    rows: np.ndarray | None  # which rows are kept; None: all
+    kept: Any  # an array of these rows, or one that is still in its file
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kept.dtype
+
+    def blocks(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """(which rows, what is in them), some megabytes at a time; all other rows are zero."""
+        if not self.shape:
+            yield ..., self.kept
+            return
+        step = max(1, _BLOCK_BYTES // max(1, self.dtype.itemsize * _items(self.shape[1:])))
+        n = self.kept.shape[0]
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            yield part if self.rows is None else self.rows[part], self.kept[part]
+
+    def whole(self) -> np.ndarray:
+        """The array as it was, a copy."""
+        array = np.zeros(self.shape, self.dtype)
+        for rows, block in self.blocks():
+            array[rows] = block
+        return array
+
+
+class _InFile:
+    """An array in an open file, of which a part is read when it is cut."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._slice = file.get_slice(name)
+        self.shape = tuple(self._slice.get_shape())
+        self.dtype = self._slice[:1].dtype
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        return self._slice[part]
+
+
+def packed(array: np.ndarray) -> Packed:
+    """A copy of the rows with a bit set if that is smaller than the array, else the array itself."""
+    rows = _touched_rows(array)
+    return Packed(array.shape, rows, array if rows is None else array[rows])
+
+
+def _touched_rows(array: np.ndarray) -> np.ndarray | None:
+    """Rows with a bit set, if storing those alone is smaller than storing the array."""
+    if array.ndim == 0 or len(array) < _WORTH_IT:
+        return None
+    rows = nonzero_rows(array)
+    row_bytes = array.dtype.itemsize * _items(array.shape[1:])
+    return None if len(rows) * (row_bytes + 4) >= len(array) * row_bytes else rows.astype(np.uint32)
+
+
+def nonzero_rows(array: np.ndarray) -> np.ndarray:
+    """The rows with a bit set, ascending. (-0.0 has one.)"""
+    row_bytes = array.dtype.itemsize * _items(array.shape[1:])
+    word = np.uint64 if row_bytes % 8 == 0 else np.uint32 if row_bytes % 4 == 0 else np.uint8
+    words = np.ascontiguousarray(array).reshape(len(array), -1).view(word)
+    return np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the file whole, or say why that cannot be and leave what was there as it is."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    stored: dict[str, np.ndarray] = {}
+    shapes: dict[str, list[int]] = {}
+    for name, array in arrays.items():
+        shape, rows, kept = packed(array)
+        if rows is None or arrays.keys() & {f"{name}.rows", f"{name}.kept"}:
+            stored[name] = np.asarray(array, order="C")
+        else:
+            shapes[name] = list(shape)
+            stored[f"{name}.rows"] = rows
+            stored[f"{name}.kept"] = kept
+    try:
+        metadata = {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "header": json.dumps(header, sort_keys=True, allow_nan=False),
+            "sparse": json.dumps(shapes, sort_keys=True),
+        }
+    except (TypeError, ValueError) as error:
+        raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
+    try:
+        with whole_file(path) as temporary:
+            save_file(stored, temporary, metadata=metadata)
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays) of a file that `write` made; a sentence for any other."""
+    with reading(path) as (header, stored):
+        return header, {name: array.whole() for name, array in stored.items()}
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[str, Packed]]]:
+    """As `read`, but large arrays stay in the file until their blocks are asked for, within the `with`."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        what = "it is a folder; name the file in it" if path.is_dir() else "`bayou train --model` or `save` writes one"
+        raise BadModel(f"{path}: there is no such model file; {what}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise BadModel(f"{path} is not a bayou model: it is a safetensors file of another kind.")
+            version = int(metadata["version"])
+            if version < 1:
+                raise BadModel(f"{path} is not a bayou model: there is no format {version}.")
+            if version > VERSION:
+                raise BadModel(
+                    f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
+                    "Upgrade bayou to read it."
+                )
+            yield json.loads(metadata["header"]), _stored(file, json.loads(metadata["sparse"]))
+    except BadModel:
+        raise
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OSError) as error:
+        why = str(error).rstrip(".")
+        if isinstance(error, SafetensorError) and _begins_as_ours(path):
+            raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or train the model anew.") from None
+        raise BadModel(
+            f"{path} is not a bayou model, or not a whole one ({why}); give a file that `bayou train --model` wrote."
+        ) from None
+
+
+def _begins_as_ours(path: Path) -> bool:
+    """Whether a file that cannot be read has the beginning of a model."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return f'"format":"{FORMAT}"'.encode() in file.read(1 << 20)
+    return False
+
+
+def _stored(file: Any, sparse: dict[str, list[int]]) -> dict[str, Packed]:
+    names = set(file.keys())
+    arrays = {}
+    for name, shape in sparse.items():
+        names -= {f"{name}.rows", f"{name}.kept"}
+        rows, kept = file.get_tensor(f"{name}.rows"), _array(file, f"{name}.kept")
+        fit = rows.dtype == np.uint32 and kept.shape == (len(rows), *shape[1:]) and rows.max(initial=0) < shape[0]
+        if not fit or len(shape) < 1:
+            raise ValueError(f"array {name!r} is said to have the shape {shape}, but what is stored of it has not")
+        arrays[name] = Packed(tuple(shape), rows, kept)
+    for name in names:
+        array = _array(file, name)
+        arrays[name] = Packed(array.shape, None, array)
+    return arrays
+
+
+def _array(file: Any, name: str) -> Any:
+    shape = file.get_slice(name).get_shape()
+    return _InFile(file, name) if shape and _items(shape) > _BLOCK_BYTES // 8 else file.get_tensor(name)
+
+
+def _items(shape: Any) -> int:
+    return int(np.prod(shape, dtype=np.int64))

@@ -1,0 +1,249 @@
+"""Names: what the features of a hashed table were called, as many of them as there is room for.
+
+Parsers hash names and forget them. For people they also report each feature that has no name yet (`Found`), and
+`Names` keeps the first name of every feature, in the order of the stream, until its limits are reached. A bitmap of
+the features that are named already lets parsers, in other threads, pass over them at the cost of looking at one bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.core.errors import BadModel
+
+# Enough to name what matters in most models, at a cost of some tens of megabytes.
+MOST_NAMES = 1_000_000
+MOST_BYTES = 1 << 26
+
+# Between the two features of a cross, as people read it.
+AND = b" & "
+
+
+class Found(NamedTuple):
+    """Features whose names were not known when they were met, in the order of the stream; some may come twice.
+
+    A name is given as places in arrays of bytes (the block that was parsed): where its prefix (a namespace, a column)
+    and the name itself start and stop, and the same for the other half of a cross. A part that is absent is -1, -1.
+    """
+
+    indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into numbers
+    spans: np.ndarray  # whole numbers, (n, 4): prefix start, stop, name start, stop; (n, 8) if there may be crosses
+    data: np.ndarray  # uint8, what the spans of names point into
+    prefix_data: np.ndarray  # uint8, what the spans of prefixes point into
+    separator: bytes  # between prefix and name if both are there: b"^", b"="
+
+
+class Names:
+    """The names of some features of a table.
+
+    Attributes:
+        n_features: the size of the table.
+        known: bit i & 7 of byte i >> 3 is set if feature i has a name. Parsers read it while names are added; one
+            that misses the latest names only reports them in vain.
+        full: whether a limit was reached; from then on no name is added, and nothing needs to be reported.
+
+    >>> names = Names(n_features=1024)
+    >>> text = np.frombuffer(b"|user alice bob", np.uint8)
+    >>> spans = np.full((2, 8), -1)
+    >>> spans[:, :4] = [1, 5, 6, 11], [1, 5, 12, 15]
+    >>> names.add(Found(np.uint32([7, 9]), spans, text, text, separator=b"^"))
+    >>> len(names), names.name_of([9, 8, 7])
+    (2, ['user^bob', None, 'user^alice'])
+    """
+
+    def __init__(self, n_features: int, limit: int = MOST_NAMES, byte_limit: int = MOST_BYTES) -> None:
+        self.n_features = n_features
+        self.known = np.zeros((n_features + 7) // 8, np.uint8)
+        self.full = False
+        self._limit = min(limit, n_features)
+        self._byte_limit = byte_limit
+        # name k is _text[_ends[k] : _ends[k + 1]], that of feature _indices[k]
+        self._count = 0
+        self._indices = np.empty(0, np.uint32)
+        self._ends = np.zeros(1, np.int64)
+        self._text = np.empty(0, np.uint8)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, found: Found) -> None:
+        """Keep the names of features that have none yet."""
+        if self.full or not len(found.indices):
+            return
+        starts, stops = found.spans[:, 0::2], found.spans[:, 1::2]
+        most = int((stops - starts).sum()) + len(starts) * (2 * len(found.separator) + len(AND))
+        self._make_room(len(starts), most)
+        self._count, self.full = _add(
+            found.indices.astype(np.uint32, copy=False),
+            found.spans,
+            found.data,
+            found.prefix_data,
+            np.frombuffer(found.separator, np.uint8),
+            np.frombuffer(AND, np.uint8),
+            self.n_features,
+            self.known,
+            self._count,
+            self._limit,
+            self._byte_limit,
+            self._indices,
+            self._ends,
+            self._text,
+        )
+
+    def _make_room(self, names: int, size: int) -> None:
+        """Room for so many more names of so many bytes in all, or up to the limits; at least twice what there was."""
+        names = min(self._count + names, self._limit)
+        if names > len(self._indices):
+            room = min(max(names, 2 * len(self._indices)), self._limit)
+            self._indices = _grown(self._indices, self._count, room)
+            self._ends = _grown(self._ends, self._count + 1, room + 1)
+        used = int(self._ends[self._count])
+        size = min(used + size, self._byte_limit)
+        if size > len(self._text):
+            self._text = _grown(self._text, used, min(max(size, 2 * len(self._text)), self._byte_limit))
+
+    def named(self, indices: np.ndarray) -> np.ndarray:
+        """Which of these features have a name, as booleans."""
+        indices = np.asarray(indices)
+        return (self.known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
+
+    def name_of(self, indices: np.ndarray) -> list[str | None]:
+        """The name of each of these features, or None. Bytes that are not UTF-8 are shown as replacement characters."""
+        indices = np.asarray(indices, np.int64)
+        order = np.argsort(self._indices[: self._count])
+        known = self.named(indices)
+        places = iter(order[np.searchsorted(self._indices[: self._count], indices[known], sorter=order)].tolist())
+        ends, text = self._ends, self._text.data
+        return [str(text[ends[k := next(places)] : ends[k + 1]], "utf-8", "replace") if yes else None for yes in known]
+
+    def share(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
+        """The share of some mass (of weights, say) that lies on named features; mass[k] is that of feature indices[k].
+
+        Without indices, mass[i] is that of feature i.
+        """
+        total = float(np.sum(mass))
+        if indices is None:
+            indices = self._indices[: self._count]
+            named = np.asarray(mass)[indices]
+        else:
+            named = np.asarray(mass)[self.named(indices)]
+        return float(np.sum(named)) / total if total else 1.0
+
+    def merge(self, other: Names) -> None:
+        """Take over the names of another table's features that have none here."""
+        if other.n_features != self.n_features:
+            raise BadModel(
+                f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same --bits."
+            )
+        n = len(other)
+        spans = np.full((n, 4), -1, np.int32)
+        spans[:, 2], spans[:, 3] = other._ends[:n], other._ends[1 : n + 1]
+        self.add(Found(other._indices[:n], spans, other._text, other._text, b""))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as arrays, for a file."""
+        n = self._count
+        return {
+            "indices": self._indices[:n].copy(),
+            "ends": self._ends[: n + 1].copy(),
+            "text": self._text[: self._ends[n]].copy(),
+            "full": np.array([self.full], np.uint8),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls,
+        n_features: int,
+        arrays: Mapping[str, np.ndarray],
+        limit: int = MOST_NAMES,
+        byte_limit: int = MOST_BYTES,
+    ) -> Names:
+        """Back from `arrays`."""
+        self = cls(n_features, limit, byte_limit)
+        try:
+            indices = np.ascontiguousarray(arrays["indices"], np.uint32)
+            ends = np.ascontiguousarray(arrays["ends"], np.int64)
+            text = np.ascontiguousarray(arrays["text"], np.uint8)
+            full = bool(arrays["full"][0])
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise BadModel("the names of features are incomplete; the file is damaged.") from None
+        fits = len(ends) == len(indices) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all() and ends[-1] == len(text)
+        fits = fits and len(indices) <= self._limit and len(np.unique(indices)) == len(indices)
+        if not fits or (len(indices) and indices.max() >= n_features):
+            raise BadModel("the names of features do not fit the model; the file is damaged.")
+        self._count, self._indices, self._ends, self._text = len(indices), indices, ends, text
+        np.bitwise_or.at(self.known, indices >> 3, np.uint8(1) << (indices & 7).astype(np.uint8))
+        self.full = full
+        return self
+
+
+def collision_rate(touched: int, n_features: int) -> float:
+    """The estimated chance that a feature shares its place in a hashed table with another one.
+
+    Hashes spread evenly, so that the share of the table which the other features take is the chance to fall on one.
+    """
+    return max(touched - 1, 0) / n_features
+
+
+def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
+    larger = np.empty(room, array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add(
+    found,
+    spans,
+    data,
+    prefix_data,
+    separator,
+    between,
+    n_features,
+    known,
+    count,
+    limit,
+    byte_limit,
+    indices,
+    ends,
+    text,
+):
+    """(names, whether a limit was reached) after the names of some features were appended."""
+    for k in range(found.size):
+        index = np.int64(found[k])
+        bit = np.uint8(1 << (index & 7))
+        if index >= n_features or known[index >> 3] & bit:
+            continue
+        size = 0
+        for half in range(0, spans.shape[1], 4):
+            has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
+            size += between.size * (half == 4 and (has_prefix or has_name)) + separator.size * (has_prefix and has_name)
+            size += spans[k, half + 1] - spans[k, half] + spans[k, half + 3] - spans[k, half + 2]
+        if count >= limit or ends[count] + size > byte_limit:
+            return count, True
+        at = ends[count]
+        for half in range(0, spans.shape[1], 4):
+            has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
+            if half == 4 and (has_prefix or has_name):
+                for byte in between:
+                    text[at] = byte
+                    at += 1
+            for place in range(spans[k, half], spans[k, half + 1]):
+                text[at] = prefix_data[place]
+                at += 1
+            if has_prefix and has_name:
+                for byte in separator:
+                    text[at] = byte
+                    at += 1
+            for place in range(spans[k, half + 2], spans[k, half + 3]):
+                text[at] = data[place]
+                at += 1
+        known[index >> 3] |= bit
+        indices[count] = index
+        count += 1
+        ends[count] = at
+    return count, False

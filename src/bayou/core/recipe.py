@@ -1,0 +1,265 @@
+"""Recipe: how a raw row becomes an example. It is fixed before the first example is learned and travels with the model.
+
+For svmlight and VW text a recipe is what the command was told (bits, crosses, the label rule). A table's recipe is
+*fitted* besides: the first FIT_ROWS rows decide what each column is and where its bins are cut, and from then on the
+recipe stays as it is, so that the same row gives the same features for as long as the model lives.
+
+>>> recipe = Recipe(kind="table", bits=18, label="income", positive=">50K", cross=[("education", "sex")])
+>>> recipe.fitted, recipe.n_features
+(False, 262144)
+>>> Recipe.from_json(recipe.to_json()) == recipe
+True
+>>> recipe.differences(Recipe(kind="table", bits=20, label="income", positive=">50K", cross=[("education", "sex")]))
+['bits is 18 in one and 20 in the other']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from bayou.core.checks import positive_number, whole_number, yes_or_no
+from bayou.core.errors import BadInput, BadModel
+
+KINDS = ("svmlight", "vw", "table")
+
+# What a table's column can be. "whole" gives two features, its bin and its exact value: numbers such as 17 may be
+# counts or names, and the weights find out which.
+ROLES = {
+    "label": "what is to be predicted",
+    "weight": "the example's weight",
+    "ignored": "nothing",
+    "category": "an indicator column=value",
+    "flag": "an indicator column=true or column=false, in whatever case it is written",
+    "code": "an indicator column=number, however the number is written",
+    "bins": "an indicator of the quantile bin a number is in",
+    "whole": "both an indicator of its bin and an indicator column=number",
+    "numeric": "the number itself, centred and scaled",
+    "text": "an indicator column=word for each distinct word",
+}
+
+# So many rows are looked at before a table's recipe is fixed.
+FIT_ROWS = 10_000
+# More bins than this could not be told apart by that many rows.
+MAX_BINS = 1_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was decided about one column of a table.
+
+    Attributes:
+        name: the column's name.
+        role: one of ROLES.
+        edges: where bins are cut, ascending: bin k holds the numbers x with edges[k - 1] <= x < edges[k].
+        centre, scale: a numeric column's value is (x - centre) / scale, clipped.
+    """
+
+    name: str
+    role: str
+    edges: tuple[float, ...] = ()
+    centre: float = 0.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _text("a column's name", self.name)
+        if self.role not in ROLES:
+            raise BadInput(f"column {self.name!r} has the role {self.role!r}; a role is one of {', '.join(ROLES)}.")
+        edges = tuple(float(edge) for edge in self.edges)
+        if not (np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
+            raise BadInput(f"column {self.name!r}: the edges of its bins must be finite numbers that ascend.")
+        object.__setattr__(self, "edges", edges)
+        if not math.isfinite(self.centre):
+            raise BadInput(f"column {self.name!r}: its centre is {self.centre!r}; it must be a finite number.")
+        object.__setattr__(self, "centre", float(self.centre))
+        object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a raw row becomes an example.
+
+    Attributes:
+        kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines).
+        bits: features are numbered 0 to 2**bits - 1.
+        exact: number features in order of appearance instead of hashing them: none ever share a number.
+        hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
+        cross: pairs of columns or namespaces whose features are crossed; "*" stands for every other one.
+        label: the column to predict.
+        positive: the text of a positive label; every other text is negative.
+        label_above: labels above this number are positive; the others are negative.
+        numbers: labels are numbers to be predicted, not classes.
+        weight: the column with the examples' weights.
+        ignore, numeric, category, text: columns that are given these roles, whatever they hold.
+        bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
+        negative_rate: the share of negatives that were kept when the data were made.
+        columns: a table's fitted columns, or None before the fit.
+    """
+
+    kind: str = "svmlight"
+    bits: int = 22
+    exact: bool = False
+    hash_all: bool = False
+    cross: tuple[tuple[str, str], ...] = ()
+    label: str | None = None
+    positive: str | None = None
+    label_above: float | None = None
+    numbers: bool = False
+    weight: str | None = None
+    ignore: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    bins: int = 20
+    negative_rate: float = 1.0
+    columns: tuple[Column, ...] | None = None
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        if self.kind not in KINDS:
+            raise BadInput(f"a recipe's kind is {self.kind!r}; it must be one of {', '.join(KINDS)}.")
+        put("bits", whole_number("bits", self.bits, 1, 31))
+        put("bins", whole_number("bins", self.bins, 0, MAX_BINS))
+        put("exact", yes_or_no("exact", self.exact))
+        put("hash_all", yes_or_no("hash_all", self.hash_all))
+        put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
+        if self.positive is not None:
+            put("positive", str(self.positive))
+        if self.label_above is not None:
+            put("label_above", _number("label_above", self.label_above))
+            if self.positive is not None:
+                raise BadInput("positive and label_above are both given; a label is judged by one of them.")
+        put("numbers", yes_or_no("numbers", self.numbers))
+        if self.numbers and (self.positive, self.label_above, self.negative_rate) != (None, None, 1.0):
+            raise BadInput(
+                "labels are numbers to be predicted; positive, label_above and negative_rate go with classes."
+            )
+        for name in ("label", "weight"):
+            if getattr(self, name) is not None:
+                _text(name, getattr(self, name))
+        for name in ("ignore", "numeric", "category", "text"):
+            put(name, _texts(name, getattr(self, name)))
+        put("cross", _pairs(self.cross))
+        self._check_roles()
+        if self.columns is not None:
+            put("columns", tuple(self.columns))
+            if self.kind != "table":
+                raise BadInput(f"only a table has columns; this recipe is for {self.kind}.")
+
+    def _check_roles(self) -> None:
+        given: dict[str, str] = {}
+        for option in ("label", "weight", "ignore", "numeric", "category", "text"):
+            names = getattr(self, option)
+            for name in (names,) if isinstance(names, str) else names or ():
+                if self.kind != "table":
+                    raise BadInput(f"{option} names the column {name!r}, but {self.kind} data have no columns.")
+                if name in given:
+                    raise BadInput(f"column {name!r} is named by both {given[name]} and {option}; give it one role.")
+                given[name] = option
+        if self.cross and self.kind == "svmlight":
+            raise BadInput("cross needs columns or namespaces, and svmlight data have neither.")
+
+    @property
+    def n_features(self) -> int:
+        """How many features there can be."""
+        return 2**self.bits
+
+    @property
+    def fitted(self) -> bool:
+        """Whether nothing about it is left to be decided by data."""
+        return self.kind != "table" or self.columns is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can hold. Floats come back with the same bits."""
+        plain = asdict(self)
+        plain["cross"] = [list(pair) for pair in self.cross]
+        if not self.numbers:
+            del plain["numbers"]  # as in models that were written before there was such a thing
+        for name in ("ignore", "numeric", "category", "text"):
+            plain[name] = list(plain[name])
+        if self.columns is not None:
+            plain["columns"] = [{**asdict(column), "edges": list(column.edges)} for column in self.columns]
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
+        """Back from `to_json`."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(plain, Mapping) or not known.issuperset(plain):
+            strange = ", ".join(sorted(set(plain) - known)) if isinstance(plain, Mapping) else repr(plain)
+            raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
+        try:
+            parts = dict(plain)
+            if parts.get("columns") is not None:
+                parts["columns"] = tuple(Column(**column) for column in parts["columns"])
+            return cls(**parts)
+        except (TypeError, ValueError) as error:
+            raise BadModel(f"the recipe cannot be used: {error}") from None
+
+    def differences(self, other: Recipe) -> list[str]:
+        """What is not the same in two recipes, in words; an empty list if they are equal."""
+        found = []
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if mine == theirs:
+                continue
+            if field.name != "columns" or mine is None or theirs is None:
+                if field.name == "columns":
+                    mine, theirs = ("fitted" if columns else "not fitted" for columns in (mine, theirs))
+                found.append(f"{field.name} is {_shown(mine)} in one and {_shown(theirs)} in the other")
+            else:
+                found += _column_differences(mine, theirs)
+        return found
+
+
+def _column_differences(mine: tuple[Column, ...], theirs: tuple[Column, ...]) -> list[str]:
+    left, right = ({column.name: column for column in columns} for columns in (mine, theirs))
+    found = [f"column {name!r} is only in one" for name in [*left, *right] if (name in left) != (name in right)]
+    for name, column in left.items():
+        match = right.get(name, column)
+        if match.role != column.role:
+            found.append(f"column {name!r} is {column.role} in one and {match.role} in the other")
+        elif match != column:
+            found.append(f"column {name!r} is {column.role} in both, fitted to other numbers")
+    return found or ["the columns come in another order"]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ", ".join(":".join(x) if isinstance(x, tuple) else x for x in value) or "nothing"
+    return "not given" if value is None else f"{value!r}"
+
+
+def _number(name: str, value: Any) -> float:
+    number = float(value) if isinstance(value, int | float | np.number) else math.nan
+    if not math.isfinite(number):
+        raise BadInput(f"{name} is {value!r}; it must be a finite number.")
+    return number
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise BadInput(f"{name} is {value!r}; it must be text.")
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(part, str) for part in value):
+        raise BadInput(f"{name} is {value!r}; it must be a list of column names.")
+    return tuple(dict.fromkeys(value))
+
+
+def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for pair in value:
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+            raise BadInput(f"cross holds {pair!r}; each must be a pair of names such as ('user', 'ad').")
+        pairs.append((pair[0], pair[1]))
+    return tuple(dict.fromkeys(pairs))

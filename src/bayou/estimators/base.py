@@ -1,0 +1,391 @@
+"""The shell that makes a scikit-learn estimator of any learner, and a classifier of those that classify.
+
+A classifier is a subclass that names its learner and spells out `__init__`, as scikit-learn wants it: the
+learner's own parameters under their own names, and the shell's four, `fit_intercept` (the learner's
+`intercept`), `passes`, `class_weight` and `random_state`. A dozen lines; see `classifiers`, and `regressors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.special import expit, ndtri
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted
+
+from bayou.core import registry
+from bayou.core.batch import Batch
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput, NoPosterior
+from bayou.core.learner import Learner, Prediction
+from bayou.estimators import odds, validation
+
+# Parameters of the shell; all others are the learner's.
+_OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
+# `fit` takes the shuffled rows in blocks of about so many values, so as never to hold a second copy of X.
+_BLOCK = 1 << 22
+
+
+class NeedsPosterior:
+    """A method that is there only where the learner has a posterior: elsewhere even `hasattr` says no."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, estimator: Any, owner: Any) -> Any:
+        if estimator is not None:
+            estimator._check_posterior()
+        return self.method.__get__(estimator, owner)
+
+
+class OnlineEstimator(BaseEstimator):
+    """What classifiers and regressors share: one or more learners, taught in passes over shuffled rows."""
+
+    _learner_name: ClassVar[str]
+    _learns_in_order: ClassVar[bool] = True  # else the result depends on which rows there are, not on their order
+
+    n_features_in_: int
+    learners_: list[Learner]
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn from all rows, `passes` times over.
+
+        The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
+        each pass, so that sorted data do no harm.
+        """
+        before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
+        try:
+            return self._fit(X, y, sample_weight)
+        except Exception:
+            # Validation has noted the new columns; what was learned before is of the old ones.
+            for name, value in before.items():
+                self.__dict__.pop(name, None)
+                if value is not None:
+                    setattr(self, name, value)
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        raise NotImplementedError
+
+    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Have the learners learn some rows."""
+        raise NotImplementedError
+
+    def _learn_all(self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Learn from all rows, as often as `passes` says."""
+        passes = whole_number("passes", self.passes, 1, 2**31)
+        if weights is not None and not weights.any():
+            raise BadInput("all sample weights are zero: there is nothing to learn from.")
+        try:
+            self._go_over(learners, X, targets, weights, passes)
+        except BadInput:
+            # Nothing is kept. Name the row as the caller numbers it, not by its place in the shuffled order.
+            learners[0].predict(validation.batch(X))
+            raise
+
+    def _go_over(
+        self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None, passes: int
+    ) -> None:
+        """All rows, shuffled once, `passes` times or until all learners have converged."""
+        order = check_random_state(self.random_state).permutation(len(targets))
+        for _ in range(passes):
+            for rows in _blocks(X, order):
+                self._teach(
+                    learners,
+                    validation.batch(X[rows]),
+                    targets[rows],
+                    None if weights is None else weights[rows],
+                )
+            converged = [learner.end_pass() for learner in learners]
+            if all(converged):
+                break
+
+    def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
+        """What learners are made with; `streaming` is whether rows come once only, as to `partial_fit`."""
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
+
+    def _new_learners(self, count: int, streaming: bool = False) -> list[Learner]:
+        parameters = self._learner_parameters(streaming)
+        make = self._record().load()
+        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
+        each: list[dict[str, Any]] = [{} for _ in range(count)]
+        if "seed" in signature(make).parameters:
+            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(each))
+            each = [{"seed": seed} for seed in seeds.tolist()]
+        return [make(**parameters, **more) for more in each]
+
+    def _batch(self, X: Any) -> Batch:
+        check_is_fitted(self)
+        return validation.batch(validation.matrix(self, X))
+
+    # --- for scikit-learn -----------------------------------------------------------------------------------
+
+    @classmethod
+    def _record(cls) -> registry.Record:
+        return registry.find(cls._learner_name)
+
+    def _check_posterior(self) -> None:
+        if not self._record().posterior:
+            raise NoPosterior(
+                f"{type(self).__name__} has no posterior, so no variance, intervals or samples; use a "
+                "Bayesian classifier such as MarginalClassifier."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "learners_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class OnlineClassifier(ClassifierMixin, OnlineEstimator):
+    """What all classifiers share; use one of its subclasses.
+
+    X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
+    copy where it can be. A weight multiplies the log-likelihood of its row: a row of weight 0 is as good as
+    absent. With more than two classes there is one learner for each class against the rest, and their
+    probabilities are divided by their sum.
+
+    Parameters are read when the learners are made: by `fit`, and by the first `partial_fit`.
+
+    Attributes:
+        classes_: the labels, sorted. Of two the second is the positive one.
+        n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
+        learners_: the learners, one for two classes, else one per class. With two classes also `learner_`.
+        coef_, coef_var_: means and variances of the weights, shape (1, features) for two classes, else
+            (classes, features). Made when asked for.
+        intercept_, intercept_var_: those of the intercept, shape (1,) or (classes,); 0 without one.
+
+    >>> import numpy as np
+    >>> from bayou import MarginalClassifier
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ["yes", "no", "yes"]
+    >>> model = MarginalClassifier().partial_fit(X, y, classes=["no", "yes"])
+    >>> model.predict([[1.0, 0.0]]).item(), model.coef_.shape
+    ('yes', (1, 2))
+    """
+
+    classes_: np.ndarray
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, y = validation.matrix_and_labels(self, X, y, reset=True)
+        check_classification_targets(y)
+        classes, numbers = np.unique(y, return_inverse=True)
+        weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
+        learners = self._learners_of(classes)
+        self._learn_all(learners, X, numbers, weights)
+        self.classes_, self.learners_ = classes, learners
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from some more rows, in their order. The first call must name all classes there will ever be.
+
+        Cutting a stream into other pieces changes no bit of the result.
+        """
+        if isinstance(self.class_weight, str):
+            raise BadInput(
+                f"class_weight {self.class_weight!r} needs all data at once, so it is no use to partial_fit; "
+                "give a dictionary. scikit-learn's compute_class_weight('balanced', classes=classes, y=y) on "
+                "a sample of the data tells which weights."
+            )
+        first = not hasattr(self, "learners_")
+        if first and classes is None:
+            raise BadInput("classes must be passed on the first call to partial_fit.")
+        known = unique_labels(classes) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
+            raise BadInput(f"classes={classes!r} is not what was learned so far, {known.tolist()}; fit starts anew.")
+        X, y = validation.matrix_and_labels(self, X, y, reset=first)
+        numbers = validation.class_numbers(known, y)
+        weights = validation.row_weights(sample_weight, self.class_weight, known, numbers)
+        learners = self._learners_of(known, streaming=True) if first else self.learners_
+        for learner in learners:
+            learner.new_stream()
+        self._teach(learners, validation.batch(X), numbers, weights)
+        self.classes_, self.learners_ = known, learners
+        return self
+
+    def _learners_of(self, classes: np.ndarray, streaming: bool = False) -> list[Learner]:
+        if len(classes) < 2:
+            raise BadInput(
+                f"there is only one class, {classes.tolist()[0]!r}; a classifier needs at least two classes."
+            )
+        return self._new_learners(1 if len(classes) == 2 else len(classes), streaming)
+
+    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Teach one learner the second class of two, or each its own of many."""
+        for number, learner in enumerate(learners):
+            positive = targets == (1 if len(learners) == 1 else number)
+            learner.learn(batch.with_labels(positive, weights))
+
+    # --- predicting -----------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The log-odds of the predicted probability.
+
+        For two classes those of the positive one, shape (rows,), which is predicted where they are > 0; for
+        more those of each class against the rest, shape (rows, classes), of which the largest is predicted.
+        All other predictions are made of these. An unsure score is worth less: they are closer to 0 than its
+        mean.
+        """
+        batch = self._batch(X)
+        return self._stacked([self._log_odds(learner, learner.predict(batch)) for learner in self.learners_])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        log_odds = self.decision_function(X)
+        return self.classes_[(log_odds > 0).astype(np.intp) if log_odds.ndim == 1 else log_odds.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, shape (rows, classes)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Log-probabilities, shape (rows, classes); exact also where a probability rounds to 0 or 1."""
+        return odds.log_probabilities(self.decision_function(X))
+
+    @NeedsPosterior
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high): the probability lies between them with posterior probability `level`.
+
+        For two classes these are F(mean - z sd) and F(mean + z sd) of the positive class, shape (rows,), with
+        the score's mean and standard deviation and F the link. For more they have shape (rows, classes): each
+        class's probability against the rest goes through its own interval while those of the other classes
+        stay as predicted, and all are divided by their sum, as in `predict_proba`; the level is that of the one class,
+        the others given. `sample_proba` draws all classes together.
+
+        `predict_proba` is the mean of what the interval bounds, the interval its middle part. Where a score is both
+        large and unsure that mean is made by a tail beyond the interval and lies outside. With predictive="closed" it
+        is an approximation that leans to 1/2, and lies outside more often.
+
+        >>> from bayou import MarginalClassifier
+        >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
+        >>> low, high = model.predict_interval([[1.0]])
+        >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
+        True
+        """
+        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+            raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
+        batch = self._batch(X)
+        predictions = [learner.predict(batch) for learner in self.learners_]
+        parameters = self.learners_[0]._parameters
+        link = parameters.get("link", "logistic")
+        believed = parameters.get("temper", (1.0, 1.0))[1]
+        reach = ndtri(0.5 + 0.5 * level) * np.sqrt(believed)
+        mean = self._stacked([prediction.mean for prediction in predictions])
+        room = reach * np.sqrt(self._stacked([prediction.variance for prediction in predictions]))
+        if len(self.learners_) == 1:
+            return odds.CDF[link](mean - room), odds.CDF[link](mean + room)
+        log_odds = map(self._log_odds, self.learners_, predictions)
+        others = odds.log_of_the_others(self._stacked(list(log_odds)))
+        low, high = (expit(odds.LOG_CDF[link](score) - others) for score in (mean - room, mean + room))
+        return low, high
+
+    @NeedsPosterior
+    def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Probabilities under weights drawn from the posterior, shape (n_draws, rows, classes).
+
+        A draw is one weight vector for all rows (Thompson sampling), and one for each class if there are more
+        than two. An integer `random_state` draws the same weights for any X; None draws new ones each time.
+
+        >>> from bayou import MarginalClassifier
+        >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
+        >>> draws = model.sample_proba([[1.0], [1.0], [2.0]], n_draws=10, random_state=0)
+        >>> draws.shape, bool((draws[:, 0] == draws[:, 1]).all())
+        ((10, 3, 2), True)
+        """
+        batch = self._batch(X)
+        seeds = check_random_state(random_state).randint(2**63 - 1, size=len(self.learners_), dtype=np.int64)
+        drawn = [learner.sample(batch, n_draws, int(seed)) for learner, seed in zip(self.learners_, seeds, strict=True)]
+        if len(drawn) == 1:
+            return np.stack([1.0 - drawn[0], drawn[0]], axis=-1)
+        each = np.stack(drawn, axis=-1)
+        # Where every class is ruled out against the rest none stands out.
+        each[each.sum(axis=-1) == 0.0] = 1.0
+        return each / each.sum(axis=-1, keepdims=True)
+
+    def _stacked(self, columns: list[np.ndarray]) -> np.ndarray:
+        """(rows,) of one learner, (rows, classes) of many."""
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
+        """log P(y = 1)/P(y = 0). Override it where more is known than a probability that rounds to 1."""
+        return odds.of_probability(prediction.probability)
+
+    # --- looking inside -------------------------------------------------------------------------------------
+
+    @property
+    def learner_(self) -> Learner:
+        """The learner, where there are two classes."""
+        check_is_fitted(self)
+        if len(self.learners_) > 1:
+            raise AttributeError(f"there are {len(self.learners_)} classes, with a learner each: see learners_.")
+        return self.learners_[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights' means."""
+        check_is_fitted(self)
+        return np.stack([learner.mean for learner in self.learners_])
+
+    @property
+    def coef_var_(self) -> np.ndarray:
+        """The weights' variances."""
+        self._check_posterior()
+        check_is_fitted(self)
+        return np.stack([learner.variance for learner in self.learners_])
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The intercept's mean."""
+        check_is_fitted(self)
+        return np.array([learner.intercept[0] for learner in self.learners_])
+
+    @property
+    def intercept_var_(self) -> np.ndarray:
+        """The intercept's variance."""
+        self._check_posterior()
+        check_is_fitted(self)
+        return np.array([learner.intercept[1] for learner in self.learners_])
+
+
+def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:
+    """The checks of scikit-learn that an estimator cannot pass, each with the reason.
+
+    Give it to `parametrize_with_checks(..., expected_failed_checks=expected_failed_checks)`, or its answer to
+    `check_estimator`.
+
+    >>> from bayou import AdaGradClassifier
+    >>> len(expected_failed_checks(AdaGradClassifier()))
+    2
+    """
+    if not getattr(estimator, "_learns_in_order", True):
+        return {}
+    reason = (
+        "learning is sequential: a row of weight 2 is one step with twice the log-likelihood, two copies of "
+        "it are two steps, the second of which starts where the first ended"
+    )
+    return dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        reason,
+    )
+
+
+def _blocks(X: Any, order: np.ndarray) -> Iterator[np.ndarray]:
+    """The shuffled rows, some at a time."""
+    values = X.nnz if issparse(X) else X.size
+    rows = max(1, _BLOCK * len(order) // max(1, values))
+    for start in range(0, len(order), rows):
+        yield order[start : start + rows]

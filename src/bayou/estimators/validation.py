@@ -1,0 +1,105 @@
+"""What estimators are given, checked and made ready for learners: matrices, labels, weights.
+
+scikit-learn's validation costs more than learning from a small batch does, so `partial_fit` and predictions
+pass by it when it would hand back what it was given, and go through it in every other case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import validate_data
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+
+MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
+
+
+def matrix(estimator: Any, X: Any) -> Any:
+    """A matrix to predict: finite floats, dense or CSR, with the features that were learned."""
+    return X if _is_ready(estimator, X) else validate_data(estimator, X, reset=False, **MATRIX)
+
+
+def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
+    """A matrix to learn from and a label for each row, which may have to be a number."""
+    if not reset and y is not None and _is_ready(estimator, X):
+        labels = np.asarray(y)
+        if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
+            return X, labels
+    return validate_data(estimator, X, y, reset=reset, y_numeric=numbers, **MATRIX)
+
+
+def _is_ready(estimator: Any, X: Any) -> bool:
+    """Whether validation would find nothing to do, to warn of or to refuse."""
+    if type(X) is np.ndarray:
+        values = X
+    elif issparse(X) and X.format == "csr":
+        values = X.data
+    else:
+        return False
+    if (
+        values.dtype not in (np.float64, np.float32)
+        or X.ndim != 2
+        or X.shape[0] == 0
+        or X.shape[1] != estimator.n_features_in_
+        or hasattr(estimator, "feature_names_in_")
+    ):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum that overflows is looked at again by validation.
+        return bool(np.isfinite(values.sum()))
+
+
+def batch(X: Any, labels: Any = None, weights: Any = None) -> Batch:
+    """The rows of a checked matrix."""
+    if issparse(X):
+        return Batch.from_csr(X, labels, weights)
+    rows, columns = np.nonzero(X)
+    indptr = np.zeros(len(X) + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(X)), out=indptr[1:])
+    return Batch.from_arrays(indptr, columns, X[rows, columns], labels, weights)
+
+
+def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where each label stands among the sorted classes."""
+    try:
+        numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    except TypeError as error:
+        raise BadInput(f"the labels are not of the kind of the classes {classes.tolist()}: {error}.") from None
+    known = np.asarray(classes[numbers] == y)
+    if not known.all():
+        row = int(known.argmin())
+        raise BadInput(
+            f"row {row}: the label {y.tolist()[row]!r} is none of the classes {classes.tolist()}; name all "
+            "of them in classes= at the first partial_fit."
+        )
+    return numbers
+
+
+def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
+    """The product of a row's own weight and its class's; None if all are 1."""
+    weights = None
+    if sample_weight is not None:
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(f"sample_weight is {sample_weight!r:.80}; it must be one number per row.") from None
+        if weights.ndim == 0:
+            weights = np.full(len(numbers), weights)
+        if weights.shape != numbers.shape:
+            raise BadInput(
+                f"sample_weight has shape {weights.shape}, but there are {len(numbers)} rows; give one weight per row."
+            )
+    if isinstance(class_weight, str) and class_weight != "balanced":
+        raise BadInput(f"class_weight is {class_weight!r}; it must be a dictionary, 'balanced' or None.")
+    if class_weight is not None:
+        of_class = compute_class_weight(class_weight, classes=classes, y=classes[numbers])[numbers]
+        weights = of_class if weights is None else weights * of_class
+    if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(fine.argmin())
+        raise BadInput(f"row {row}: the weight is {weights[row]:g}; a weight must be a finite number >= 0.")
+    return weights

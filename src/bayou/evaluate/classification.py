@@ -1,0 +1,388 @@
+"""Scores of predictions as they come: log loss, AUC, accuracy, Brier, calibration, regret and their curves.
+
+All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together; `regression` has the
+meter for predicted numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
+from bayou.kernels.vector import float_bits
+
+# The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
+# the logit. From 2^-44 to 2^44 (a logit of +-30); beyond, all is one bin. The bits of a float tell its bin.
+OCTAVES = 44
+BINS_PER_OCTAVE = 1024
+N_BINS = 2 * OCTAVES * BINS_PER_OCTAVE
+_SHIFT = np.uint64(52 - 10)  # a float has 52 bits behind the point; ten of them tell 1,024 bins
+_LOWEST = np.int64((1023 - OCTAVES) * BINS_PER_OCTAVE)
+
+RELIABILITY_GROUPS = 20
+
+# Points of a curve per tenfold number of examples.
+CURVE_POINTS = 20
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a stream of predictions was worth. Rows of weight 0 do not count; others count by their weight.
+
+    Attributes:
+        examples: how many were counted; nonzeros: how many features they had in all.
+        skipped: how many the source left out, as told to the meter.
+        log_loss: mean of -log P(label).
+        auc: chance that a positive is ranked above a negative, ties one half. None with one class only.
+        auc_error: how far that can at most be from the exact value. Predictions are kept as a histogram of
+            their logits, and those that share a bin count as ties; where predictions mean anything the true
+            error is far smaller, as a bin is at most 0.001 wide.
+        accuracy: share of labels on the right side of 1/2; brier: mean of (p - y)^2, y in {0, 1}.
+        calibration_error: mean of |rate of positives - mean prediction| over 20 groups of equal mass, made by
+            ordering the predictions. Groups of equal mass, as where positives are rare groups of equal width
+            would put nearly everything into one. By chance alone even perfect predictions
+            show an error of about 0.8 sqrt(20 p (1 - p) / examples).
+        seconds: from the making of the meter to the last example added.
+        regret: log loss above that of the comparator, summed; normalized_regret: that over ln(examples).
+        curve: columns at about geometrically spaced numbers of examples: `example`; `weight` and
+            `cumulative_loss` so far; `log_loss`, their ratio; `window_loss`, the mean loss since the last
+            point; `regret` if there is one.
+        reliability: per group, from low to high: `probability` (mean), `rate` (of positives), `mass`.
+    """
+
+    examples: int
+    nonzeros: int
+    skipped: int
+    log_loss: float | None
+    auc: float | None
+    auc_error: float | None
+    accuracy: float | None
+    brier: float | None
+    calibration_error: float | None
+    seconds: float
+    regret: float | None
+    normalized_regret: float | None
+    curve: dict[str, np.ndarray]
+    reliability: dict[str, np.ndarray]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON: what is unknown (no positives, say) is None."""
+        names = ["examples", "nonzeros", "skipped", "log_loss", "auc", "accuracy", "brier"]
+        names += ["calibration_error", "seconds"]
+        if self.regret is not None:
+            names += ["regret", "normalized_regret"]
+        return {name: getattr(self, name) for name in names}
+
+    def headline(self) -> dict[str, float | None]:
+        """The numbers to show first, by the names that people know."""
+        return {
+            "log loss": self.log_loss,
+            "AUC": self.auc,
+            "accuracy": self.accuracy,
+            "calibration error": self.calibration_error,
+        }
+
+
+# What every meter's `_totals` begins with, in this order; and what else `Meter` holds there.
+WEIGHT, LOSS, WINDOW_WEIGHT, WINDOW_LOSS, REGRET = range(5)
+_BRIER, _RIGHT = 5, 6
+# What a point of the curve holds besides its example number.
+_CURVE_COLUMNS = ("weight", "cumulative_loss", "window_loss", "regret")
+
+_NEGATIVE_ONE, _ZERO, _ONE, _OTHER = 1, 2, 4, 8
+
+
+class Running:
+    """What meters share: summed losses, counts, and a curve of them.
+
+    Curves do not depend on how the examples were cut into batches, not by one bit.
+    """
+
+    loss_name: ClassVar[str]  # as results call the mean loss
+
+    def __init__(self, n_totals: int, regret: bool, curve_points: int) -> None:
+        self.regret = regret
+        self.nonzeros = 0
+        self.skipped = 0
+        self._totals = np.zeros(n_totals)
+        self._points = _curve_examples(curve_points)
+        self._curve = np.zeros((len(self._points), len(_CURVE_COLUMNS)))
+        self._counts = np.zeros(2, np.int64)  # examples, points of the curve that were passed
+        self._started = self._latest = time.perf_counter()
+
+    @property
+    def examples(self) -> int:
+        """How many examples counted so far."""
+        return int(self._counts[0])
+
+    @property
+    def weight(self) -> float:
+        """The sum of their weights."""
+        return float(self._totals[WEIGHT])
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss so far."""
+        return ratio(self._totals[LOSS], self._totals[WEIGHT])
+
+    @property
+    def seconds(self) -> float:
+        """From the making of this meter to the last `add`."""
+        return self._latest - self._started
+
+    def _columns(
+        self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
+    ) -> tuple[np.ndarray, ...]:
+        """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
+        predictions = _column(predictions, what, np.size(predictions))
+        weights = np.ones(predictions.size) if weights is None else weights
+        if (comparator_losses is not None) != self.regret:
+            raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
+        losses = comparator_losses if self.regret else weights
+        others = {"labels": labels, "weights": weights, "comparator_losses": losses}
+        return predictions, *(_column(values, name, predictions.size) for name, values in others.items())
+
+    def _regrets(self) -> tuple[float | None, float | None]:
+        """Regret, and that over ln(examples)."""
+        regret = float(self._totals[REGRET]) if self.regret else None
+        return regret, regret / math.log(self.examples) if regret is not None and self.examples > 1 else None
+
+    def curve(self) -> dict[str, np.ndarray]:
+        """The points that were passed, and where we are now."""
+        examples, passed = self._counts
+        number, rows = self._points[:passed], self._curve[:passed]
+        if examples > (number[-1] if passed else 0):
+            totals = self._totals
+            window = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+            rows = np.vstack([rows, [totals[WEIGHT], totals[LOSS], window, totals[REGRET]]])
+            number = np.append(number, examples)
+        curve = {"example": number.copy()}
+        curve.update({name: rows[:, k].copy() for k, name in enumerate(_CURVE_COLUMNS)})
+        curve[self.loss_name] = curve["cumulative_loss"] / curve["weight"]
+        if not self.regret:
+            del curve["regret"]
+        return curve
+
+
+class Meter(Running):
+    """Scores predictions as they come, in constant memory (about 3 MB).
+
+    >>> meter = Meter()
+    >>> meter.add([0.9, 0.2], labels=[1, -1])
+    >>> meter.add([0.6], labels=[-1], weights=[2.0])
+    >>> meter.examples, meter.result().accuracy
+    (3, 0.5)
+    """
+
+    loss_name = "log_loss"
+
+    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+        super().__init__(7, regret, curve_points)
+        # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
+        self._bins = np.zeros((N_BINS, 4))
+        self._label_kinds = 0
+
+    @property
+    def log_loss(self) -> float | None:
+        """The mean log loss so far."""
+        return self.loss
+
+    def add(
+        self,
+        probabilities: Any,
+        labels: Any,
+        weights: Any = None,
+        *,
+        comparator_losses: Any = None,
+        nonzeros: int = 0,
+        deviations: Any = None,  # a class has none
+    ) -> None:
+        """Score P(y = 1) of some examples; all or, if anything is wrong with them, none."""
+        # A probability that rounded to 1 stands for anything within half a step of it, in its own precision.
+        least_doubt = 2.0**-25 if getattr(probabilities, "dtype", None) == np.float32 else 2.0**-54
+        probabilities, labels, weights, losses = self._columns(
+            probabilities, "probabilities", labels, weights, comparator_losses
+        )
+        self._label_kinds = self._look_at(probabilities, labels, weights, losses)
+        _score(
+            probabilities, labels, weights, losses, self.regret, least_doubt, self._totals, self._counts,
+            self._bins, self._points, self._curve,
+        )  # fmt: skip
+        self.nonzeros += nonzeros
+        self._latest = time.perf_counter()
+
+    def _look_at(self, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray) -> int:
+        """Refuse what cannot be scored; the kinds of labels seen by now."""
+        improbable, kinds, bad_weight = _look(probabilities, labels, weights, losses)
+        if improbable >= 0:
+            raise BadInput(
+                f"prediction {improbable} is {probabilities[improbable]}; a probability lies between 0 and 1."
+            )
+        if bad_weight >= 0:
+            raise BadInput(
+                f"weight {bad_weight} is {weights[bad_weight]}; weights are finite and >= 0 "
+                "(and a comparator's losses are finite)."
+            )
+        kinds |= self._label_kinds
+        if kinds & _OTHER:
+            bad = labels[~np.isin(labels, (-1.0, 0.0, 1.0))][0]
+            raise BadInput(f"a label is {bad}; 1 is positive, and -1 or 0 is negative.")
+        if kinds & _NEGATIVE_ONE and kinds & _ZERO:
+            raise BadInput("labels -1 and 0 come in one stream; either can mean negative, but not both.")
+        return kinds
+
+    def result(self) -> Evaluation:
+        """What everything added so far was worth. The meter can go on."""
+        totals, examples = self._totals, self.examples
+        auc, auc_error = _area(self._bins[:, 1], self._bins[:, 0])
+        calibration_error, reliability = self._reliability()
+        regret, normalized = self._regrets()
+        return Evaluation(
+            examples=examples,
+            nonzeros=int(self.nonzeros),
+            skipped=int(self.skipped),
+            log_loss=self.log_loss,
+            auc=auc,
+            auc_error=auc_error,
+            accuracy=ratio(totals[_RIGHT], totals[WEIGHT]),
+            brier=ratio(totals[_BRIER], totals[WEIGHT]),
+            calibration_error=calibration_error,
+            seconds=self.seconds,
+            regret=regret,
+            normalized_regret=normalized,
+            curve=self.curve(),
+            reliability=reliability,
+        )
+
+    def _reliability(self) -> tuple[float | None, dict[str, np.ndarray]]:
+        negatives, positives, probabilities, _ = self._bins.T
+        mass = positives + negatives
+        total = mass.sum()
+        if not total:
+            return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
+        # A bin goes where its middle falls. One that is larger than a group is a group.
+        middle = (np.cumsum(mass) - mass / 2) / total
+        group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
+        sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]
+        probability, rate, size = (column[sums[2] > 0] for column in sums)
+        error = float(np.abs(rate - probability).sum() / total)
+        return error, {"probability": probability / size, "rate": rate / size, "mass": size}
+
+
+def _curve_examples(per_decade: int) -> np.ndarray:
+    per_decade = whole_number("curve_points", per_decade, 1)
+    exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
+    return np.unique(np.rint(10.0**exponents).astype(np.int64))
+
+
+def _column(values: Any, name: str, size: int) -> np.ndarray:
+    try:
+        column = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{name} must be numbers: {error}.") from None
+    if column.shape != (size,):
+        raise BadInput(f"{name} have shape {column.shape}, but there are {size} predictions; give one each.")
+    return column
+
+
+def ratio(total: float, weight: float) -> float | None:
+    """A mean, if there is anything to take it of."""
+    return float(total / weight) if weight > 0 else None
+
+
+def _area(positives: np.ndarray, negatives: np.ndarray) -> tuple[float | None, float | None]:
+    """The area under the ROC curve, from the histogram of each class, and its largest possible error."""
+    pairs = positives.sum() * negatives.sum()
+    if not pairs:
+        return None, None
+    below = np.cumsum(negatives) - negatives
+    tied = positives @ negatives / 2
+    return float((positives @ below + tied) / pairs), float(tied / pairs)
+
+
+@njit(cache=True, nogil=True)
+def _look(probabilities, labels, weights, losses):
+    """(first that is no probability or -1, kinds of labels, first bad weight or comparator loss or -1)."""
+    improbable, bad_weight, kinds = -1, -1, 0
+    for k in range(labels.size - 1, -1, -1):
+        if not 0.0 <= probabilities[k] <= 1.0:
+            improbable = k
+        if not (0.0 <= weights[k] < np.inf and abs(losses[k]) < np.inf):
+            bad_weight = k
+        label = labels[k]
+        if label == 1.0:
+            kinds |= _ONE
+        elif label == -1.0:
+            kinds |= _NEGATIVE_ONE
+        elif label == 0.0:
+            kinds |= _ZERO
+        else:
+            kinds |= _OTHER
+    return improbable, kinds, bad_weight
+
+
+@njit(inline="always")  # a call that takes arrays would cost more than all else
+def note_point(totals, counts, points, curve):  # noqa: ANN201
+    """A point of the curve, if the present example is one of those that make one."""
+    point = counts[1]
+    if point < points.size and counts[0] == points[point]:
+        curve[point, 0] = totals[WEIGHT]
+        curve[point, 1] = totals[LOSS]
+        curve[point, 2] = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+        curve[point, 3] = totals[REGRET]
+        totals[WINDOW_WEIGHT] = 0.0
+        totals[WINDOW_LOSS] = 0.0
+        counts[1] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score(
+    probabilities,
+    labels,
+    weights,
+    comparator_losses,
+    has_comparator,
+    least_doubt,
+    totals,
+    counts,
+    bins,
+    points,
+    curve,
+):
+    """Add some predictions to all that a `Meter` keeps, one after another."""
+    for k in range(probabilities.size):
+        weight = weights[k]
+        if weight == 0.0:
+            continue
+        p = probabilities[k] + 0.0  # which makes 0 of -0, whose bits are those of a large number
+        positive = labels[k] > 0.0
+        doubt = max(1.0 - p, least_doubt)
+        # 1 - p has lost what is small in p; log1p has not.
+        log_chance = math.log(max(p, 2.2250738585072014e-308) if positive else doubt)
+        if not positive and p < 1e-3:
+            log_chance = math.log1p(-p)
+        loss = -weight * log_chance
+        miss = 1.0 - p if positive else p
+        totals[WEIGHT] += weight
+        totals[LOSS] += loss
+        totals[WINDOW_WEIGHT] += weight
+        totals[WINDOW_LOSS] += loss
+        totals[_BRIER] += weight * miss * miss
+        totals[_RIGHT] += weight * ((p > 0.5) == positive)
+        if has_comparator:
+            # Summed as differences: the two sums alone would be large and nearly equal.
+            totals[REGRET] += loss - weight * comparator_losses[k]
+        slot = np.int64(float_bits(p / doubt) >> _SHIFT) - _LOWEST
+        slot = min(max(slot, 0), N_BINS - 1)
+        bins[slot, np.int64(positive)] += weight  # no branch: labels are hard to guess
+        bins[slot, 2] += weight * p
+        counts[0] += 1
+        note_point(totals, counts, points, curve)

@@ -1,0 +1,163 @@
+"""The best fixed weights in hindsight: what regret can be measured against when the truth is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number, whole_number
+from bayou.core.errors import BadInput
+
+# A square matrix of so many features is as much as can be asked for; rows are made dense so many at a time.
+MAX_DENSE = 20_000
+_ROWS = 4096
+
+
+class Hindsight(NamedTuple):
+    """The weights that would have been best all along, and their summed loss (without the penalty)."""
+
+    weights: np.ndarray
+    intercept: float
+    loss: float
+
+
+def best_fixed_weights(
+    batches: Callable[[], Iterable[Batch]] | Iterable[Batch],
+    n_features: int,
+    link: str = "logistic",
+    l2: float = 1e-3,
+    intercept: bool = False,
+) -> Hindsight:
+    """The fixed weights with the least summed log loss + l2/2 |w|^2: what regret can be measured against.
+
+    Found by L-BFGS, which goes over the data some hundred times: `batches` is a list, or a function that
+    returns a fresh iterator each time. A little `l2` keeps weights finite that the data would drive to
+    infinity, such as those of a feature which only ever came with one label. The intercept is not penalised.
+
+    >>> from bayou import simulate
+    >>> stream = simulate.random(n_features=5, active=0.5, seed=1)
+    >>> best = best_fixed_weights(lambda: stream.batches(20_000), 5)
+    >>> bool(np.abs(best.weights - stream.weights).max() < 0.15)
+    True
+    """
+    from scipy.optimize import minimize
+
+    link_code = links.code(link)
+    l2 = positive_number("l2", l2, zero=True)
+    n_features = whole_number("n_features", n_features, 1)
+    again = _fresh(batches)
+    weight = sum(float(batch.each_weight().sum()) for batch in again())
+    if not weight:
+        return Hindsight(np.zeros(n_features), 0.0, 0.0)
+
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, gradient = _loss_and_gradient(again(), point, link_code, intercept)
+        loss += 0.5 * l2 * float(point[:-1] @ point[:-1])
+        gradient[:-1] += l2 * point[:-1]
+        # Per unit of weight, so that the tolerances mean the same for short and long streams.
+        return loss / weight, gradient / weight
+
+    tolerances = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-9}
+    best = minimize(objective, np.zeros(n_features + 1), jac=True, method="L-BFGS-B", options=tolerances).x
+    loss, _ = _loss_and_gradient(again(), best, link_code, intercept)
+    return Hindsight(best[:-1].copy(), float(best[-1]), loss)
+
+
+def least_squares(
+    batches: Callable[[], Iterable[Batch]] | Iterable[Batch], n_features: int, l2: float = 1e-9, intercept: bool = False
+) -> Hindsight:
+    """The best fixed weights to predict numbers: those with the least summed squared loss + l2 |w|^2.
+
+    Solved from the sums of products of features, n_features^2 numbers. The intercept is not penalised.
+
+    >>> rows = [Batch.from_rows([{0: 1.0}, {0: 2.0}, {1: 1.0}], labels=[3.0, 5.0, 0.0])]
+    >>> best = least_squares(rows, 2, intercept=True)
+    >>> best.weights.round(6), round(best.intercept, 6), round(best.loss, 6)
+    (array([ 2., -1.]), 1.0, 0.0)
+    """
+    from scipy.linalg import lstsq
+
+    l2 = positive_number("l2", l2, zero=True)
+    width = whole_number("n_features", n_features, 1, MAX_DENSE) + 1
+    again = _fresh(batches)
+    products, against = np.zeros((width, width)), np.zeros(width)
+    for rows, labels, weights in _dense(again(), width, intercept):
+        products += (rows * weights[:, None]).T @ rows
+        against += rows.T @ (weights * labels)
+    products[np.arange(width - 1), np.arange(width - 1)] += l2
+    best = lstsq(products, against)[0]
+    loss = sum(
+        float(weights @ (labels - rows @ best) ** 2) for rows, labels, weights in _dense(again(), width, intercept)
+    )
+    return Hindsight(best[:-1].copy(), float(best[-1]), loss)
+
+
+def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tuple[Any, Any, Any]]:
+    """Rows with a column for the intercept behind them, labels and weights of some examples after others."""
+    for whole in batches:
+        if whole.labels is None:
+            raise BadInput("a batch has no labels; weights cannot be fitted to it.")
+        check_width(whole, width - 1, "there are weights")
+        for start in range(0, len(whole), _ROWS):
+            batch = whole[start : start + _ROWS]
+            rows = np.full((len(batch), width), float(intercept))
+            rows[:, :-1] = batch.to_csr(width - 1).toarray()
+            yield rows, batch.labels, batch.each_weight()
+
+
+def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
+    if callable(batches):
+        return batches
+    if isinstance(batches, Iterator):
+        raise BadInput(
+            "batches can be read only once, but the best weights take many readings; "
+            "give a list, or a function that returns a fresh iterator."
+        )
+    return lambda: batches
+
+
+def check_width(batch: Batch, n_features: int, what: str) -> None:
+    """Refuse a batch with features that fixed weights do not have."""
+    if batch.max_index >= n_features and (found := int(batch.indices.max(initial=0))) >= n_features:
+        raise BadInput(f"feature {found} was met, but {what} only for features below {n_features}.")
+
+
+def _loss_and_gradient(
+    batches: Iterable[Batch], point: np.ndarray, link: int, intercept: bool
+) -> tuple[float, np.ndarray]:
+    """Summed log loss at weights point[:-1] and intercept point[-1], and its gradient."""
+    loss = 0.0
+    gradient = np.zeros_like(point)
+    for batch in batches:
+        if batch.labels is None:
+            raise BadInput("a batch has no labels; weights cannot be fitted to it.")
+        check_width(batch, len(point) - 1, "there are weights")
+        loss += _add_gradient(
+            batch.indptr, batch.indices, batch.values, batch.labels, batch.each_weight(), point, link, gradient
+        )
+    if not intercept:
+        gradient[-1] = 0.0
+    return loss, gradient
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_gradient(indptr, indices, values, labels, weights, point, link, gradient):
+    """Add d/dw sum c (-log F(y score)) = -sum c y slope(y score) x; the loss."""
+    last = point.size - 1
+    loss = 0.0
+    for row in range(labels.size):
+        score = point[last]
+        for k in range(indptr[row], indptr[row + 1]):
+            score += np.float64(values[k]) * point[indices[k]]
+        y = 1.0 if labels[row] > 0.0 else -1.0
+        loss -= weights[row] * links.log_cdf(link, y * score)
+        pull = -weights[row] * y * links.slope(link, y * score)
+        for k in range(indptr[row], indptr[row + 1]):
+            gradient[indices[k]] += pull * np.float64(values[k])
+        gradient[last] += pull
+    return loss

@@ -1,0 +1,241 @@
+"""Evaluate a learner as it learns: every example is predicted before it is learned from.
+
+`progressive` runs a learner over any iterable of batches, in one pass and in memory that does not grow with
+the stream. `Meter` is the part of it that scores, for those who drive the learner themselves.
+
+Regret, with known true weights w* or the best fixed weights in hindsight (marginal-gaussian, section 4):
+
+    R_T = sum_t [ -log p_t(y_t) + log F(y_t x_t'w*) ]          r_T = R_T / ln T
+
+For a regressor, squared losses stand in the place of log losses, here and everywhere.
+
+>>> from bayou import simulate
+>>> class Coin:
+...     def learn(self, batch):
+...         return np.full(len(batch), 0.5)
+>>> stream = simulate.random(n_features=200, active=0.1)
+>>> result = progressive(Coin(), stream.batches(10_000), truth=stream.weights)
+>>> round(result.log_loss, 4), result.auc, result.regret > 1000
+(0.6931, 0.5, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, whole_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner as OwnLearner
+from bayou.evaluate.classification import CURVE_POINTS
+from bayou.evaluate.hindsight import check_width
+from bayou.evaluate.regression import deviations, meter_for
+
+TASKS = {"classify": False, "regress": True}
+
+
+class Learner(Protocol):
+    def learn(self, batch: Batch) -> np.ndarray:
+        """P(y = 1) of each example (a regressor: its predicted mean), from before it was learned from."""
+
+
+def progressive(
+    learner: Learner,
+    batches: Iterable[Batch] | Batch,
+    *,
+    truth: Any = None,
+    link: str = "logistic",
+    delay: int = 0,
+    on_progress: Callable[[Any], None] | None = None,
+    curve_points: int = CURVE_POINTS,
+    task: str | None = None,
+) -> Any:
+    """Predict each example, score the prediction, then learn from the example.
+
+    Args:
+        learner: `learner.learn(batch)` gives P(y = 1) of each example, or its mean, before it was learned from.
+        batches: examples with labels, once over.
+        truth: weights to measure regret against: an array, or (weights, intercept), such as what
+            `best_fixed_weights` returns.
+        link: how `truth` makes probabilities.
+        delay: example t is predicted when the labels of examples up to t - 1 - delay are known. The last
+            `delay` examples are learned after the stream has ended.
+        on_progress: called with the meter after each batch.
+        curve_points: points of the curve per tenfold number of examples.
+        task: "classify" or "regress"; bayou's learners need not be told.
+
+    Returns an `Evaluation`, or for a regressor a `RegressionEvaluation`.
+    """
+    task = task or (learner.record.task if isinstance(learner, OwnLearner) else "classify")
+    link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
+    delay = whole_number("delay", delay, 0)
+    comparator = None if truth is None else _as_truth(truth)
+    predict_then_learn: Any = _Delayed(learner, delay) if delay else learner
+    meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
+    if isinstance(batches, Batch):
+        batches = [batches]
+    for batch in batches:
+        if batch.labels is None:
+            raise BadInput("a batch has no labels; there is nothing to score its predictions against.")
+        losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
+        expected, scatter = _told(predict_then_learn, batch)
+        meter.add(
+            expected,
+            batch.labels,
+            batch.weights,
+            comparator_losses=losses,
+            nonzeros=batch.counted_nonzeros,
+            deviations=scatter,
+        )
+        if on_progress is not None:
+            on_progress(meter)
+    if isinstance(predict_then_learn, _Delayed):
+        predict_then_learn.finish()
+    return meter.result()
+
+
+def _told(learner: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
+    """What a learner expected of each label before it learned from it, and how far off it may be if it says so."""
+    if isinstance(learner, _Delayed):
+        return learner.told(batch)
+    if not isinstance(learner, OwnLearner):
+        return np.asarray(learner.learn(batch)), None
+    prediction = learner.observe(batch)
+    return prediction.expected, deviations(prediction)
+
+
+def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
+    weights, intercept = truth[:2] if isinstance(truth, tuple) else (truth, 0.0)
+    try:
+        weights, intercept = np.ascontiguousarray(weights, dtype=np.float64), float(intercept)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"truth must be an array of weights, or (weights, intercept): {error}.") from None
+    if weights.ndim != 1 or not (np.isfinite(weights).all() and math.isfinite(intercept)):
+        raise BadInput("truth must be a finite array of weights, one per feature, or (weights, intercept).")
+    return weights, intercept
+
+
+def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
+    check_width(batch, len(weights), "truth has weights")
+    return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
+
+
+# In the place of a link's code: the score is a number to be compared with the label.
+_SQUARES = -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _losses(indptr, indices, values, labels, weights, intercept, link):
+    """-log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
+    losses = np.empty(labels.size)
+    for row in range(labels.size):
+        score = intercept
+        for k in range(indptr[row], indptr[row + 1]):
+            score += np.float64(values[k]) * weights[indices[k]]
+        if link == _SQUARES:
+            losses[row] = (labels[row] - score) ** 2
+        else:
+            losses[row] = -links.log_cdf(link, score if labels[row] > 0.0 else -score)
+    return losses
+
+
+class _Delayed:
+    """A learner that is told each label `delay` examples late.
+
+    Still at full speed: what it learns is a batch of pairs, first example t with weight 0, which is predicted
+    and changes nothing, then example t - delay with its own weight.
+    """
+
+    def __init__(self, learner: Learner, delay: int) -> None:
+        self.learner, self.delay = learner, delay
+        self.waiting: deque[Batch] = deque()
+        self.n_waiting = 0
+
+    def told(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
+        if len(batch) == 0:
+            return np.empty(0), None
+        self.waiting.append(batch)
+        self.n_waiting += len(batch)
+        due = self._take(min(len(batch), max(self.n_waiting - self.delay, 0)))
+        pairs = _interleave(batch, due)
+        # Before the first labels come due, an example stands alone.
+        alone = len(batch) - len(due)
+        predicted = np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
+        expected, scatter = _told(self.learner, pairs)
+        return expected[predicted], None if scatter is None else scatter[predicted]
+
+    def finish(self) -> None:
+        """Learn what still waits for its label."""
+        for batch in self.waiting:
+            self.learner.learn(batch)
+        self.waiting.clear()
+        self.n_waiting = 0
+
+    def _take(self, n: int) -> Batch:
+        """The n examples that have waited longest."""
+        self.n_waiting -= n
+        parts = [self.waiting[0][:0]]
+        while n:
+            first = self.waiting.popleft()
+            parts.append(first[:n])
+            if len(first) > n:
+                self.waiting.appendleft(first[n:])
+            n -= len(parts[-1])
+        return _concatenate(parts)
+
+
+def _concatenate(parts: list[Batch]) -> Batch:
+    starts = np.cumsum([0] + [part.nonzeros for part in parts])
+    ends = [part.indptr[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
+    return Batch.from_arrays(
+        np.concatenate([[0], *ends]),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.each_weight() for part in parts]),
+    )
+
+
+def _interleave(batch: Batch, due: Batch) -> Batch:
+    """Every row of the batch with weight 0; behind each of the last len(due) of them a row that is due."""
+    dtype = np.result_type(batch.values, due.values)
+    arrays = _interleave_rows(
+        batch.indptr, batch.indices, batch.values.astype(dtype, copy=False), batch.labels,
+        due.indptr, due.indices, due.values.astype(dtype, copy=False), due.labels, due.each_weight(),
+    )  # fmt: skip
+    return Batch.from_arrays(*arrays)
+
+
+@njit(cache=True, nogil=True)
+def _interleave_rows(indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights):
+    rows = labels.size + due_labels.size
+    size = indices.size + due_indices.size
+    new_indptr = np.zeros(rows + 1, np.int64)
+    new_indices, new_values = np.empty(size, indices.dtype), np.empty(size, values.dtype)
+    new_labels, new_weights = np.empty(rows), np.zeros(rows)
+    alone = labels.size - due_labels.size
+    at, k = 0, 0
+    for row in range(labels.size):
+        for j in range(indptr[row], indptr[row + 1]):
+            new_indices[k], new_values[k] = indices[j], values[j]
+            k += 1
+        new_labels[at] = labels[row]
+        at += 1
+        new_indptr[at] = k
+        late = row - alone
+        if late < 0:
+            continue
+        for j in range(due_indptr[late], due_indptr[late + 1]):
+            new_indices[k], new_values[k] = due_indices[j], due_values[j]
+            k += 1
+        new_labels[at], new_weights[at] = due_labels[late], due_weights[late]
+        at += 1
+        new_indptr[at] = k
+    return new_indptr, new_indices, new_values, new_labels, new_weights

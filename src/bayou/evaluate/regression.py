@@ -1,0 +1,196 @@
+"""Scores of predicted numbers as they come: squared loss, R2, absolute error, coverage of intervals, regret.
+
+`RegressionMeter` is to a regressor what `meter.Meter` is to a classifier; `meter_for` knows which one a learner needs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.core.errors import BadInput
+from bayou.core.learner import Prediction
+from bayou.evaluate.classification import (
+    CURVE_POINTS,
+    LOSS,
+    REGRET,
+    WEIGHT,
+    WINDOW_LOSS,
+    WINDOW_WEIGHT,
+    Meter,
+    Running,
+    note_point,
+    ratio,
+)
+
+# An interval in which 90 % of the labels should fall reaches so many standard deviations to either side.
+REACH_90 = 1.6448536269514722
+
+
+@dataclass(frozen=True)
+class RegressionEvaluation:
+    """What a stream of predicted numbers was worth. Rows of weight 0 do not count; others count by their weight.
+
+    Attributes:
+        examples: how many were counted; nonzeros: how many features they had in all.
+        skipped: how many the source left out, as told to the meter.
+        squared_loss: mean of (y - prediction)^2; mean_absolute_error: of |y - prediction|.
+        r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0).
+            Both know nothing at the start.
+        r2_final: the same against the mean of all labels, known in hindsight: what scikit-learn calls R2.
+        coverage: share of labels in the middle 90 % of their predictive distribution; None if no deviations were told.
+        seconds: from the making of the meter to the last example added.
+        regret: squared loss above that of the comparator, summed; normalized_regret: that over ln(examples).
+        curve: as that of `bayou.evaluate.classification.Evaluation`, with `squared_loss`.
+    """
+
+    examples: int
+    nonzeros: int
+    skipped: int
+    squared_loss: float | None
+    r2: float | None
+    r2_final: float | None
+    mean_absolute_error: float | None
+    coverage: float | None
+    seconds: float
+    regret: float | None
+    normalized_regret: float | None
+    curve: dict[str, np.ndarray]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON: what is unknown is None."""
+        names = ["examples", "nonzeros", "skipped", "squared_loss", "r2", "r2_final", "mean_absolute_error"]
+        names += ["coverage", "seconds"]
+        if self.regret is not None:
+            names += ["regret", "normalized_regret"]
+        return {name: getattr(self, name) for name in names}
+
+    def headline(self) -> dict[str, float | None]:
+        """The numbers to show first, by the names that people know."""
+        return {
+            "squared loss": self.squared_loss,
+            "R2 over the running mean": self.r2,
+            "mean absolute error": self.mean_absolute_error,
+            "in 90 % intervals": self.coverage,
+        }
+
+
+# What `RegressionMeter._totals` holds besides what all meters do.
+_ABSOLUTE, _RUNNING, _MEAN, _SCATTER, _COVERED, _JUDGED = range(5, 11)
+
+
+class RegressionMeter(Running):
+    """Scores predicted numbers as they come, in constant memory.
+
+    >>> meter = RegressionMeter()
+    >>> meter.add([0.0, 2.0, 4.0], labels=[2.0, 4.0, 3.0], deviations=[1.0, 2.0, 2.0])
+    >>> result = meter.result()
+    >>> result.squared_loss, result.r2, result.r2_final, round(result.coverage, 3)
+    (3.0, -0.125, -3.5, 0.667)
+    """
+
+    loss_name = "squared_loss"
+
+    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+        super().__init__(11, regret, curve_points)
+
+    def add(
+        self,
+        means: Any,
+        labels: Any,
+        weights: Any = None,
+        *,
+        comparator_losses: Any = None,
+        nonzeros: int = 0,
+        deviations: Any = None,
+    ) -> None:
+        """Score the predicted means of some examples; all or, if anything is wrong with them, none.
+
+        `deviations`: the standard deviation of each label as predicted; NaN where it is not known.
+        """
+        means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
+        told = np.full(means.size, np.nan) if deviations is None else np.asarray(deviations, np.float64)
+        if told.shape != means.shape:
+            raise BadInput(
+                f"deviations have shape {told.shape}, but there are {means.size} predictions; give one each."
+            )
+        for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
+            fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
+            if not fine.all():
+                k = int(fine.argmin())
+                raise BadInput(f"{name} {k} is {values[k]}; it must be a finite number{' >= 0' * (name == 'weight')}.")
+        _score(
+            means, labels, weights, losses, told, self.regret, self._totals, self._counts, self._points, self._curve
+        )  # fmt: skip
+        self.nonzeros += nonzeros
+        self._latest = time.perf_counter()
+
+    def result(self) -> RegressionEvaluation:
+        """What everything added so far was worth. The meter can go on."""
+        totals = self._totals
+        regret, normalized = self._regrets()
+        return RegressionEvaluation(
+            examples=self.examples,
+            nonzeros=int(self.nonzeros),
+            skipped=int(self.skipped),
+            squared_loss=self.loss,
+            r2=_explained(totals[LOSS], totals[_RUNNING]),
+            r2_final=_explained(totals[LOSS], totals[_SCATTER]),
+            mean_absolute_error=ratio(totals[_ABSOLUTE], totals[WEIGHT]),
+            coverage=ratio(totals[_COVERED], totals[_JUDGED]),
+            seconds=self.seconds,
+            regret=regret,
+            normalized_regret=normalized,
+            curve=self.curve(),
+        )
+
+
+def meter_for(task: str, **options: Any) -> Meter | RegressionMeter:
+    """The meter for a learner whose record has this task."""
+    return RegressionMeter(**options) if task == "regress" else Meter(**options)
+
+
+def deviations(prediction: Prediction) -> np.ndarray | None:
+    """How far labels will scatter around their predicted means; None where nothing is said about it."""
+    if prediction._noise is None or prediction._variance is None:
+        return None
+    return np.sqrt(prediction.variance + prediction.noise)
+
+
+def _explained(loss: float, scatter: float) -> float | None:
+    return float(1.0 - loss / scatter) if scatter > 0 else None
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score(means, labels, weights, comparator_losses, deviations, has_comparator, totals, counts, points, curve):
+    """Add some predictions to all that a `RegressionMeter` keeps, one after another."""
+    for k in range(means.size):
+        weight = weights[k]
+        if weight == 0.0:
+            continue
+        error = labels[k] - means[k]
+        loss = weight * error * error
+        totals[_RUNNING] += weight * (labels[k] - totals[_MEAN]) ** 2
+        totals[WEIGHT] += weight
+        totals[LOSS] += loss
+        totals[WINDOW_WEIGHT] += weight
+        totals[WINDOW_LOSS] += loss
+        totals[_ABSOLUTE] += weight * abs(error)
+        # mean and scatter of the labels so far (Welford)
+        away = labels[k] - totals[_MEAN]
+        totals[_MEAN] += weight / totals[WEIGHT] * away
+        totals[_SCATTER] += weight * away * (labels[k] - totals[_MEAN])
+        if not math.isnan(deviations[k]):
+            totals[_JUDGED] += weight
+            totals[_COVERED] += weight * (abs(error) <= REACH_90 * deviations[k])
+        if has_comparator:
+            # Summed as differences: the two sums alone would be large and nearly equal.
+            totals[REGRET] += loss - weight * comparator_losses[k]
+        counts[0] += 1
+        note_point(totals, counts, points, curve)

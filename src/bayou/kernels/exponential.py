@@ -1,0 +1,119 @@
+"""Powers of two and of e, of vectors: polynomials that are right to a float32's, or a float64's, rounding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic, overload
+
+from bayou.kernels.vector import LANES, Vec, nearest
+
+
+@intrinsic
+def _times_power_of_two(typingctx, vec, exponent):
+    """vec * 2^exponent for whole exponents that keep the result normal: added to the exponent bits."""
+
+    def codegen(context, builder, sig, args):
+        bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
+        whole = ir.VectorType(ir.IntType(bits), LANES)
+        shift = builder.shl(builder.fptosi(args[1], whole), ir.Constant(whole, [mantissa] * LANES))
+        return builder.bitcast(builder.add(builder.bitcast(args[0], whole), shift), args[0].type)
+
+    return vec(vec, exponent), codegen
+
+
+def _series(function, degree, low, high):
+    """Coefficients of the polynomial that meets `function` at the Chebyshev points of [low, high]."""
+    fit = np.polynomial.Chebyshev.interpolate(function, degree, domain=[low, high])
+    return tuple(float(c) for c in fit.convert(kind=np.polynomial.Polynomial).coef)
+
+
+# 2^x = 1 + x (2^x - 1)/x, so that 2^0 is 1 to the last bit; relative error 1e-8, less than a float32's rounding.
+_SERIES_32 = (1.0, *_series(lambda x: np.expm1(x * math.log(2.0)) / x, 5, -0.5, 0.5))
+
+# In float64 interpolation would be rounding noise; Taylor's series is exact to 4e-18 at this length.
+_SERIES_64 = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14))
+
+# The smallest powers keep 2^x normal, the largest keep (1 + 2^x)^2 finite.
+POWERS_32 = (-126.0, 62.0)
+
+POWERS_64 = (-1022.0, 510.0)
+
+
+@njit(forceinline=True)
+def _exp2_32(x):
+    n = nearest(x)
+    f = x - n
+    f2 = f * f
+    c = _SERIES_32
+    # A tree (Estrin) instead of Horner's chain: the next row waits for this one.
+    high = (f * c[5] + c[4]) + f2 * c[6]
+    return _times_power_of_two((f * c[1] + c[0]) + f2 * ((f * c[3] + c[2]) + f2 * high), n)
+
+
+@njit(forceinline=True)
+def _exp2_64(x):
+    n = nearest(x)
+    f = x - n
+    f2 = f * f
+    f4 = f2 * f2
+    c = _SERIES_64
+    low = (f * c[1] + c[0]) + f2 * (f * c[3] + c[2])
+    middle = (f * c[5] + c[4]) + f2 * (f * c[7] + c[6])
+    high = (f * c[9] + c[8]) + f2 * (f * c[11] + c[10]) + f4 * (f * c[13] + c[12])
+    return _times_power_of_two(low + f4 * (middle + f4 * high), n)
+
+
+def exp2_within(x):
+    """2^x for x known to lie within POWERS of its type."""
+    raise NotImplementedError("exp2_within works inside jitted code only")
+
+
+@overload(exp2_within, inline="always")
+def _exp2_within(x):
+    if not isinstance(x, Vec):
+        return None
+    if x.scalar == types.float32:
+        return lambda x: _exp2_32(x)
+    return lambda x: _exp2_64(x)
+
+
+def exp2(x):
+    """2^x for any x, held within POWERS of its type."""
+    raise NotImplementedError("exp2 works inside jitted code only")
+
+
+@overload(exp2, inline="always")
+def _exp2(x):
+    if not isinstance(x, Vec):
+        return None
+    if x.scalar == types.float32:
+        return lambda x: _exp2_32(min(max(x, POWERS_32[0]), POWERS_32[1]))
+    return lambda x: _exp2_64(min(max(x, POWERS_64[0]), POWERS_64[1]))
+
+
+_EXP_UNIT = _series(np.exp, 6, 0.0, 1.0)  # relative error 7e-8
+
+
+@njit(forceinline=True)
+def _exp_unit_32(t):
+    t2 = t * t
+    c = _EXP_UNIT
+    return (t * c[1] + c[0]) + t2 * ((t * c[3] + c[2]) + t2 * ((t * c[5] + c[4]) + t2 * c[6]))
+
+
+def exp_unit(t):
+    """e^t for t in [0, 1]: no rounding to powers of two, so a shorter chain than exp2."""
+    raise NotImplementedError("exp_unit works inside jitted code only")
+
+
+@overload(exp_unit, inline="always")
+def _exp_unit(t):
+    if not isinstance(t, Vec):
+        return None
+    if t.scalar == types.float32:
+        return lambda t: _exp_unit_32(t)
+    return lambda t: _exp2_64(t * 1.4426950408889634)

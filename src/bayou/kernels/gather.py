@@ -1,0 +1,197 @@
+"""Rows of a table into vectors and back: gathers, scatters, and asking for rows ahead of time.
+
+A table is C-contiguous and has a row for each feature: pairs (gather_pairs), or eight columns in two halves
+(gather_sums). See `vector`; nothing is checked against the ends of tables.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from bayou.kernels.rounding import last_place_of, phases_of
+from bayou.kernels.vector import LANES, Vec, address, shuffle, splat
+
+
+def _row_address(context, builder, sig, args, lane):
+    """Where row `indices[start + lane]` of a table of pairs begins; args are (table, indices, start, ...)."""
+    at = builder.add(args[2], ir.Constant(args[2].type, lane))
+    row = builder.load(address(context, builder, sig.args[1], args[1], at))
+    two = ir.Constant(ir.IntType(64), 2)
+    return address(context, builder, sig.args[0], args[0], builder.mul(builder.zext(row, ir.IntType(64)), two))
+
+
+@intrinsic
+def gather_pairs(typingctx, table, indices, start):
+    """(first, second) of the pairs table[indices[start : start + LANES]]; table is C-contiguous (n, 2).
+
+    Plain loads of one pair each: unlike the hardware's gather they see at once what was just stored, and rows
+    that follow each other share features all the time.
+    """
+    vec = Vec(table.dtype)
+
+    def codegen(context, builder, sig, args):
+        pair = ir.VectorType(context.get_value_type(vec).element, 2)
+        parts = []
+        for lane in range(LANES):
+            pointer = _row_address(context, builder, sig, args, lane)
+            value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
+            value.align = context.get_abi_sizeof(pair.element)
+            parts.append(value)
+        # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each answer.
+        quads = [shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        outer, inner = (shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
+        first = shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))
+        second = shuffle(builder, outer, inner, (1, 3, 9, 11, 5, 7, 13, 15))
+        return context.make_tuple(builder, sig.return_type, (first, second))
+
+    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+
+
+@intrinsic
+def scatter_pairs(typingctx, table, indices, start, first, second):
+    """table[indices[start : start + LANES]] = pairs of first and second, lane after lane."""
+
+    def codegen(context, builder, sig, args):
+        pair = ir.VectorType(args[3].type.element, 2)
+        low = shuffle(builder, args[3], args[4], (0, 8, 1, 9, 4, 12, 5, 13))
+        high = shuffle(builder, args[3], args[4], (2, 10, 3, 11, 6, 14, 7, 15))
+        for lane in range(LANES):
+            half = low if lane % 4 < 2 else high
+            at = 4 * (lane // 4) + 2 * (lane % 2)
+            value = shuffle(builder, half, half, (at, at + 1))
+            pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), pair.as_pointer())
+            builder.store(value, pointer).align = context.get_abi_sizeof(pair.element)
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp, first, second), codegen
+
+
+def _half_address(context, builder, sig, args, lane, half):
+    """Where a half (0 or 1, an i64) of row `indices[start + lane]` of a table of eight columns begins."""
+    at = builder.add(args[2], ir.Constant(args[2].type, lane))
+    row = builder.zext(builder.load(address(context, builder, sig.args[1], args[1], at)), ir.IntType(64))
+    cell = builder.add(builder.shl(row, ir.Constant(row.type, 3)), builder.shl(half, ir.Constant(row.type, 2)))
+    pointer = address(context, builder, sig.args[0], args[0], cell)
+    quad = ir.VectorType(context.get_data_type(sig.args[0].dtype), 4)
+    return builder.bitcast(pointer, quad.as_pointer()), context.get_abi_sizeof(quad.element)
+
+
+def _load_halves(context, builder, sig, args, lanes, half):
+    """Halves of two rows side by side, and where they are."""
+    places = [_half_address(context, builder, sig, args, lane, half) for lane in lanes]
+    values = []
+    for pointer, align in places:
+        values.append(builder.load(pointer))
+        values[-1].align = align
+    return shuffle(builder, *values, range(8)), places
+
+
+# Which rows stand side by side: with these no number has to cross the middle of a register of eight float32.
+_BESIDE = ((0, 4), (1, 5), (2, 6), (3, 7))
+
+
+@intrinsic
+def gather_sums(typingctx, table, indices, start):
+    """(table[i, 0] + table[i, 4], table[i, 1] + table[i, 5]) of i = indices[start : start + LANES]; table is (n, 8)."""
+    vec = Vec(table.dtype)
+
+    def codegen(context, builder, sig, args):
+        sums = []
+        for lanes in _BESIDE:
+            halves = [
+                _load_halves(context, builder, sig, args, lanes, ir.Constant(ir.IntType(64), half))[0]
+                for half in (0, 1)
+            ]
+            sums.append(builder.fadd(*halves))
+        if table.dtype == types.float32:
+            low, high = (shuffle(builder, sums[k], sums[k + 1], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 2))
+            first = shuffle(builder, low, high, (0, 2, 8, 10, 4, 6, 12, 14))
+            second = shuffle(builder, low, high, (1, 3, 9, 11, 5, 7, 13, 15))
+        else:  # a register holds four: rows 0 2, 1 3, and 4 6, 5 7
+            even, odd = (shuffle(builder, sums[k], sums[k + 2], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 1))
+            first = shuffle(builder, even, odd, (0, 8, 2, 10, 4, 12, 6, 14))
+            second = shuffle(builder, even, odd, (1, 9, 3, 11, 5, 13, 7, 15))
+        return context.make_tuple(builder, sig.return_type, (first, second))
+
+    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+
+
+@intrinsic
+def add_to_half(typingctx, table, indices, start, half, first, second, third, most, count):
+    """table[i, 4 half : 4 half + 3] += (first, second, third) for i = indices[start : start + LANES]; table is (n, 8).
+
+    `third` and `most` are numbers; nothing becomes larger than `most`, whatever its sign. float32 is rounded up or down
+    so that it is right on average; see `rounding_noise`.
+    """
+
+    def codegen(context, builder, sig, args):
+        first, second = args[4:6]
+        third, top = (splat(context, builder, args[k], sig.args[k], sig.args[4]) for k in (6, 7))
+        zero = ir.Constant(first.type, [0.0] * LANES)
+        bottom = builder.fsub(zero, top)
+        tail = shuffle(builder, third, zero, (0, 8) * 4)
+        narrow = table.dtype == types.float32
+        if narrow:
+            phases = phases_of(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
+            low = shuffle(builder, first, second, (0, 8, 1, 9, 4, 12, 5, 13))
+            high = shuffle(builder, first, second, (2, 10, 3, 11, 6, 14, 7, 15))
+            steps = [
+                shuffle(builder, part, tail, mask)
+                for part in (low, high)
+                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+            ]
+        else:
+            even = shuffle(builder, first, second, (0, 8, 2, 10, 4, 12, 6, 14))
+            odd = shuffle(builder, first, second, (1, 9, 3, 11, 5, 13, 7, 15))
+            steps = [
+                shuffle(builder, part, tail, mask)
+                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+                for part in (even, odd)
+            ]
+        for lanes, step in zip(_BESIDE, steps, strict=True):
+            value, places = _load_halves(context, builder, sig, args, lanes, args[3])
+            if narrow:
+                phase = shuffle(builder, phases, zero, [*[lanes[0]] * 3, 8, *[lanes[1]] * 3, 8])
+                step = builder.fadd(step, builder.fmul(phase, last_place_of(builder, value, 2.0**-32)))
+            value = builder.fadd(value, step)
+            value = builder.select(builder.fcmp_ordered("<", value, top), value, top)
+            value = builder.select(builder.fcmp_ordered(">", value, bottom), value, bottom)
+            for (pointer, align), part in zip(places, (range(4), range(4, 8)), strict=True):
+                builder.store(shuffle(builder, value, value, part), pointer).align = align
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp, types.intp, first, second, third, most, types.uint64), codegen
+
+
+def _ask_for(builder, pointer):
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    # for reading (no dearer to write to later, and measurably cheaper to ask for), kept close, data
+    builder.call(ask, [builder.bitcast(pointer, byte), *(ir.Constant(number, n) for n in (0, 3, 1))])
+
+
+@intrinsic
+def prefetch(typingctx, array, at):
+    """Ask for array[at] to be brought into the cache."""
+
+    def codegen(context, builder, sig, args):
+        _ask_for(builder, address(context, builder, sig.args[0], args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@intrinsic
+def prefetch_pairs(typingctx, table, indices, start):
+    """Ask for table[indices[start : start + LANES]] to be brought into the cache."""
+
+    def codegen(context, builder, sig, args):
+        for lane in range(LANES):
+            _ask_for(builder, _row_address(context, builder, sig, args, lane))
+        return context.get_dummy_value()
+
+    return types.void(table, indices, types.intp), codegen

@@ -1,0 +1,85 @@
+"""Rounding that is right on average, for float32 state whose steps become smaller than its last place."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from bayou.kernels.vector import LANES, address, shuffle
+
+
+@intrinsic
+def rounding_noise(typingctx, value, ids, start, count):
+    """Noise to add before rounding, so that rounding is right on average: uniform within half a last place of value.
+
+    In lane k it is the golden-ratio sequence frac(count * 0.618...) shifted by a hash of ids[start + k]. Along such a
+    sequence a step of a tenth of the last place is rounded up once in ten times almost on the dot, so that what is
+    lost stays bounded, while independent random numbers would let it wander. For float64, whose last place is
+    nobody's loss, the noise is 0.
+    """
+
+    def codegen(context, builder, sig, args):
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        noise = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
+        return builder.fmul(noise, last_place_of(builder, args[0], 2.0**-32))
+
+    return value(value, ids, types.intp, types.uint64), codegen
+
+
+def phases_of(context, builder, kinds, args, vector):
+    """(ids[start + k] * hash + count * golden ratio) of (ids, start, count) as a signed 32-bit number, in each lane."""
+    whole = ir.VectorType(ir.IntType(32), LANES)
+    golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
+    pointer = address(context, builder, kinds[0], args[0], args[1])
+    bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
+    bits.align = 4
+    bits = builder.mul(bits, ir.Constant(whole, [0x7FEB352D] * LANES))
+    here = builder.mul(builder.trunc(args[2], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
+    first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
+    return builder.sitofp(builder.add(bits, shuffle(builder, first, first, [0] * LANES)), vector)
+
+
+@intrinsic
+def rounding_phases(typingctx, like, ids, start, count):
+    """The sequence of `rounding_noise` before it is scaled to a value, in [-1/2, 1/2): a vector of like's type."""
+
+    def codegen(context, builder, sig, args):
+        phases = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
+        return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * LANES))
+
+    return like(like, ids, types.intp, types.uint64), codegen
+
+
+def last_place_of(builder, value, times):
+    """The last place of each float32 lane: its exponent bits are the power of two below |value|, 2^-23 of that."""
+    whole = ir.VectorType(ir.IntType(32), LANES)
+    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * LANES))
+    return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * LANES))
+
+
+@njit(forceinline=True)
+def add_on_average(value, step, ids, start, count):
+    """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
+    return value + (step + rounding_noise(value, ids, start, count))
+
+
+@njit(forceinline=True)
+def rounding_phase(feature, count):
+    """The sequence of `rounding_noise` as a number, in [-1/2, 1/2)."""
+    bits = np.uint64(feature) * np.uint64(0x7FEB352D) + np.uint64(count) * np.uint64(0x9E3779B1)
+    return np.float64(np.int32(np.uint32(bits))) * 2.0**-32
+
+
+@intrinsic
+def last_place(typingctx, value):
+    """The last place of each float32 lane; for float64, whose last place is nobody's loss, 0."""
+
+    def codegen(context, builder, sig, args):
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        return last_place_of(builder, args[0], 1.0)
+
+    return value(value), codegen

@@ -1,0 +1,285 @@
+"""Eight numbers at a time: a small vector type for Numba kernels, so that fast code still reads like its equation.
+
+Numba leaves vectorising to LLVM, which gives up on loops with gathers or exponentials and may sum in any order.
+Here a kernel says what it means: `Vec` values are eight float32 or float64 in a register; `+ - * /`, `max`, `min`
+work on them and mix with plain numbers (which are cast to the vector's type); the rest are the functions below, and
+those of `gather`, `rounding` and `exponential`. Every operation has one fixed order, so that results do not depend on
+where a row stands in a batch.
+
+    x = load(values, k)                       # values[k : k + 8]
+    mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
+    total(x * mean)                           # a plain number
+
+Loads and stores are not checked against the ends of arrays: callers pad their scratch to a multiple of LANES.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+LANES = 8
+
+# Multiplications and additions may fuse; nothing else about IEEE arithmetic is given up.
+_FUSE = ("contract",)
+
+
+class Vec(types.Type):
+    """Numba's name for LANES numbers of one type."""
+
+    def __init__(self, scalar):
+        self.scalar = scalar
+        super().__init__(name=f"Vec({scalar} x {LANES})")
+
+
+@register_model(Vec)
+class _VecModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        element = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
+        super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
+
+
+def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
+    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes)."""
+    item = np.dtype(dtype).itemsize
+    room = np.zeros(rows * columns + 64 // item, dtype)
+    skip = -room.ctypes.data % 64 // item
+    return room[skip : skip + rows * columns].reshape(rows, columns)
+
+
+def padded(n: int) -> int:
+    """The multiple of LANES that holds n."""
+    return -(-n // LANES) * LANES
+
+
+@intrinsic
+def frozen(typingctx, array):
+    """An array as one that cannot be written to, like those of a batch: so that a kernel is not compiled for both."""
+
+    def codegen(context, builder, signature, args):
+        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
+
+    return array.copy(readonly=True)(array), codegen
+
+
+def shuffle(builder, a, b, lanes):
+    """Lanes of a and b, counted through both."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))
+
+
+def splat(context, builder, value, kind, vec):
+    if isinstance(kind, Vec):
+        return value
+    value = context.cast(builder, value, kind, vec.scalar)
+    empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+    return shuffle(builder, first, empty, [0] * LANES)
+
+
+def _binary(op, emit):
+    """Teach Numba `op` on two vectors, or on a vector and a number."""
+
+    @infer_global(op)
+    class _Typing(AbstractTemplate):
+        def generic(self, args, kws):
+            vecs = [a for a in args if isinstance(a, Vec)]
+            if len(args) == 2 and vecs and all(a == vecs[0] or isinstance(a, types.Number) for a in args):
+                return signature(vecs[0], *args)
+            return None
+
+    def lower(context, builder, sig, args):
+        a, b = (splat(context, builder, v, t, sig.return_type) for v, t in zip(args, sig.args, strict=True))
+        return emit(builder, a, b)
+
+    for pair in ((Vec, Vec), (Vec, types.Number), (types.Number, Vec)):
+        lower_builtin(op, *pair)(lower)
+
+
+_binary(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=_FUSE))
+
+_binary(operator.sub, lambda builder, a, b: builder.fsub(a, b, flags=_FUSE))
+
+_binary(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_FUSE))
+
+_binary(operator.truediv, lambda builder, a, b: builder.fdiv(a, b))
+
+_binary(max, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+
+_binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+
+def address(context, builder, kind, array, *path):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, list(path))
+
+
+@intrinsic
+def load(typingctx, array, start):
+    """array[start : start + LANES]"""
+    vec = Vec(array.dtype)
+
+    def codegen(context, builder, sig, args):
+        kind = context.get_value_type(vec)
+        pointer = address(context, builder, sig.args[0], args[0], args[1])
+        value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
+        value.align = context.get_abi_sizeof(kind.element)
+        return value
+
+    return vec(array, types.intp), codegen
+
+
+@intrinsic
+def store(typingctx, array, start, vec):
+    """array[start : start + LANES] = vec"""
+
+    def codegen(context, builder, sig, args):
+        kind = args[2].type
+        pointer = address(context, builder, sig.args[0], args[0], args[1])
+        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer())).align = context.get_abi_sizeof(kind.element)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vec), codegen
+
+
+@intrinsic
+def copy_lanes(typingctx, target, at, source, start):
+    """target[at : at + LANES] = source[start : start + LANES], cast to target's type."""
+
+    def codegen(context, builder, sig, args):
+        kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (target, source)]
+        to, of = (
+            builder.bitcast(address(context, builder, kind, array, place), vector.as_pointer())
+            for kind, array, place, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
+        )
+        value = builder.load(of)
+        value.align = context.get_abi_sizeof(kinds[1].element)
+        if target.dtype != source.dtype:
+            narrower = target.dtype.bitwidth < source.dtype.bitwidth
+            value = (builder.fptrunc if narrower else builder.fpext)(value, kinds[0])
+        builder.store(value, to).align = context.get_abi_sizeof(kinds[0].element)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, source, types.intp), codegen
+
+
+@intrinsic
+def fill(typingctx, vec, value):
+    """A vector of vec's type with `value` in every lane."""
+
+    def codegen(context, builder, sig, args):
+        return splat(context, builder, args[1], sig.args[1], sig.args[0])
+
+    return vec(vec, value), codegen
+
+
+@intrinsic
+def like(typingctx, vec, other):
+    """The lanes of vec in the type of other's."""
+
+    def codegen(context, builder, sig, args):
+        mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
+        if mine == theirs:
+            return args[0]
+        return (builder.fptrunc if mine > theirs else builder.fpext)(args[0], args[1].type)
+
+    return other(vec, other), codegen
+
+
+@intrinsic
+def put(typingctx, vec, lane, value):
+    """vec with one lane replaced."""
+
+    def codegen(context, builder, sig, args):
+        value = context.cast(builder, args[2], sig.args[2], sig.args[0].scalar)
+        return builder.insert_element(args[0], value, builder.trunc(args[1], ir.IntType(32)))
+
+    return vec(vec, types.intp, value), codegen
+
+
+@intrinsic
+def pick(typingctx, vec, lane):
+    """One lane of vec."""
+
+    def codegen(context, builder, sig, args):
+        return builder.extract_element(args[0], builder.trunc(args[1], ir.IntType(32)))
+
+    return vec.scalar(vec, types.intp), codegen
+
+
+@intrinsic
+def total(typingctx, vec):
+    """The sum of all lanes, added in a tree."""
+
+    def codegen(context, builder, sig, args):
+        value, width = args[0], LANES
+        while width > 1:
+            width //= 2
+            halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+            value = builder.fadd(*halves)
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return vec.scalar(vec), codegen
+
+
+@intrinsic
+def any_above(typingctx, vec, limit):
+    """Whether any lane of vec is greater than the number limit."""
+
+    def codegen(context, builder, sig, args):
+        other = splat(context, builder, args[1], sig.args[1], sig.args[0])
+        bits = builder.fcmp_ordered(">", args[0], other)
+        word = builder.bitcast(bits, ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+    return types.boolean(vec, limit), codegen
+
+
+@intrinsic
+def where_above(typingctx, vec, limit, then, other):
+    """`then` in the lanes where vec > limit, `other` elsewhere."""
+
+    def codegen(context, builder, sig, args):
+        bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
+        return builder.select(builder.fcmp_ordered(">", args[0], bound), args[2], args[3])
+
+    return vec(vec, limit, then, other), codegen
+
+
+def _unary(name):
+    """An LLVM intrinsic of one vector, such as llvm.sqrt."""
+
+    @intrinsic
+    def call(typingctx, vec):
+        def codegen(context, builder, sig, args):
+            bits = 32 if sig.args[0].scalar == types.float32 else 64
+            kind = ir.FunctionType(args[0].type, [args[0].type])
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f{bits}")
+            return builder.call(function, args)
+
+        return vec(vec), codegen
+
+    return call
+
+
+sqrt = _unary("sqrt")
+
+nearest = _unary("nearbyint")
+
+magnitude = _unary("fabs")
+
+
+@intrinsic
+def float_bits(typingctx, value):
+    """The bits of a float64 as a whole number; those of positive numbers are in the numbers' own order."""
+
+    def codegen(context, builder, sig, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.uint64(types.float64), codegen

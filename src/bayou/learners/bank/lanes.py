@@ -1,0 +1,390 @@
+"""The lanes of the bank: what they believe, what they say of a row, and what a label tells them.
+
+Lanes know nothing of the combination on top of them (`bank_combination`), so that the two can work at the same time,
+the lanes some rows ahead. The equations are in the docstring of `bank`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links
+from bayou.core.learner import LIMIT
+from bayou.kernels.exponential import exp2
+from bayou.kernels.gather import prefetch
+from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
+from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, like, load, magnitude, sqrt, store, where_above
+
+LOG2E = 1.0 / math.log(2.0)
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+
+# l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
+SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
+# A typical row's length is brought to between these, and is settled after so many rows.
+SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
+# A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
+LEAST_ROOT = 1e-6
+# Mean squares are at least this, so that v0/q stays a float32.
+LEAST_SQUARE = 1e-30
+# Non-zeros between a feature and the one whose lanes are asked for.
+AHEAD = 96
+
+# Rows of the table of settings.
+(PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION) = range(10)
+# What is counted of the stream: rows measured, their mean log length, whether a value other than 1 or -1 was met, the
+# sum of weights.
+ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unit_of(log_length):
+    """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
+    there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
+    return math.exp(min(max(there - log_length, -69.0), 69.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def heavy_evidence(z, tau, c):
+    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
+
+    t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z), by Newton's steps from beyond the inflection of q: monotone.
+    """
+    slope, curvature = links.slope_and_curvature(links.LOGISTIC, z)
+    first, rest = tau * slope, (c - 1.0) * tau
+    t = max(first, -z)
+    for _ in range(100):
+        q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+        previous = t
+        t = (first + rest * (q + k * t)) / (1.0 + rest * k)
+        if abs(t - previous) <= 1e-12 * abs(t):
+            break
+    q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+    return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_lanes(
+    indptr,
+    indices,
+    values,
+    longest,
+    ones,
+    signs,
+    weights,
+    state,
+    squares,
+    stream,
+    settings,
+    has_intercept,
+    intercept,
+    scale,
+    widest,
+    row,
+    last,
+    examples,
+    stop,
+    said,
+):
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
+
+    Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
+    gained. What is said of a row is the mean m and the variance s of its score in every lane. It ends early where
+    `examples` reaches `stop`.
+    """
+    dtype = state.dtype.type
+    width = settings.shape[1]
+    stride = 2 * width
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    reach = math.sqrt(most / widest)
+    farthest = math.sqrt(most)  # of any score, so that its square is finite
+
+    # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
+    typed = settings.astype(state.dtype)
+    prior, per_square, spreads, keep, rate = typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], typed[RATE]
+    lose = dtype(1) - keep
+    scaled, keeps, bias_prior = settings[SCALED], settings[KEEP], settings[BIAS_PRIOR]
+    normalised, live_lanes = settings[NORMALISED], settings[LIVE]
+    bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
+    any_rate, any_scaled = rate.any(), scaled.any()
+    factors, slopes, curvatures = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
+    # One row's scratch.
+    xs = np.zeros(longest + LANES, state.dtype)
+    mean_squares = np.ones(longest + LANES, state.dtype)
+    xvs = np.zeros((longest + 1) * width, state.dtype)
+    places, phases = np.zeros(longest + 1, np.int64), np.zeros(longest + LANES, state.dtype)
+    m, s, own = np.zeros(width, state.dtype), np.zeros(width, state.dtype), np.zeros(width, state.dtype)
+    v_bias, v_scale = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
+    heavy = np.zeros(2 * width, state.dtype)
+
+    zero = fill(load(xs, 0), 0.0)
+    zeros = fill(load(scale_log, 0), 0.0)
+    counted, log_length = stream[ROWS], stream[LOG_LENGTH]
+    unit = unit_of(log_length) if counted > 0.0 else 1.0
+    filled = dtype(-1)
+    stale = True  # factors are to be made anew
+    end = indptr[indptr.size - 1]
+    while row < last:
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        c = np.float64(weights[row])
+
+        # --- the row in units of the stream
+        new_log_length = log_length
+        if counted < SETTLED and length > 0:
+            square = 0.0
+            for k in range(start, start + length):
+                square += np.float64(values[k]) ** 2
+            new_log_length += (0.5 * math.log(max(square, 1e-300)) - log_length) / (counted + 1.0)
+            row_unit = unit_of(new_log_length)
+            if row_unit != unit:
+                unit = row_unit
+                stale = True
+        if stale:
+            for at in range(0, width, LANES):
+                factor = exp2(load(scale_log, at) * LOG2E)
+                factor = where_above(load(normalised, at), 0.0, factor / unit, factor) * load(live_lanes, at)
+                store(factors, at, like(factor, zero))
+            stale = False
+        counts = stream[OTHER] > 0.0
+        if ones:
+            if filled != dtype(unit):
+                filled = dtype(unit)
+                xs[:] = filled
+        else:
+            bound = dtype(reach / math.sqrt(1.0 + length))
+            rescale = dtype(unit)
+            whole = length // LANES * LANES
+            for k in range(0, whole, LANES):
+                copy_lanes(xs, k, values, start + k)
+                x = load(xs, k)
+                counts |= any_above(magnitude(x * x - 1.0), 0.0)
+                store(xs, k, max(min(x * rescale, bound), -bound))
+            for k in range(whole, length):
+                x = dtype(values[start + k])
+                counts |= x * x != dtype(1)
+                xs[k] = max(min(x * rescale, bound), -bound)
+        if counts:
+            for k in range(length):
+                there = 2 * np.int64(indices[start + k])
+                x = dtype(values[start + k])
+                q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
+                mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+
+        # --- the lanes' scores. Unsigned: Numba would ask of every signed index whether it counts from the end.
+        if start + AHEAD + length <= end:
+            for k in range(start + AHEAD, start + AHEAD + length):
+                there = np.int64(indices[np.uint64(k)])
+                for at in range(0, stride, 2 * LANES):
+                    prefetch(state, there * stride + at)
+                if counts:
+                    prefetch(squares, 2 * there)
+        for k in range(length):
+            places[k] = np.int64(indices[np.uint64(start + k)]) * stride
+        for at in range(0, width, LANES):
+            factor = load(factors, at)
+            fixed, moving = load(prior, at), load(per_square, at)
+            if not counts:
+                fixed = fixed + moving
+            sum_m = sum_s = zero
+            for k in range(length):
+                place = places[k] + 2 * at
+                x = factor * xs[k]
+                precision = fixed + load(state, place + LANES)
+                if counts:
+                    precision = precision + moving * mean_squares[k]
+                xv = x / precision
+                sum_m = sum_m + x * load(state, place)
+                sum_s = sum_s + x * xv
+                store(xvs, k * width + at, xv)
+            live = like(load(live_lanes, at), zero) * dtype(has_intercept)
+            v_b = live / like(load(bias_prior, at) + load(bias_gain, at), zero)
+            v_l = like(load(scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
+            sum_m = max(min(sum_m, farthest), -farthest)
+            sum_s = where_above(load(rate, at), 0.0, zero, sum_s + v_b)
+            store(own, at, sum_m)
+            store(v_bias, at, v_b)
+            store(v_scale, at, v_l)
+            store(s, at, sum_s + sum_m * sum_m * v_l)
+            store(m, at, sum_m + live * like(load(bias_mean, at), zero))
+
+        for at in range(0, width, LANES):
+            store(said, row * stride + at, load(m, at))
+            store(said, row * stride + width + at, load(s, at))
+        if c == 0.0:
+            row += 1
+            continue
+
+        # --- learning: what the label tells every lane
+        examples += 1
+        y = dtype(signs[row])
+        for at in range(0, width, LANES):
+            spread = load(s, at)
+            g = 1.0 / (load(spreads, at) * spread + 1.0)
+            root = sqrt(g)
+            if c <= 1.0:
+                e = exp2(load(m, at) * root * (y * dtype(LOG2E)))
+                slope = dtype(c) / (e + 1.0)
+                curvature = slope * (e / (e + 1.0))
+            else:
+                for k in range(at, at + LANES):
+                    shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
+                    if rate[k] > 0.0:
+                        heavy[k], heavy[width + k] = c * links.sigmoid(-y * m[k]), 0.0
+                    else:
+                        heavy[k], heavy[width + k] = heavy_evidence(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
+                slope, curvature = load(heavy, at), load(heavy, width + at)
+            step, fall = slope * root * y, curvature * g
+            store(slopes, at, step)
+            store(curvatures, at, fall)
+
+            big, v_l = load(own, at), load(v_scale, at)
+            far = load(scale_log, at) + like(max(min(big * v_l * step, SCALE_STEP), -SCALE_STEP), zeros)
+            store(scale_log, at, max(min(far, SCALE_FARTHEST), -SCALE_FARTHEST))
+            more = like(load(scaled, at), zero) * (big * big * fall)
+            more = like(more / max(1.0 - more * v_l, 0.5), zeros)
+            store(scale_gain, at, min(load(scale_gain, at) + more, LIMIT_64))
+
+            # the intercept
+            v, pace = load(v_bias, at), load(rate, at)
+            live, kept_share = load(live_lanes, at) * np.float64(has_intercept), load(keeps, at)
+            gained = load(bias_gain, at)
+            grown = gained + live * like(step * step, zeros)
+            moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
+            if any_rate:
+                moved = where_above(pace, 0.0, pace * step / max(sqrt(like(grown, zero)), LEAST_ROOT), moved)
+            gained = gained + live * like(more, zeros)
+            gained = max(gained * kept_share - load(bias_prior, at) * (1.0 - kept_share), 0.0)
+            store(bias_mean, at, load(bias_mean, at) + live * like(moved, zeros))
+            store(bias_gain, at, min(where_above(like(pace, zeros), 0.0, grown, gained), LIMIT_64))
+
+        # --- every feature in every lane
+        whole = length // LANES * LANES
+        for k in range(0, whole, LANES):
+            store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
+        for k in range(whole, length):
+            phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
+        for at in range(0, width, LANES):
+            factor, step, fall = load(factors, at), load(slopes, at), load(curvatures, at)
+            stay, fade, pace = load(keep, at), load(lose, at), load(rate, at)
+            fixed, moving = load(prior, at), load(per_square, at)
+            lost = (fixed + moving) * fade
+            for k in range(length):
+                place = places[k] + 2 * at
+                phase = phases[k]
+                mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
+                x = factor * xs[k]
+                xf = x * fall
+                top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
+                shift = xv * step
+                if any_rate:
+                    gradient = x * step
+                    square = gradient * gradient
+                    top = where_above(pace, 0.0, pace * gradient, top)
+                    bottom = where_above(pace, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
+                    more = top / bottom
+                    shift = where_above(pace, 0.0, more, shift)
+                    more = where_above(pace, 0.0, square, more)
+                else:
+                    more = top / bottom
+                if counts:
+                    lost = (fixed + moving * mean_squares[k]) * fade
+                grown = gained + (more + phase * last_place(gained))
+                grown = min(max(grown * stay - lost, 0.0), most)
+                store(state, place, mean + (shift + phase * last_place(mean)))
+                store(state, place + LANES, grown)
+
+        # --- what is counted
+        if counts:
+            stream[OTHER] = 1.0
+            for k in range(length):
+                there = 2 * np.int64(indices[start + k])
+                squares[there] = mean_squares[k]
+                squares[there + 1] += dtype(1)
+        if counted < SETTLED and length > 0:
+            counted += 1.0
+            log_length = new_log_length
+        stream[WEIGHT] += c
+        stale |= any_scaled
+        row += 1
+        if examples == stop:
+            break
+    stream[ROWS], stream[LOG_LENGTH] = counted, log_length
+    return row, examples
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
+    """(means, variances) of some features' weights in the linearised combination of all lanes."""
+    most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
+    for n in range(numbers.size):
+        i = numbers[n]
+        square = squares[i, 0] if squares[i, 1] > 0 else 1.0
+        mean = middle = 0.0
+        for k in range(settings.shape[1]):
+            weight = factors[k] * state[i, k // LANES * 2 * LANES + k % LANES]
+            mean += coefficients[k] * weight
+            middle += mixing[k] * stretched[k] * weight
+        variance = 0.0
+        for k in range(settings.shape[1]):
+            if mixing[k] > 0.0:
+                place = k // LANES * 2 * LANES + k % LANES
+                apart = stretched[k] * factors[k] * state[i, place] - middle
+                precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
+                own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
+                variance += mixing[k] * (own + apart * apart)
+        found[0, n] = min(max(mean, -most), most)
+        found[1, n] = min(variance, most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def merge_lanes(states, squares, signs, factors, settings, merged_factors):
+    """Merge the lanes of up to three banks into the first: natural parameters add, in the units of the features.
+
+    True if the third, which is subtracted, knows more of some feature than the others do.
+    """
+    mine = states[0]
+    most = LIMIT_32 if mine.itemsize == 4 else LIMIT_64
+    short = False
+    for i in range(mine.shape[0]):
+        touched = False
+        for part in range(3):
+            for place in range(mine.shape[1]):
+                touched |= states[part][i, place] != 0
+        if not touched:  # its memory stays untouched, too
+            continue
+        uses = square = 0.0
+        each = np.ones(3)
+        for part in range(3):
+            if squares[part][i, 1] > 0:
+                each[part] = squares[part][i, 0]
+                uses += signs[part] * squares[part][i, 1]
+                square += signs[part] * squares[part][i, 1] * squares[part][i, 0]
+        merged_square = min(max(square / uses, LEAST_SQUARE), most) if uses > 0.0 else 1.0
+        for k in range(settings.shape[1]):
+            place = k // LANES * 2 * LANES + k % LANES
+            gained = moved = raw = 0.0
+            for part in range(3):
+                if signs[part] != 0.0:
+                    gain, factor = np.float64(states[part][i, place + LANES]), factors[part, k]
+                    held = settings[PRIOR, k] + settings[PER_SQUARE, k] * each[part]
+                    if settings[RATE, k] > 0.0:
+                        held = 0.0
+                    gained += signs[part] * gain / (factor * factor)
+                    moved += signs[part] * (held + gain) * states[part][i, place] / factor
+                    raw += signs[part] * gain
+            if signs[2] < 0.0 and settings[KEEP, k] == 1.0 and raw < -1e-6 * states[2][i, place + LANES]:
+                short = True
+            factor = merged_factors[k]
+            held = settings[PRIOR, k] + settings[PER_SQUARE, k] * merged_square
+            if settings[RATE, k] > 0.0:
+                held = 0.0
+            gain = max(gained, 0.0) * factor * factor
+            mine[i, place] = moved * factor / (held + gain) if held + gain > 0.0 else 0.0
+            mine[i, place + LANES] = min(gain, most)
+        if uses > 0.0:
+            squares[0][i, 0] = merged_square
+            squares[0][i, 1] = uses
+    return short

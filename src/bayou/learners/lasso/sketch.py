@@ -1,0 +1,226 @@
+"""A sum of sparse outer products, sum_i h_i x_i x_i', of which a few rows and columns are wanted.
+
+New examples are kept as they are, in a log: as long as there are few, that is far smaller than the matrix (Reuters:
+0.8 million non-zeros against 13 million), and any block of the matrix, or its product with a sparse vector, costs one
+reading of the log. When the log is full it is folded into a sparse matrix, so that memory is bounded by the matrix's
+own non-zeros however many examples come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.core.errors import BadModel
+
+# What the log holds: 50 MB. Memory is taken only as it fills.
+MOST_NONZEROS = 1 << 22
+MOST_ROWS = 1 << 20
+# Of each example in the log: its curvature h, the linear part of its expansion, the label's sign, its weight.
+CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
+
+
+class Sketch:
+    """sum_i h_i x_i x_i' over `width` features; a `bayou.kernels.l1_solver.Curvature`."""
+
+    def __init__(self, width: int, rows: int = MOST_ROWS, nonzeros: int = MOST_NONZEROS) -> None:
+        self.width = width
+        self.ends = np.zeros(rows + 1, np.int64)
+        self.indices = np.zeros(nonzeros, np.uint32)
+        self.values = np.zeros(nonzeros)
+        self.rows = np.zeros((rows, 4))
+        self.length = np.zeros(1, np.int64)  # rows in the log
+        self.folded: Any = None
+
+    # --- what is saved ------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All there is, without room to spare."""
+        n = self.length[0]
+        nonzeros = self.ends[n]
+        folded = self.folded
+        empty = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        pointers, columns, values = empty if folded is None else (folded.indptr, folded.indices, folded.data)
+        return {
+            "log ends": self.ends[1 : n + 1],
+            "log indices": self.indices[:nonzeros],
+            "log values": self.values[:nonzeros],
+            "log rows": self.rows[:n],
+            "folded ends": pointers,
+            "folded indices": columns,
+            "folded values": values,
+        }
+
+    def make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Be of such a size that what `arrays` gave with these shapes can be put back."""
+        from scipy.sparse import csr_array
+
+        n, nonzeros = shapes["log ends"][0], shapes["log indices"][0]
+        if n > len(self.rows) or nonzeros > len(self.values):
+            raise BadModel("the model's log is longer than a log may be; its file was not written by bayou.")
+        self.length[0], self.ends[n] = n, nonzeros
+        if shapes["folded ends"][0]:
+            stored = shapes["folded indices"][0]
+            pointers = np.zeros(shapes["folded ends"][0], np.int64)
+            self.folded = csr_array((self.width, self.width))
+            self.folded.indptr, self.folded.indices = pointers, np.zeros(stored, np.int64)
+            self.folded.data = np.zeros(stored)
+
+    def check(self) -> None:
+        """Refuse what kernels could not survive."""
+        n = self.length[0]
+        ends, indices = self.ends[: n + 1], self.indices[: self.ends[n]]
+        fine = ends[0] == 0 and (np.diff(ends) >= 0).all() and (indices < self.width).all()
+        if self.folded is not None:
+            pointers, columns = self.folded.indptr, self.folded.indices
+            fine = fine and len(pointers) == self.width + 1 and pointers[0] == 0 and pointers[-1] == len(columns)
+            fine = fine and (np.diff(pointers) >= 0).all() and ((columns >= 0) & (columns < self.width)).all()
+        if not fine:
+            raise BadModel("the model's sketch does not fit together; its file was not written by bayou.")
+
+    # --- growing ------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Nothing but zeros again."""
+        self.length[0] = 0
+        self.folded = None
+
+    def fold(self) -> None:
+        """Add the log to the matrix and empty it."""
+        from scipy.sparse import csr_array
+
+        n = self.length[0]
+        if n == 0:
+            return
+        ends, nonzeros = self.ends[: n + 1], self.ends[n]
+        columns = self.indices[:nonzeros].astype(np.int64)
+        each = np.repeat(self.rows[:n, CURVATURE], np.diff(ends))
+        shape = n, self.width
+        plain = csr_array((self.values[:nonzeros], columns, ends), shape=shape)
+        bent = csr_array((self.values[:nonzeros] * each, columns, ends), shape=shape)
+        self._add_folded((plain.T @ bent).tocsr())
+        self.length[0] = 0
+
+    def _add_folded(self, more: Any) -> None:
+        whole = more if self.folded is None else self.folded + more
+        whole.sort_indices()
+        whole.indptr, whole.indices = whole.indptr.astype(np.int64), whole.indices.astype(np.int64)
+        self.folded = whole
+
+    def add(self, other: Sketch, base: Sketch | None) -> None:
+        """Take in what `other` has beyond `base`."""
+        if base is not None and base.length[0] == 0 and base.folded is None:
+            base = None
+        if base is not None:
+            for one in (self, other, base):
+                one.fold()
+            self._add_folded(other.folded - base.folded)
+            return
+        n, more = self.length[0], other.length[0]
+        nonzeros, their_nonzeros = self.ends[n], other.ends[more]
+        if n + more > len(self.rows) or nonzeros + their_nonzeros > len(self.values):
+            self.fold()
+            n = nonzeros = 0
+        self.ends[n + 1 : n + more + 1] = nonzeros + other.ends[1 : more + 1]
+        self.indices[nonzeros : nonzeros + their_nonzeros] = other.indices[:their_nonzeros]
+        self.values[nonzeros : nonzeros + their_nonzeros] = other.values[:their_nonzeros]
+        self.rows[n : n + more] = other.rows[:more]
+        self.length[0] = n + more
+        if other.folded is not None:
+            self._add_folded(other.folded)
+
+    # --- what is asked of it ------------------------------------------------------------------------------------
+
+    def block(self, features: np.ndarray) -> np.ndarray:
+        """The matrix with these rows and columns, dense."""
+        slots = np.zeros(self.width, np.int32)
+        slots[features] = np.arange(1, len(features) + 1)
+        block = np.zeros((len(features), len(features)))
+        self.add_rows(slots, features, 0, block)
+        return block
+
+    def add_rows(self, slots: np.ndarray, features: np.ndarray, first: int, block: np.ndarray) -> None:
+        """Fill the rows and columns of `block` from `first` on. Feature j stands at slots[j] - 1, if that is >= 0."""
+        _add_log(self.length[0], self.ends, self.indices, self.values, self.rows, slots, first, len(features), block)
+        if self.folded is not None:
+            whole = self.folded
+            _add_matrix(whole.indptr, whole.indices, whole.data, slots, features[first:], first, block)
+
+    def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
+        """gradient -= H[:, features] change."""
+        moved = np.zeros(self.width)
+        moved[features] = change
+        _subtract_log(self.length[0], self.ends, self.indices, self.values, self.rows, moved, gradient)
+        if self.folded is not None:
+            whole = self.folded
+            _subtract_matrix(whole.indptr, whole.indices, whole.data, features, change, gradient)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_log(n, ends, indices, values, rows, slots, first, size, block):
+    """block[a, b] += h x_a x_b for all pairs of which one stands at `first` or behind it; nothing is there yet.
+
+    Each pair is added once, and mirrored in the end: a row's features need not be in the order of their places.
+    """
+    longest = 0
+    for row in range(n):
+        longest = max(longest, ends[row + 1] - ends[row])
+    old, old_x = np.empty(longest, np.int64), np.empty(longest)
+    new, new_x = np.empty(longest, np.int64), np.empty(longest)
+    for row in range(n):
+        n_old = 0
+        n_new = 0
+        for k in range(ends[row], ends[row + 1]):
+            slot = slots[indices[k]]
+            if slot > first:
+                new[n_new] = slot - 1
+                new_x[n_new] = values[k]
+                n_new += 1
+            elif slot > 0:
+                old[n_old] = slot - 1
+                old_x[n_old] = values[k]
+                n_old += 1
+        for a in range(n_new):
+            bent = rows[row, CURVATURE] * new_x[a]
+            for b in range(n_old):
+                block[new[a], old[b]] += bent * old_x[b]
+            for b in range(a + 1):
+                block[new[a], new[b]] += bent * new_x[b]
+    for a in range(first, size):
+        for b in range(first):
+            block[b, a] = block[a, b]
+        for b in range(first, a):
+            block[a, b] += block[b, a]
+            block[b, a] = block[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_matrix(ends, indices, values, slots, features, first, block):
+    for a in range(features.size):
+        for k in range(ends[features[a]], ends[features[a] + 1]):
+            slot = slots[indices[k]]
+            if slot > 0:
+                block[first + a, slot - 1] += values[k]
+                if slot <= first:
+                    block[slot - 1, first + a] += values[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_log(n, ends, indices, values, rows, moved, gradient):
+    for row in range(n):
+        shift = 0.0
+        for k in range(ends[row], ends[row + 1]):
+            shift += values[k] * moved[indices[k]]
+        if shift != 0.0:
+            pull = rows[row, CURVATURE] * shift
+            for k in range(ends[row], ends[row + 1]):
+                gradient[indices[k]] -= pull * values[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_matrix(ends, indices, values, features, change, gradient):
+    for a in range(features.size):
+        for k in range(ends[features[a]], ends[features[a] + 1]):
+            gradient[indices[k]] -= change[a] * values[k]

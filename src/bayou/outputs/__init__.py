@@ -1,0 +1,1 @@
+"""What bayou writes for others: prediction tables, plain models, text."""

@@ -1,0 +1,82 @@
+"""The features that a sparse model selected as a small plain text, for a system that knows nothing of bayou.
+
+    P(y = 1) = F(intercept + sum of weight * value over the features listed),  F = Phi (link "probit") or S ("logistic")
+
+A .json file says all of it; a .csv file has a row per feature, the first of which is the intercept.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.outputs.text import output
+
+INTERCEPT = "(intercept)"
+NameOf = Callable[[np.ndarray], Sequence[str | None]]
+
+
+def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: float = 1.0) -> dict[str, Any]:
+    """The selected features of a learner that selects, with their weights, as JSON can say it.
+
+    `name_of` gives the names of some features, None for a feature without one; those have their numbers. Where only a
+    share of the negatives was learned from, `negative_rate`, odds are that many times too high: the logistic intercept
+    allows for that, and a probit model says it, for odds * negative_rate to be used.
+
+    >>> from bayou import Batch
+    >>> from bayou.learners import FTRL
+    >>> learner = FTRL(3, l1=0.6, intercept=False, dtype="float64")
+    >>> p = learner.learn(Batch.from_rows([{1: 2.0, 2: 1.0}], labels=[1]))
+    >>> plain_model(learner, lambda chosen: ["abc"[k] for k in chosen])["features"]
+    [{'feature': 'b', 'weight': 0.02}]
+    """
+    chosen = getattr(learner, "selected", None)
+    if chosen is None:
+        raise BadInput(f"{learner.name} models select no features; spike-slab and ftrl do.")
+    columns = {"weight": np.asarray(learner._mean_at(chosen), np.float64)}
+    inclusion = getattr(learner, "inclusion", None)
+    if inclusion is not None:
+        columns["inclusion"] = inclusion[chosen]
+    names = [None] * len(chosen) if name_of is None else name_of(chosen)
+    link = learner.parameters.get("link", "logistic")
+    plain = {
+        "learner": learner.name,
+        "link": link,
+        "intercept": learner.intercept[0] + (math.log(negative_rate) if link == "logistic" else 0.0),
+        "features": [
+            {"feature": str(feature if names[k] is None else names[k])}
+            | {name: float(f"{column[k]:.12g}") for name, column in columns.items()}
+            for k, feature in enumerate(chosen.tolist())
+        ],
+    }
+    return plain if link == "logistic" or negative_rate == 1.0 else plain | {"negative_rate": negative_rate}
+
+
+def write_plain(
+    path: str | os.PathLike[str], learner: Learner, name_of: NameOf | None = None, negative_rate: float = 1.0
+) -> None:
+    """Write `plain_model` to a .json or .csv file."""
+    plain = plain_model(learner, name_of, negative_rate)
+    if str(path).endswith(".json"):
+        text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+    elif str(path).endswith(".csv"):
+        rows = [{"feature": INTERCEPT, "weight": plain["intercept"], "inclusion": 1.0}, *plain["features"]]
+        columns = ["feature", "weight", *(["inclusion"] if hasattr(learner, "inclusion") else [])]
+        file = io.StringIO()
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        text = file.getvalue()
+    else:
+        raise BadInput(f"the file is {path}; its name must end in .csv or .json.")
+    with output(str(path)) as target:
+        target.write(text.encode())

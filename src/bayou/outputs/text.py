@@ -1,0 +1,147 @@
+"""Writing text: batches as svmlight, columns of numbers as CSV, into files that are whole or not there at all.
+
+with output("data.svm.gz") as file:
+    for batch in batches:
+        file.write(svmlight(batch))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.files import whole_file
+from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole
+from bayou.kernels.scan import address_of, byte_at
+
+STANDARD_OUTPUT = "-"
+# Beyond this gzip takes more time than making the text, for a few per cent.
+_GZIP_LEVEL = 3
+_COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE = b":,\n -01"
+_LONGEST_INDEX = 10
+
+
+@contextlib.contextmanager
+def output(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A binary file to write to: "-" is standard output, .gz and .zst are compressed; whole or not at all."""
+    if str(path) == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with whole_file(path, flush=False) as temporary, _compressed(temporary, str(path)) as file:
+            yield file
+    except OSError as error:
+        raise BadInput(f"{path} could not be written ({error.strerror or error}); no file was changed.") from None
+
+
+@contextlib.contextmanager
+def _compressed(path: str | os.PathLike[str], name: str) -> Iterator[Any]:
+    with open(path, "wb", buffering=0) as raw:
+        if name.endswith(".gz"):
+            # Without a time and a name in it, so that the same examples make the same file.
+            with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
+                yield file
+        elif name.endswith(".zst"):
+            import pyarrow as pa
+
+            with pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd") as file:
+                yield file
+        else:
+            yield raw
+
+
+def svmlight(batch: Batch) -> np.ndarray:
+    """The batch as svmlight text, bytes. Reading it back gives the same features, values as float32, and labels.
+
+    >>> svmlight(Batch.from_rows([{3: 1.0, 7: -0.25}, {}], labels=[1, -1])).tobytes()
+    b'1 3:1 7:-0.25\\n-1\\n'
+    """
+    if batch.labels is None or not np.isin(batch.labels, (1.0, 0.0, -1.0)).all():
+        raise BadInput("svmlight text needs a label of 1, 0 or -1 for every example.")
+    if batch.weights is not None and (batch.weights != 1.0).any():
+        raise BadInput("svmlight text has no place for weights.")
+    room = batch.nonzeros * (_LONGEST_INDEX + LONGEST_NUMBER + 2) + len(batch) * 3 + WASTE
+    out = np.empty(room, np.uint8)
+    values = batch.values.astype(np.float32, copy=False)
+    return out[: _svmlight(batch.indptr, batch.indices, values, batch.labels, batch.ones, out)]
+
+
+@njit(cache=True, nogil=True)
+def _svmlight(indptr, indices, values, labels, ones, out):
+    start = address_of(out)
+    at = start
+    for row in range(labels.size):
+        label = labels[row]
+        if label < 0.0:
+            put_byte(at, _MINUS)
+            at += 1
+        put_byte(at, _ONE if label != 0.0 else _ZERO)
+        at += 1
+        for k in range(indptr[row], indptr[row + 1]):
+            put_byte(at, _BLANK)
+            at = put_whole(at + 1, indices[k])
+            put_byte(at, _COLON)
+            at += 1
+            if ones or values[k] == np.float32(1):
+                put_byte(at, _ONE)
+                at += 1
+            else:
+                at = put_float32(at, values[k])
+        put_byte(at, _NEWLINE)
+        at += 1
+    return at - start
+
+
+def csv(columns: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
+    """Rows of CSV, bytes: columns[c, row] with nine significant digits, and a text at the end of each row.
+
+    >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), ["a", "b, c"]).tobytes()
+    b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
+    """
+    n_columns, n = columns.shape
+    text, starts, stops = _cells(texts) if texts else (b"", *np.empty((2, 0), np.int64))
+    out = np.empty(n * (n_columns * (LONGEST_NUMBER + 1) + 1) + len(text) + WASTE, np.uint8)
+    columns = np.ascontiguousarray(columns, np.float64)
+    return out[: _csv(columns, np.frombuffer(text, np.uint8), starts, stops, out)]
+
+
+def _cells(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """(bytes, where each text starts in them, where it stops), in quotes if it holds what would end its cell."""
+    joined = "\n".join(texts).encode()
+    marks = np.flatnonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
+    if len(marks) == len(texts) - 1 and not any(mark in joined for mark in (b",", b'"', b"\r")):
+        return joined, np.append(0, marks + 1), np.append(marks, len(joined))
+    cells = [('"' + t.replace('"', '""') + '"' if set(t) & set(',"\r\n') else t).encode() for t in texts]
+    ends = np.cumsum([len(cell) for cell in cells])
+    return b"".join(cells), np.append(0, ends[:-1]), ends
+
+
+@njit(cache=True, nogil=True)
+def _csv(columns, text, starts, stops, out):
+    start = address_of(out)
+    source = address_of(text)
+    at = start
+    for row in range(columns.shape[1]):
+        for column in range(columns.shape[0]):
+            at = put_number(at, columns[column, row])
+            put_byte(at, _COMMA)
+            at += 1
+        if starts.size:
+            for place in range(starts[row], stops[row]):
+                put_byte(at, byte_at(source + place))
+                at += 1
+        else:
+            at -= 1
+        put_byte(at, _NEWLINE)
+        at += 1
+    return at - start

@@ -1,0 +1,77 @@
+"""Jobs shared among processes, the longest first, with word of how far they are."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from typing import Any
+
+from bayou.reproduce.marginal_gaussian.streams import Job, Trace
+
+# Seconds between two looks at how far the processes are.
+SELDOM = 0.2
+# What the work done is set to when the rest of it is not wanted.
+STOP = -math.inf
+
+_done: Any = None
+
+
+def run_all(jobs: Sequence[Job], processes: int, watch: Callable[[float, float], Any]) -> list[Trace]:
+    """The traces of all jobs, in the jobs' order; they do not depend on the number of processes."""
+    total = sum(job.work for job in jobs)
+    if min(processes, len(jobs)) <= 1:
+        return _one_after_another(jobs, total, watch)
+    # Spawned: a forked copy of a process with threads can hang.
+    context = multiprocessing.get_context("spawn")
+    done = context.Value("d", 0.0)
+    order = sorted(range(len(jobs)), key=lambda k: -jobs[k].work)
+    with ProcessPoolExecutor(min(processes, len(jobs)), context, _start, (done,)) as pool:
+        try:
+            futures = {k: pool.submit(_run, jobs[k]) for k in order}
+            waiting = set(futures.values())
+            while waiting:
+                finished, waiting = wait(waiting, timeout=SELDOM, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()  # what went wrong there goes wrong here
+                watch(done.value, total)
+        except BaseException:
+            done.value = STOP
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [trace for k in range(len(jobs)) for trace in futures[k].result()]
+
+
+def _one_after_another(jobs: Sequence[Job], total: float, watch: Callable[[float, float], Any]) -> list[Trace]:
+    done, found = 0.0, []
+
+    def add(work: float) -> None:
+        nonlocal done
+        done += work
+        watch(done, total)
+
+    for job in jobs:
+        found += job.run(add)
+    return found
+
+
+def _start(done: Any) -> None:
+    global _done
+    _done = done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
+
+
+class _Stopped(Exception):
+    """Nobody waits for the result any more."""
+
+
+def _run(job: Job) -> list[Trace]:
+    def add(work: float) -> None:
+        with _done.get_lock():
+            if _done.value == STOP:
+                raise _Stopped
+            _done.value += work
+
+    return job.run(add)

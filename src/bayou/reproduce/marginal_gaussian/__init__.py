@@ -1,0 +1,1 @@
+"""Low complexity approximate Bayesian logistic regression for sparse online learning: its tables and figures."""

@@ -1,0 +1,162 @@
+"""Figure 2: a long tail of eight million features; and a Criteo file of the user's (marginal-gaussian, section 4).
+
+The right half is a protocol: predict each example of the file, add up its loss, learn from it, and show the summed loss
+relative to that of the best AdaGrad. Columns are hashed to 2^22 features and numbers cut into 20 quantiles, as `bayou
+train` does it; the paper does not say what it did. All learners have an intercept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.core.errors import BadInput
+from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.marginal_gaussian import methods, picture, results, study
+from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
+
+BITS = 22
+FILE = "right: file"
+# On real data there is no true prior: every Gaussian chooses from the same variances.
+VARIANCES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+FILE_METHODS = (
+    Method("Marginal", "Marginal", {}, PRIOR, VARIANCES),
+    Method("Joint", "Joint", {}, PRIOR, VARIANCES),
+    Method("Moment probit", "Moment", {"link": "probit", "expectation": "probit"}, PRIOR, VARIANCES),
+    Method("Moment probit step", "Moment", {"expectation": "probit"}, PRIOR, VARIANCES),
+    Method("Moment exact", "Moment", {"expectation": "exact"}, PRIOR, VARIANCES),
+    Method("AdaGrad", "AdaGrad", {}, "learning_rate", (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)),
+    methods.BANK,
+)
+BASE = "AdaGrad"
+# What the paper says of its 45 million examples.
+PAPER_LOSS = {"Marginal": 0.465}
+
+
+def panels() -> list[Panel]:
+    return [
+        Panel(
+            name="left: long tail",
+            title="22 categories of 2^j features, Zipf, std 2",
+            generator="longtail",
+            settings={"weight_std": 2.0},
+            n_features=2**23 - 2,
+            methods=methods.figure_methods(2.0),
+            active=22,
+            examples=(1_000_000, 100_000),
+        )
+    ]
+
+
+def run(options: Options) -> Outcome:
+    traces: list[Trace] = []
+    best: dict[str, results.Best] = {}
+    if options.data:
+        traces = file_traces(options)
+        best = results.best(FILE_METHODS, traces, lambda trace: float(trace.loss[-1]))
+    outcome = study.run(
+        "figure2", "Figure 2 left: long tail", panels(), options, draw_with(best),
+        draws=(1, 2), minutes=RECORD.minutes,
+        more=traces, more_shown=[trace for one in best.values() for trace in one.traces],
+    )  # fmt: skip
+    if not options.data:
+        note = "Figure 2 right, the Criteo protocol, needs a file: --data FILE."
+        return Outcome(outcome.tables, (*outcome.notes, note), outcome.files)
+    return Outcome((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
+
+
+def file_traces(options: Options) -> list[Trace]:
+    """The curves of all learners over one reading of the user's files."""
+    from bayou import sources
+
+    source = sources.open(list(options.data), recipe={"bits": BITS}, on_error="skip")
+    contestants = [
+        contestant for method in FILE_METHODS for contestant in method.contestants(1 << BITS, 1.0, intercept=True)
+    ]
+    options.say(f"figure2 right: {', '.join(options.data)}, {len(contestants)} learners over one reading")
+    done = 0
+
+    def on_batch(examples: int) -> None:
+        nonlocal done
+        done += examples
+        if source.bytes_total:
+            options.watch(source.bytes_done, source.bytes_total)
+
+    traces = one_pass(contestants, source, panel=FILE, on_batch=on_batch)
+    if not done:
+        raise BadInput(f"{', '.join(options.data)}: there is no example in it.")
+    if source.skipped:
+        options.say(f"{source.skipped:,} bad lines were skipped; the first: {source.bad[0]}")
+    return traces
+
+
+def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray, np.ndarray]:
+    """Per cent of summed loss above (below, if negative) that of the best AdaGrad, and the examples seen."""
+    (trace,), (base,) = best[method].traces, best[BASE].traces
+    return trace.example, 100.0 * (trace.loss / base.loss - 1.0)
+
+
+def file_table(best: Mapping[str, results.Best]) -> Table:
+    rows = []
+    for method, one in best.items():
+        (trace,) = one.traces
+        setting = one.setting + " (edge of the grid)" * one.at_edge
+        printed = f"{PAPER_LOSS[method]:.3f}" if method in PAPER_LOSS else ""
+        loss, share = trace.loss[-1] / trace.example[-1], relative(best, method)[1][-1]
+        rows.append((method, setting, printed, f"{loss:.4f}", f"{share:+.2f} %", results.seconds(trace.seconds)))
+    examples = best[BASE].traces[0].example[-1]
+    columns = ("method", "setting", "paper, 45 million", "log loss", f"against {BASE}", "CPU time")
+    return Table(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
+
+
+def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
+    """The long tail, and beside it the file if there is one."""
+
+    def draw(path: Path, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
+        with rc_context(picture.STYLE):
+            columns = 2 if best else 1
+            figure = Figure(
+                figsize=(5.2 * columns + 1.6 * (not best), 4.8), dpi=110,
+                layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08),
+            )  # fmt: skip
+            axes = figure.subplots(1, columns, squeeze=False)
+            picture.regret_panel(axes[0, 0], panels[0], found)
+            axes[0, 0].set_xlabel("examples seen, t")
+            axes[0, 0].set_ylabel("regret / ln t")
+            if best:
+                _draw_file(axes[0, 1], best)
+            picture.legend(figure, axes, 5 if best else 4)
+            figure.savefig(path, format="png")
+
+    return draw
+
+
+def _draw_file(axes: Any, best: Mapping[str, results.Best]) -> None:
+    order = list(picture.LINES)
+    for method in sorted(best, key=order.index):
+        seen, height = relative(best, method)
+        shown = seen >= min(picture.FIRST, seen[-1] // 10)
+        colour, dashes, width = picture.LINES[method]
+        axes.plot(seen[shown], height[shown], color=colour, linestyle=dashes, linewidth=width, label=method)
+    axes.set_xscale("log")
+    axes.grid(axis="y", color=picture.PALE)
+    axes.set_axisbelow(True)
+    axes.set_title("the file: loss against the best AdaGrad")
+    axes.set_xlabel("examples seen, t")
+    axes.set_ylabel("summed loss, % above AdaGrad's")
+
+
+RECORD = Experiment(
+    name="figure2",
+    paper=methods.PAPER,
+    what="left: regret on a long tail of 8,388,606 features; right, with --data FILE: loss on a Criteo file",
+    minutes=(0.3, 1.0),
+    run=run,
+    takes_data=True,
+)

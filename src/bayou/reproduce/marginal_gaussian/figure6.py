@@ -1,0 +1,41 @@
+"""Figure 6: categorical features, picked evenly or with exponentially falling chances."""
+
+from __future__ import annotations
+
+from bayou.reproduce.experiment import Experiment, Options, Outcome
+from bayou.reproduce.marginal_gaussian import methods, picture, study
+from bayou.reproduce.marginal_gaussian.streams import Panel
+
+
+def panels() -> list[Panel]:
+    shape = {"n_categories": 10, "category_size": 200, "picked": 5, "weight_std": 2.0}
+    sides = (("left: evenly", "evenly", None), ("right: exp(-n/20)", "by exp(-n/20)", 20.0))
+    return [
+        Panel(
+            name=name,
+            title=f"10 categories of 200, 5 of each, {how}",
+            generator="categorical",
+            settings={**shape, "decay": decay},
+            n_features=2000,
+            methods=methods.figure_methods(2.0),
+            active=50,
+            examples=(300_000, 60_000),
+        )
+        for name, how, decay in sides
+    ]
+
+
+def run(options: Options) -> Outcome:
+    return study.run(
+        "figure6", "Figure 6: categorical features", panels(), options, picture.curves(1, 2),
+        draws=(2, 3), minutes=RECORD.minutes,
+    )  # fmt: skip
+
+
+RECORD = Experiment(
+    name="figure6",
+    paper=methods.PAPER,
+    what="regret over time; five features from each of 10 categories of 200, picked evenly or by exp(-n/20)",
+    minutes=(0.2, 0.7),
+    run=run,
+)

@@ -1,0 +1,131 @@
+"""Pictures of curves, laid out like the paper's: R_t / ln t over t, a panel for each stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.reproduce.marginal_gaussian.results import Score
+from bayou.reproduce.marginal_gaussian.streams import Panel
+
+INK, GREY, PALE = "#222222", "#8a8a8a", "#e6e6e6"
+STYLE: Any = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+# Colour, dashes and width of each method; later ones are drawn above earlier ones.
+LINES: dict[str, tuple[str, Any, float]] = {
+    "Marginal, prior 1": ("#7fb2c4", (0, (4, 1.5)), 1.6),
+    "Marginal, best prior": ("#7fb2c4", "-", 1.6),
+    "AdaGrad": ("#d9662b", "-", 2.0),
+    "Joint": ("#3f8f4f", "-", 2.0),
+    "Moment probit": ("#8a4f9e", "-", 2.0),
+    "Moment probit step": ("#b58fc4", (0, (4, 1.5)), 1.6),
+    "Variational": ("#c9a227", "-", 2.0),
+    "VB-100": ("#c9a227", (0, (1, 1)), 2.0),
+    "VB-1000": ("#a07f10", "-", 2.0),
+    "Marginal newton, peak": ("#16495c", "-", 2.2),
+    "Marginal taylor, peak": ("#8fd0e6", (0, (2, 2)), 2.2),
+    "Marginal": ("#1f6f8b", "-", 2.6),
+    "Marginal newton": ("#1f6f8b", "-", 2.6),
+    "Marginal taylor": ("#bfe3f0", (0, (3, 3)), 1.6),
+    "Moment exact": ("#d14f7a", (0, (5, 2)), 1.6),
+    "Bank": (INK, (0, (1, 1.4)), 1.5),
+}
+# The regret of the first few examples is noise.
+FIRST = 100
+# A panel is at most so many times as high as its lowest curve ends: those that break would press the others flat.
+HIGHEST = 3.2
+
+
+def curves(rows: int, columns: int) -> Any:
+    """How to draw so many panels, row by row."""
+
+    def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
+        with rc_context(STYLE):
+            size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
+            figure = Figure(figsize=size, dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+            axes = figure.subplots(rows, columns, squeeze=False)
+            for k, panel in enumerate(panels):
+                regret_panel(axes.flat[k], panel, [score for score in found if score.panel == panel.name])
+            for one in axes[-1]:
+                one.set_xlabel("examples seen, t")
+            for one in axes[:, 0]:
+                one.set_ylabel("regret / ln t")
+            legend(figure, axes, len(LINES) if rows > 1 else 5)
+            figure.savefig(path, format="png")
+
+    return draw
+
+
+def regret_panel(axes: Any, panel: Panel, found: Sequence[Score]) -> None:
+    """The mean over draws of every method, the standard deviation as a band, and the bound."""
+    ends, least, most = [], np.inf, 0.0
+    order = list(LINES)
+    for score in sorted(found, key=lambda score: order.index(score.method)):
+        seen = score.traces[0].example
+        shown = seen >= min(FIRST, seen[-1] // 10)
+        heights = np.array([trace.normalized[shown] for trace in score.traces])
+        seen, mean, spread = seen[shown], heights.mean(axis=0), heights.std(axis=0)
+        colour, dashes, width = LINES[score.method]
+        axes.plot(seen, mean, color=colour, linestyle=dashes, linewidth=width, label=score.method)
+        axes.fill_between(seen, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
+        ends.append((score, mean))
+        least, most = min(least, mean[-1]), max(most, mean.max())
+    bound = bound_of(panel)
+    top = min(1.08 * most, HIGHEST * least)
+    if bound < 1.5 * top:
+        top = max(top, 1.1 * bound)
+        axes.axhline(bound, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, label="0.5 ln T per parameter", zorder=1)
+    else:
+        axes.plot([], [], color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, label="0.5 ln T per parameter")
+    above = [f"{score.method}: {mean[-1]:,.0f}" for score, mean in ends if mean[-1] > top]
+    above += [f"the bound: {bound:,.0f}"] if bound > top else []
+    if above:
+        _note(axes, ["above the picture:", *above])
+    axes.set_ylim(0, top)
+    axes.set_xscale("log")
+    axes.grid(axis="y", color=PALE)
+    axes.set_axisbelow(True)
+    axes.set_title(panel.title)
+
+
+def bound_of(panel: Panel) -> float:
+    """0.5 ln T for each of d parameters is r = d / 2."""
+    return panel.n_features / 2
+
+
+def _note(axes: Any, lines: Sequence[str]) -> None:
+    axes.text(
+        0.02, 0.98, "\n".join(lines), transform=axes.transAxes, va="top", ha="left", fontsize=8, color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+    )  # fmt: skip
+
+
+def legend(figure: Any, axes: Any, columns: int) -> None:
+    """One for all panels, below them, in the order of the first that has them."""
+    named: dict[str, Any] = {}
+    for one in axes.flat:
+        handles, labels = one.get_legend_handles_labels()
+        named.update({label: handle for label, handle in zip(labels, handles, strict=True) if label not in named})
+    order = [name for name in reversed(LINES) if name in named] + [name for name in named if name not in LINES]
+    figure.legend(
+        [named[name] for name in order], order, loc="outside lower center", ncols=min(columns, 5), frameon=False
+    )

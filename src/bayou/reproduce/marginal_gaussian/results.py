@@ -1,0 +1,206 @@
+"""From curves to numbers: the best of every grid, its mean and spread over draws, and the files that hold them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.reproduce.experiment import Table, written
+from bayou.reproduce.marginal_gaussian.streams import Method, Panel, Trace
+
+CURVE_COLUMNS = (
+    "panel", "method", "setting", "shown", "draw", "example", "loss", "regret", "normalized_regret",
+)  # fmt: skip
+SUMMARY_COLUMNS = (
+    "panel", "method", "setting", "examples", "draws", "paper_examples", "paper_r", "r", "r_std", "ratio", "ratio_std",
+    "paper_seconds", "seconds",
+)  # fmt: skip
+# Whom the others are measured against.
+REFERENCE = "Marginal"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One method on one stream, at its best setting.
+
+    Attributes:
+        r, r_std: R_T / ln T, its mean and standard deviation over draws.
+        ratio, ratio_std: the same of r over that of the reference method, draw by draw: streams differ a lot.
+        at_edge: whether the best setting is the first or last that was tried.
+        paper: what the paper prints, if anything: (examples, r, seconds).
+        traces: the curves of all draws at that setting.
+    """
+
+    panel: str
+    method: str
+    setting: str
+    examples: int
+    r: float
+    r_std: float
+    ratio: float
+    ratio_std: float
+    seconds: float
+    at_edge: bool
+    paper: tuple[int, float, float | None] | None
+    traces: tuple[Trace, ...]
+
+
+@dataclass(frozen=True)
+class Best:
+    """A method's best setting, its curves over all draws, and whether the setting is the first or last tried."""
+
+    setting: str
+    traces: tuple[Trace, ...]
+    at_edge: bool
+
+
+def best(methods: Iterable[Method], traces: Sequence[Trace], height: Callable[[Trace], float]) -> dict[str, Best]:
+    """Of each method, the setting whose mean height at the end is least."""
+    found = {}
+    for method in methods:
+        by_setting: dict[str, list[Trace]] = {}
+        for trace in traces:
+            if trace.method == method.name:
+                by_setting.setdefault(trace.setting, []).append(trace)
+        means = {setting: np.mean([height(trace) for trace in some]) for setting, some in by_setting.items()}
+        chosen, order = min(means, key=lambda setting: means[setting]), list(means)
+        at_edge = len(order) > 1 and chosen in (order[0], order[-1])
+        found[method.name] = Best(chosen, tuple(by_setting[chosen]), at_edge)
+    return found
+
+
+def scores(panel: Panel, traces: Iterable[Trace]) -> list[Score]:
+    """The methods of a panel, in its order, each at the setting whose mean regret at the end is least."""
+    chosen = best(panel.methods, [trace for trace in traces if trace.panel == panel.name], final_r)
+    against = next((name for name in chosen if name.startswith(REFERENCE)), next(iter(chosen)))
+    reference = np.array([final_r(trace) for trace in chosen[against].traces])
+    found = []
+    for name, at in chosen.items():
+        r = np.array([final_r(trace) for trace in at.traces])
+        ratio, examples = r / reference, int(at.traces[0].example[-1])
+        found.append(
+            Score(
+                panel.name, name, at.setting, examples, float(r.mean()), float(r.std()),
+                float(ratio.mean()), float(ratio.std()), float(np.mean([trace.seconds for trace in at.traces])),
+                at.at_edge, paper_number(panel, name, examples), at.traces,
+            )
+        )  # fmt: skip
+    return found
+
+
+def paper_number(panel: Panel, method: str, examples: int) -> tuple[int, float, float | None] | None:
+    """What the paper prints at this number of examples, else at the nearest one it has."""
+    printed = panel.paper.get(method)
+    if not printed:
+        return None
+    nearest = min(printed, key=lambda size: abs(np.log(size / examples)))
+    return nearest, *printed[nearest]
+
+
+def final_r(trace: Trace) -> float:
+    """R_T / ln T."""
+    return float(trace.normalized[-1])
+
+
+def as_table(title: str, found: Sequence[Score], times: bool = True) -> Table:
+    """The paper's number beside ours."""
+    printed = any(score.paper for score in found)
+    several = len({score.panel for score in found}) > 1
+    columns = ("stream",) * several + ("method", "setting") + ("paper",) * printed
+    columns += ("r = R/ln T", "± std", f"÷ {REFERENCE}", "± std") + ("paper time",) * (printed and times)
+    columns += ("CPU time",) * times
+    rows, before = [], None
+    for score in found:
+        row: tuple[str, ...] = ("" if score.panel == before else score.panel,) * several
+        row += (score.method, score.setting + " (edge of the grid)" * score.at_edge)
+        row += (_number(score.paper and score.paper[1]),) * printed
+        # One draw has no spread.
+        spreads = (f"{score.r_std:.2f}", f"{score.ratio_std:.3f}") if len(score.traces) > 1 else ("", "")
+        row += (_number(score.r), spreads[0], f"{score.ratio:.3f}", spreads[1])
+        row += (seconds(score.paper and score.paper[2]),) * (printed and times)
+        row += (seconds(score.seconds),) * times
+        rows.append(row)
+        before = score.panel
+    return Table(title, columns, tuple(rows))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def seconds(value: float | None) -> str:
+    """A time for a table."""
+    return "" if value is None else f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
+
+
+def notes(found: Sequence[Score], rivals: Sequence[str]) -> list[str]:
+    """What the paper says of the order, and whether it came out; and whose numbers are not comparable."""
+    said = []
+    by_panel: dict[str, dict[str, Score]] = {}
+    for score in found:
+        by_panel.setdefault(score.panel, {})[score.method] = score
+    for panel, of in by_panel.items():
+        against = next((score for name, score in of.items() if name.startswith(REFERENCE)), None)
+        here = [of[name] for name in rivals if name in of]
+        if against is None or not here:
+            continue
+        below = [score for score in here if against.r < score.r]
+        above = [score for score in here if against.r >= score.r]
+        text = f"{panel}: {against.method} has less regret than " + (_list(below) or "none of the paper's rivals")
+        said.append(text + (f", but not than {_list(above)}." if above else "."))
+    sizes = {(score.paper[0], score.examples) for score in found if score.paper and score.paper[0] != score.examples}
+    for size, ours in sorted(sizes):
+        said.append(f"The paper's numbers are at {size:,} examples, ours here at {ours:,}: they are not comparable.")
+    return said
+
+
+def _list(some: Sequence[Score]) -> str:
+    return ", ".join(f"{score.method} ({score.r:.1f})" for score in some)
+
+
+def write_curves(folder: Path, name: str, traces: Iterable[Trace], shown: Iterable[Trace]) -> Path:
+    """Every curve of every learner of every grid; `shown` is 1 for those that tables and pictures show."""
+    chosen = {(trace.panel, trace.method, trace.setting) for trace in shown}
+
+    def rows() -> Iterable[tuple[Any, ...]]:
+        for trace in traces:
+            who = (trace.panel, trace.method, trace.setting)
+            regrets = [("", "")] * len(trace.example)
+            if trace.regret is not None:
+                regrets = [(_exact(a), _exact(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
+            for example, loss, regret in zip(trace.example, trace.loss, regrets, strict=True):
+                yield (*who, int(who in chosen), trace.draw, int(example), _exact(loss), *regret)
+
+    return _write(folder, f"{name}.csv", CURVE_COLUMNS, rows())
+
+
+def write_summary(folder: Path, name: str, found: Sequence[Score]) -> Path:
+    """The table, in full precision."""
+    rows = (
+        (
+            score.panel, score.method, score.setting, score.examples, len(score.traces),
+            *((score.paper[0], _exact(score.paper[1])) if score.paper else ("", "")),
+            *(_exact(value) for value in (score.r, score.r_std, score.ratio, score.ratio_std)),
+            _exact(score.paper[2]) if score.paper else "", _exact(score.seconds),
+        )
+        for score in found
+    )  # fmt: skip
+    return _write(folder, f"{name}-summary.csv", SUMMARY_COLUMNS, rows)
+
+
+def _write(folder: Path, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    with written(folder, name) as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+    return folder / name
+
+
+def _exact(value: Any) -> str:
+    """As few digits as give the very number back; nothing for what is not known."""
+    return "" if value is None or np.isnan(value) else repr(float(value))

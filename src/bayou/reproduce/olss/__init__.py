@@ -1,0 +1,1 @@
+"""Online spike-and-slab selection: its figures."""

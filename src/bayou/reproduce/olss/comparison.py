@@ -1,0 +1,256 @@
+"""The second paper's comparison: test AUC and F1 at every number of features, for spike and slab, FTRL and VW.
+
+Each order of the training rows is learned from once, in a stream, but for its last fifth, on which settings are chosen:
+of all models of a method with no more than so many features the one that did best there is shown. Settings are rho0
+and tau0 for spike and slab; alpha and l1 for FTRL. Both are chosen for the measure that is shown. VW is logistic
+regression on all features at its defaults, as in the paper; it is left out where it is not installed.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import ndtr
+
+from bayou.core.batch import Batch
+from bayou.learners import FTRL, SpikeSlab
+from bayou.reproduce.experiment import Options, Table, written
+from bayou.reproduce.olss.data import Problem
+
+PAPER = "olss"
+PRIORS = (
+    *(0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3),
+    *(1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20, 1e-30),
+)
+ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+PENALTIES = tuple(float(l1) for l1 in np.round(np.geomspace(0.03, 300.0, 22), 3))
+SIZES = (10, 20, 50, 100, 200, 500, 1000)
+OURS, FULL, RIVAL, VW = "SpikeSlab", "SpikeSlab, all features", "FTRL", "VW, all features"
+MEASURES = ("AUC", "F1")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A sparse model of one order, and what it is worth: by measure, on the validation rows and on each test."""
+
+    problem: str
+    method: str
+    setting: str
+    order: int
+    size: int
+    valid: dict[str, float]
+    test: dict[str, dict[str, float]]
+    seconds: float
+
+
+def _worth(y: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+    from sklearn.metrics import f1_score, roc_auc_score
+
+    two = y.any() and not y.all()
+    return {
+        "AUC": float(roc_auc_score(y, probability)) if two else float("nan"),
+        "F1": float(f1_score(y, probability > 0.5, zero_division=0.0)),
+    }
+
+
+def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
+    """All settings of all methods on one order of the training rows."""
+    rows = np.random.default_rng(order).permutation(len(problem.y))
+    learned, held = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
+    X, y = problem.X[learned], problem.y[learned]
+    weights = None if problem.weights is None else problem.weights[learned]
+    batch = Batch.from_csr(X, y, weights)
+    sets = [("valid", problem.X[held], problem.y[held]), *problem.tests]
+    n = X.shape[1]
+
+    def judged(method: str, setting: str, size: int, probability: Any, seconds: float) -> Model:
+        worth = {name: _worth(truth, probability(Z)) for name, Z, truth in sets}
+        return Model(problem.name, method, setting, order, size, worth.pop("valid"), worth, seconds)
+
+    taus = (problem.usual_slab_variance,) if quick else problem.slab_variances
+    for tau in taus:
+        for prior in PRIORS[::4] if quick else PRIORS:
+            learner = SpikeSlab(n, inclusion_prior=prior, slab_variance=tau)
+            seconds = _timed(learner, batch)
+            chosen = np.where(learner.log_odds > 0, learner.mean, 0.0)
+            bias, setting = learner.intercept[0], f"rho0 {prior:g}, tau0 {tau:g}"
+            size = int(np.count_nonzero(learner.log_odds > 0))
+            yield judged(OURS, setting, size, lambda Z, w=chosen, b=bias: ndtr(Z @ w + b), seconds)
+            if prior == PRIORS[0]:
+                yield judged(FULL, setting, n, lambda Z, one=learner: _full(one, Z), seconds)
+    for alpha in ALPHAS[1::3] if quick else ALPHAS:
+        for l1 in PENALTIES[::3] if quick else PENALTIES:
+            rival = FTRL(n, alpha=alpha, l1=l1)
+            seconds = _timed(rival, batch)
+            w, bias = rival.mean.astype(float), rival.intercept[0]
+            yield judged(
+                RIVAL, f"alpha {alpha:g}, l1 {l1:g}", int(np.count_nonzero(w)),
+                lambda Z, w=w, b=bias: 1 / (1 + np.exp(-np.clip(Z @ w + b, -700, 700))), seconds,
+            )  # fmt: skip
+    if importlib.util.find_spec("vowpalwabbit") is not None:
+        found, seconds = _vw(X, y, weights, [Z for _, Z, _ in sets])
+        by_rows = {id(Z): p for (_, Z, _), p in zip(sets, found, strict=True)}
+        yield judged(VW, "defaults", n, lambda Z: by_rows[id(Z)], seconds)
+
+
+def _timed(learner: Any, batch: Batch) -> float:
+    start = time.process_time()
+    learner.learn(batch)
+    return time.process_time() - start
+
+
+def _full(learner: SpikeSlab, Z: csr_array) -> np.ndarray:
+    mean, variance = Z @ learner.mean, Z.multiply(Z) @ learner.variance
+    bias, bias_variance = learner.intercept
+    return ndtr((mean + bias) / np.sqrt(1 + variance + bias_variance))
+
+
+def _vw(X: csr_array, y: np.ndarray, weights: Any, others: Sequence[csr_array]) -> tuple[list[np.ndarray], float]:
+    """VW's probabilities of some rows after one pass over others; and its seconds, reading of text included."""
+    command = [sys.executable, "-m", "vowpalwabbit", "--quiet", "-b", "20"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _vw_text(folder / "train.vw", X, y, weights)
+        start = time.perf_counter()
+        learn = ["--loss_function", "logistic", "-d", str(folder / "train.vw"), "-f", str(folder / "m.vw")]
+        subprocess.run([*command, *learn], check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        found = []
+        for Z in others:
+            _vw_text(folder / "test.vw", Z, None, None)
+            ask = ["-t", "-i", str(folder / "m.vw"), "-d", str(folder / "test.vw"), "-p", str(folder / "p.txt")]
+            subprocess.run([*command, *ask, "--link", "logistic"], check=True, capture_output=True)
+            found.append(np.loadtxt(folder / "p.txt", usecols=0, ndmin=1))
+    return found, seconds
+
+
+def _vw_text(path: Path, X: csr_array, y: Any, weights: Any) -> None:
+    with open(path, "w") as file:
+        for row in range(X.shape[0]):
+            part = slice(X.indptr[row], X.indptr[row + 1])
+            label = "" if y is None else "1" if y[row] else "-1"
+            weight = "" if weights is None else f" {weights[row]:g}"
+            features = " ".join(f"{j}:{x:g}" for j, x in zip(X.indices[part], X.data[part], strict=True))
+            file.write(f"{label}{weight} | {features}\n")
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def best(found: Sequence[Model], method: str, measure: str, order: int, size: int) -> Model | None:
+    """Of a method's models of one order with at most so many features, and some, the one best on validation rows."""
+    fitting = [m for m in found if m.method == method and m.order == order and 0 < m.size <= size]
+    return max(fitting, key=lambda m: m.valid[measure], default=None)
+
+
+def at_size(found: Sequence[Model], method: str, measure: str, size: int, test: str | None = None) -> np.ndarray:
+    """What the best models are worth, one number per order; NaN where there is none. `test` None is the mean of all."""
+    worth = []
+    for order in sorted({model.order for model in found}):
+        model = best(found, method, measure, order, size)
+        values = [] if model is None else [w[measure] for name, w in model.test.items() if test in (None, name)]
+        worth.append(np.mean(values) if values else np.nan)
+    return np.array(worth)
+
+
+def everything(found: Sequence[Model], method: str, measure: str, test: str | None = None) -> np.ndarray:
+    """The same of a method that uses all features."""
+    return at_size(found, method, measure, 1 << 62, test)
+
+
+def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> Table:
+    """Problems (and tests) and methods down, numbers of features across; all features last."""
+    rows = []
+    for problem in dict.fromkeys(model.problem for model in found):
+        some = [model for model in found if model.problem == problem]
+        for test in list(some[0].test) if tests else [None]:
+            what = problem if test is None else f"{problem}, {test}"
+            for method, whole in ((OURS, FULL), (RIVAL, None), ("VW", VW)):
+                cells = [_cell(at_size(some, method, measure, size, test)) for size in SIZES]
+                rows.append((what, method, *cells, _cell(everything(some, whole, measure, test)) if whole else "-"))
+    columns = ("what", "method", *(f"{size:,}" for size in SIZES), "all")
+    return Table(f"{title}: {measure} with at most so many features", columns, tuple(rows))
+
+
+def _cell(values: np.ndarray) -> str:
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return "-"
+    return f"{values.mean():.3f}" + (f"±{values.std():.3f}" if len(values) > 1 else "")
+
+
+def seconds_table(found: Sequence[Model]) -> Table:
+    """Seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
+    rows = []
+    for problem in dict.fromkeys(model.problem for model in found):
+        some = [model for model in found if model.problem == problem]
+        spent = [
+            f"{np.median([m.seconds for m in some if m.method == method]) * 1e3:.0f} ms" if any(
+                m.method == method for m in some
+            ) else "-"
+            for method in (OURS, RIVAL, VW)
+        ]  # fmt: skip
+        rows.append((problem, *spent))
+    return Table("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
+
+
+def write(folder: Path, name: str, found: Sequence[Model]) -> Path:
+    """All models and what they are worth."""
+    with written(folder, f"{name}.csv") as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        measured = [f"valid_{measure}" for measure in MEASURES]
+        writer.writerow(["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES])
+        for m in found:
+            for test, worth in m.test.items():
+                start = [m.problem, m.method, m.setting, m.order, m.size, f"{m.seconds:.6g}"]
+                values = [*(m.valid[k] for k in MEASURES), test, *(worth[k] for k in MEASURES)]
+                writer.writerow([*start, *(v if isinstance(v, str) else f"{v:.6g}" for v in values)])
+    return folder / f"{name}.csv"
+
+
+def run_all(problems: Sequence[Problem], options: Options, draws: tuple[int, int]) -> list[Model]:
+    """Every problem in every order."""
+    orders = options.seeds(*draws)
+    found: list[Model] = []
+    for k, problem in enumerate(problems):
+        shape = f"{problem.X.shape[0]:,} rows, {problem.X.shape[1]:,} features, {len(orders)} orders"
+        options.say(f"{problem.name}: {shape}")
+        for at, order in enumerate(orders):
+            found += models(problem, order, options.quick)
+            options.watch(k * len(orders) + at + 1, len(problems) * len(orders))
+    return found
+
+
+COLOURS = {OURS: "#1f6f8b", RIVAL: "#d9662b", FULL: "#7fb2c4", VW: "#8a8a8a"}
+
+
+def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, title: str) -> None:
+    """The measure against the number of features: mean over orders, and their spread as a band."""
+    most = max((m.size for m in found if m.method in (OURS, RIVAL)), default=10)
+    sizes = np.unique(np.geomspace(5, max(most, 10), 30).astype(int))
+    for method in (RIVAL, OURS):
+        worth = np.array([at_size(found, method, measure, int(size), test) for size in sizes])
+        there = ~np.isnan(worth).any(axis=1)
+        if there.any():
+            mean, spread = worth[there].mean(axis=1), worth[there].std(axis=1)
+            axes.plot(sizes[there], mean, color=COLOURS[method], linewidth=2.2, label=method)
+            axes.fill_between(
+                sizes[there], mean - spread, mean + spread, color=COLOURS[method], alpha=0.15, linewidth=0
+            )
+    for method in (FULL, VW):
+        worth = everything(found, method, measure, test)
+        if len(worth) and not np.isnan(worth).any():
+            axes.axhline(worth.mean(), color=COLOURS[method], linestyle=(0, (4, 2)), linewidth=1.4, label=method)
+    axes.set(xscale="log", title=title, xlabel="features", ylabel=measure)
+    axes.grid(axis="y", color="#e6e6e6")

@@ -1,0 +1,195 @@
+"""The data of the second paper's experiments, or the public sets that stand in for those nobody outside can have.
+
+Its click logs are Yahoo's own. Text: Reuters-21578 (four topics) and 20 Newsgroups, as tf-idf of unit length and as 0/1
+words. Clicks: flights that are late, and TalkingData, both in the order of time, so that the tests are later than what
+was learned from; Criteo, Frappe; iPinYou, where clicks are rare.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+
+from bayou.core.errors import BadInput
+
+TOPICS = ("acq", "money-fx", "grain", "earn")
+# tau0: of rows of unit length, and of 0/1 features; the usual one in the middle.
+UNIT_ROWS, INDICATORS = (1.0, 3.0, 10.0, 30.0, 100.0), (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to learn from, in the order of their file, and tests.
+
+    Attributes:
+        slab_variances: the tau0 to choose from.
+        tests: (name, rows, labels).
+        weights: of the training rows; None is 1 each.
+        groups: of each feature, the name of its group; empty where there are none.
+    """
+
+    name: str
+    X: csr_array
+    y: np.ndarray
+    tests: tuple[tuple[str, csr_array, np.ndarray], ...]
+    slab_variances: tuple[float, ...]
+    weights: np.ndarray | None = None
+    groups: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def usual_slab_variance(self) -> float:
+        return self.slab_variances[len(self.slab_variances) // 2]
+
+
+def folder(data: Sequence[str]) -> Path:
+    """Where the files are: --data, the folder that BAYOU_DATA names, or ../shared/data."""
+    named = data[0] if data else os.environ.get("BAYOU_DATA")
+    found = Path(named) if named else Path("../shared/data")
+    if not found.is_dir():
+        raise BadInput(
+            f"the data sets are not there: {found} is no folder. Say where they are with --data FOLDER, or by the "
+            "environment variable BAYOU_DATA."
+        )
+    return found
+
+
+def _file(where: Path, name: str) -> Path:
+    if not (where / name).is_file():
+        raise BadInput(f"{where} has no file {name}, which this experiment needs.")
+    return where / name
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _texts(path: Path) -> tuple[csr_array, csr_array, list, list]:
+    """tf-idf of training and test rows, and their labels."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    with gzip.open(path, "rt") as file:
+        rows = [json.loads(line) for line in file]
+    train, test = ([row for row in rows if (row["split"] == "train") == wanted] for wanted in (True, False))
+    vectors = TfidfVectorizer(min_df=2, stop_words="english")
+    X = csr_array(vectors.fit_transform(row["text"] for row in train))
+    Z = csr_array(vectors.transform(row["text"] for row in test))
+    return X, Z, [row["label"] for row in train], [row["label"] for row in test]
+
+
+def _text_problem(path: Path, name: str, positive: Callable[[object], bool], binary: bool) -> Problem:
+    X, Z, labels, test_labels = _texts(path)
+    y, z = (np.array([positive(label) for label in some]) for some in (labels, test_labels))
+    if binary:
+        X, Z = csr_array(X.sign()), csr_array(Z.sign())
+    kind = "0/1" if binary else "tf-idf"
+    return Problem(f"{name}, {kind}", X, y, (("test", Z, z),), INDICATORS if binary else UNIT_ROWS)
+
+
+def text_problems(where: Path, quick: bool = False) -> list[Problem]:
+    """Reuters' topics and the news groups: nine, or two for a quick look."""
+    reuters, news = _file(where, "reuters21578_modapte.jsonl.gz"), _file(where, "newsgroups20_bydate.jsonl.gz")
+    found = [
+        _text_problem(reuters, topic, lambda label, topic=topic: topic in label, binary)  # type: ignore[misc]
+        for topic in (TOPICS[:1] if quick else TOPICS)
+        for binary in (False, True)
+    ]
+    if not quick:
+        found.append(_text_problem(news, "comp+sci", lambda label: str(label).startswith(("comp", "sci")), True))
+    return found
+
+
+# --- clicks ---------------------------------------------------------------------------------------------------------
+
+
+def _one_hot(columns: dict[str, np.ndarray], train: int) -> tuple[csr_array, tuple[str, ...]]:
+    """An indicator for every value that the first `train` rows have, and the column of each."""
+    parts, groups = [], []
+    for name, values in columns.items():
+        known, codes = np.unique(values[:train], return_inverse=True)
+        place = np.searchsorted(known, values).clip(max=len(known) - 1)
+        there = known[place] == values
+        place[:train] = codes
+        indptr = np.concatenate([[0], np.cumsum(there)])
+        parts.append(csr_array((np.ones(indptr[-1]), place[there], indptr), (len(values), len(known))))
+        groups += [name] * len(known)
+    return csr_array(hstack(parts, format="csr")), tuple(groups)
+
+
+def _in_time(name: str, columns: dict[str, np.ndarray], y: np.ndarray, share: float, tests: Sequence[str]) -> Problem:
+    """The first share to learn from, the rest in equal parts to test on."""
+    train = int(share * len(y))
+    X, groups = _one_hot(columns, train)
+    edges = np.linspace(train, len(y), len(tests) + 1).astype(int)
+    parts = tuple((test, X[a:b], y[a:b]) for test, a, b in zip(tests, edges[:-1], edges[1:], strict=True))
+    return Problem(name, X[:train], y[:train], parts, INDICATORS, groups=groups)
+
+
+def flights(where: Path) -> Problem:
+    """Arrivals more than 15 minutes late, New York 2013: learned from the first half of the year."""
+    from pyarrow import csv
+
+    table = csv.read_csv(_file(where, "nycflights13.csv.gz")).filter(_there("arr_delay")).sort_by("time_hour")
+
+    def column(name: str) -> np.ndarray:
+        return table[name].to_numpy().astype(str)
+
+    columns = {name: column(name) for name in ("carrier", "origin", "dest", "hour", "tailnum")}
+    columns["weekday"] = (table["time_hour"].to_numpy().astype("datetime64[D]").astype(int) % 7).astype(str)
+    for a, b in (("carrier", "flight"), ("carrier", "dest"), ("origin", "hour")):
+        columns[f"{a} x {b}"] = np.char.add(np.char.add(column(a), "/"), column(b))
+    late = table["arr_delay"].to_numpy().astype(float) > 15
+    return _in_time("flights", columns, late, 0.5, ("Jul-Aug", "Sep-Oct", "Nov-Dec"))
+
+
+def _there(name: str) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.is_valid(pc.field(name))
+
+
+def talkingdata(where: Path) -> Problem:
+    """Installs after a click, in the order of the clicks."""
+    from pyarrow import csv
+
+    table = csv.read_csv(_file(where, "talkingdata.sample100k.csv.gz"))
+    columns = {name: table[name].to_numpy().astype(str) for name in ("app", "device", "os", "channel", "ip")}
+    columns["hour"] = (table["click_time"].to_numpy().astype("datetime64[h]").astype(int) % 24).astype(str)
+    for a, b in (("app", "channel"), ("app", "os")):
+        columns[f"{a} x {b}"] = np.char.add(np.char.add(columns[a], "/"), columns[b])
+    y = table["is_attributed"].to_numpy() == 1
+    return _in_time("TalkingData", columns, y, 0.55, ("next 15 %", "then 15 %", "last 15 %"))
+
+
+def svmlight(where: Path, name: str, train: str, test: str) -> Problem:
+    from sklearn.datasets import load_svmlight_files
+
+    X, y, Z, z = load_svmlight_files([str(_file(where, train)), str(_file(where, test))])
+    return Problem(name, csr_array(X), y > 0, (("test", csr_array(Z), z > 0),), INDICATORS)
+
+
+def ipinyou(where: Path) -> Problem:
+    """One click in a hundred; the test is another day's."""
+    return svmlight(where, "iPinYou", "ipinyou.train.svm.gz", "ipinyou.test.svm.gz")
+
+
+def fewer_negatives(problem: Problem, rate: float, seed: int = 0) -> Problem:
+    """A share of the negatives, each with the weight of those it stands for."""
+    kept = problem.y | (np.random.default_rng(seed).random(len(problem.y)) < rate)
+    weights = np.where(problem.y, 1.0, 1.0 / rate)[kept]
+    name = f"{problem.name}, {rate:.0%} of negatives"
+    return Problem(name, problem.X[kept], problem.y[kept], problem.tests, problem.slab_variances, weights)
+
+
+def click_problems(where: Path) -> list[Problem]:
+    criteo = svmlight(where, "Criteo", "criteo.train10k.svm.gz", "criteo.test10k.svm.gz")
+    frappe = svmlight(where, "Frappe", "frappe.train58k.svm.gz", "frappe.test29k.svm.gz")
+    return [flights(where), talkingdata(where), criteo, frappe]

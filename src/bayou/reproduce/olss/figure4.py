@@ -1,0 +1,109 @@
+"""Figure 4 of olss: text, AUC and F1 (a to d); rare clicks (e); inclusion probability against posterior mean (f)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from bayou.core.batch import Batch
+from bayou.learners import SpikeSlab
+from bayou.reproduce.experiment import Experiment, Options, Outcome, written
+from bayou.reproduce.marginal_gaussian import picture
+from bayou.reproduce.olss import comparison, data
+from bayou.reproduce.olss.comparison import OURS, PAPER, RIVAL, Model
+
+FEW = 50  # up to so many features spike and slab is to be ahead
+RATE = 0.1
+
+
+def run(options: Options) -> Outcome:
+    where = data.folder(options.data)
+    text = comparison.run_all(data.text_problems(where, options.quick), options, (1, 3))
+    rare = data.ipinyou(where)
+    clicks = comparison.run_all([rare, data.fewer_negatives(rare, RATE)], options, (1, 3))
+    flights = data.flights(where)
+    learner = SpikeSlab(flights.X.shape[1], inclusion_prior=1e-3, slab_variance=1.0)
+    learner.learn(Batch.from_csr(flights.X, flights.y))
+    touched = learner.touched
+    mean, inclusion = learner.mean[touched], learner.inclusion[touched]
+    with written(options.out, "olss-figure4f.csv") as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["feature", "group", "mean", "inclusion"])
+        for j, m, p in zip(touched.tolist(), mean, inclusion, strict=True):
+            writer.writerow([j, flights.groups[j], f"{m:.6g}", f"{p:.6g}"])
+    _draw(options, text, clicks, mean, inclusion)
+    tables = (
+        comparison.table("Figure 4a-d: text", text, "AUC"),
+        comparison.table("Figure 4a-d: text", text, "F1"),
+        comparison.table("Figure 4e: rare clicks", clicks, "AUC"),
+        comparison.seconds_table([*text, *clicks]),
+    )
+    between = np.mean((inclusion > 0.1) & (inclusion < 0.9))
+    notes = (
+        ahead(text),
+        f"Figure 4f: {len(touched):,} features of flights; {np.sum(inclusion > 0.5):,} are selected, and "
+        f"{between:.1%} have an inclusion probability between 0.1 and 0.9.",
+    )
+    files = [comparison.write(options.out, "olss-figure4", [*text, *clicks]), options.out / "olss-figure4f.csv"]
+    return Outcome(tables, notes, (options.out / "olss-figure4.png", *files))
+
+
+def ahead(found: Sequence[Model]) -> str:
+    """On how many sets spike and slab is ahead of FTRL in test AUC: at each number of features up to FEW, and in their
+    mean. Means are over orders; a number of features at which one of the two has no model in some order is left out.
+    """
+    names = list(dict.fromkeys(model.problem for model in found))
+    sizes = [size for size in comparison.SIZES if size <= FEW]
+    leads = np.empty((len(names), len(sizes)))
+    for row, name in zip(leads, names, strict=True):
+        some = [model for model in found if model.problem == name]
+        for k, size in enumerate(sizes):
+            ours, theirs = (comparison.at_size(some, method, "AUC", size) for method in (OURS, RIVAL))
+            row[k] = np.mean(ours) - np.mean(theirs)
+    each = [
+        f"{(lead > 0).sum()} of {(~np.isnan(lead)).sum()} with {size}"
+        for size, lead in zip(sizes, leads.T, strict=True)
+    ]
+    means = {name: np.nanmean(lead) for name, lead in zip(names, leads, strict=True) if not np.isnan(lead).all()}
+    behind = [name for name, lead in means.items() if lead <= 0]
+    lost = f", but not on {'; '.join(behind)}" if behind else ""
+    return (
+        f"In AUC {OURS} is ahead of {RIVAL} on {', '.join(each)} features; in the mean of these on "
+        f"{len(means) - len(behind)} of {len(means)}{lost}."
+    )
+
+
+def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion: np.ndarray) -> None:
+    names = list(dict.fromkeys(model.problem for model in text))
+    shown = [(text, name, measure) for name in (names if len(names) < 4 else names[::2]) for measure in ("AUC", "F1")]
+    shown += [(clicks, name, "AUC") for name in dict.fromkeys(model.problem for model in clicks)]
+    columns = 4
+    with rc_context(picture.STYLE), written(options.out, "olss-figure4.png") as path:
+        rows = -(-(len(shown) + 1) // columns)
+        figure = Figure(figsize=(4.2 * columns, 3.4 * rows + 0.4), dpi=100, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for one, (found, name, measure) in zip(axes, shown, strict=False):
+            comparison.panel(one, [m for m in found if m.problem == name], measure, None, name)
+        last = axes[len(shown)]
+        last.scatter(mean, inclusion, s=7, color=comparison.COLOURS[OURS], alpha=0.5, linewidths=0)
+        last.set(xlabel="posterior mean", ylabel="inclusion probability", title="flights: inclusion against mean")
+        for one in axes[len(shown) + 1 :]:
+            one.axis("off")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        figure.savefig(path, format="png")
+
+
+RECORD = Experiment(
+    name="olss-figure4",
+    paper=PAPER,
+    what="AUC and F1 against number of features on text; rare clicks; inclusion probability against mean",
+    minutes=(1.5, 25.0),
+    run=run,
+    takes_data=True,
+)

@@ -1,0 +1,68 @@
+"""Figure 5 of olss: posterior variances of the selected weights, by group of features."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from bayou.core.batch import Batch
+from bayou.learners import SpikeSlab
+from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
+from bayou.reproduce.marginal_gaussian import picture
+from bayou.reproduce.olss import data
+from bayou.reproduce.olss.comparison import COLOURS, OURS, PAPER
+
+
+def run(options: Options) -> Outcome:
+    where = data.folder(options.data)
+    problems = [data.talkingdata(where)] if options.quick else [data.flights(where), data.talkingdata(where)]
+    rows, groups, files = [], {}, []
+    for problem in problems:
+        options.say(f"olss-figure5: {problem.name}, {problem.X.shape[0]:,} rows")
+        learner = SpikeSlab(problem.X.shape[1], inclusion_prior=0.1, slab_variance=1.0)
+        learner.learn(Batch.from_csr(problem.X, problem.y))
+        kinds = np.array(problem.groups)
+        met = problem.X.sum(axis=0)
+        selected, variance = learner.selected, learner.variance
+        for kind in dict.fromkeys(problem.groups):
+            chosen = selected[kinds[selected] == kind]
+            groups[problem.name, kind] = (int((kinds == kind).sum()), variance[chosen])
+            spread = f"{np.median(variance[chosen]):.2g}" if len(chosen) else "-"
+            often = f"{np.median(met[chosen]):,.0f}" if len(chosen) else "-"
+            rows.append((f"{problem.name}: {kind}", f"{(kinds == kind).sum():,}", f"{len(chosen):,}", often, spread))
+    rows.sort(key=lambda row: (row[0].split(":")[0], int(row[1].replace(",", ""))))
+    with written(options.out, "olss-figure5.csv") as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["problem", "group", "cardinality", "variance"])
+        for (name, kind), (size, some) in groups.items():
+            writer.writerows([name, kind, size, f"{value:.6g}"] for value in some)
+    with rc_context(picture.STYLE), written(options.out, "olss-figure5.png") as path:
+        figure = Figure(figsize=(6.2 * len(problems), 4.4), dpi=110, layout="constrained")
+        for axes, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
+            mine = {kind: found for (name, kind), found in groups.items() if name == problem.name and len(found[1])}
+            order = sorted(mine, key=lambda kind: mine[kind][0])
+            axes.boxplot([mine[kind][1] for kind in order], orientation="horizontal", widths=0.6, showfliers=False,
+                         medianprops={"color": COLOURS[OURS], "linewidth": 2})  # fmt: skip
+            axes.set_yticks(range(1, len(order) + 1), [f"{kind} ({mine[kind][0]:,})" for kind in order])
+            axes.set(
+                xscale="log", xlabel="posterior variance", title=f"{problem.name}: variance by group (cardinality)"
+            )
+        figure.savefig(path, format="png")
+    files = [options.out / "olss-figure5.png", options.out / "olss-figure5.csv"]
+    columns = ("what", "features", "selected", "median rows", "median variance")
+    return Outcome(
+        (Table("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), tuple(files)
+    )
+
+
+RECORD = Experiment(
+    name="olss-figure5",
+    paper=PAPER,
+    what="posterior variances of selected weights by group of features: flights and TalkingData",
+    minutes=(0.2, 0.5),
+    run=run,
+    takes_data=True,
+)

@@ -1,0 +1,1 @@
+"""The online Bayesian lasso: the evaluation that its paper leaves open."""

@@ -1,0 +1,83 @@
+"""Figure 1 of the online Bayesian lasso: |w|_1 and the weighted square |D^-1/2 w|^2 that stands for it.
+
+D has the absolute values of the weights before this step. Where they were nearly the same the two agree; where w
+crosses 0, and d has not followed, they do not: the paper's "visible difference near the kink".
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
+from bayou.reproduce.marginal_gaussian import picture
+from bayou.reproduce.oslog import common as oslog
+
+COLUMNS = ("point", "w", "l1", "square", "square_with_floor")
+# One weight goes from -1 to 1 in 200 steps: the kink is at the hundredth, as in the paper's picture.
+STEPS = 200
+FLOOR = 1e-2
+
+
+def columns() -> np.ndarray:
+    """The walk, |w|, w^2/d with d = |w of the step before|, and the same with a floor under d."""
+    w = np.linspace(-1.0, 1.0, STEPS + 1)
+    before = np.abs(np.append(w[0], w[:-1]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square = w**2 / before
+    return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
+
+
+def run(options: Options) -> Outcome:
+    found = columns()
+    with written(options.out, "oslog-figure1.csv") as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows([repr(float(value)) for value in row] for row in found.T)
+    with written(options.out, "oslog-figure1.png") as path:
+        draw(path, found)
+    _, w, l1, square, floored = found
+    off, off_floored = np.abs(square - l1), np.abs(floored - l1)
+    far = np.abs(w) > 0.1
+    rows = (
+        ("largest difference where |w| > 0.1", f"{off[far].max():.4f}"),
+        ("largest difference near the kink, as printed", f"{np.nanmax(off[np.isfinite(off)]):.4f}"),
+        ("steps at which it is no number, as printed", f"{int((~np.isfinite(square)).sum())}"),
+        (f"largest difference with a floor of {FLOOR:g}", f"{off_floored.max():.4f}"),
+    )
+    table = Table("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
+    files = (options.out / "oslog-figure1.csv", options.out / "oslog-figure1.png")
+    return Outcome((table,), (), files)
+
+
+def draw(path: Path, found: np.ndarray) -> None:
+    point, _, l1, square, floored = found
+    with rc_context(picture.STYLE):
+        figure = Figure(figsize=(8.6, 3.6), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+        left, right = figure.subplots(1, 2)
+        for axes in (left, right):
+            axes.plot(point, l1, color="#1f6f8b", linewidth=2.4, label="|w|")
+            axes.plot(point, square, color="#d9662b", linewidth=1.6, linestyle=(0, (5, 2)), label="w² / |w before|")
+            axes.plot(point, floored, color="#3f8f4f", linewidth=1.4, label=f"with a floor of {FLOOR:g}")
+            axes.set_xlabel("step; w goes from -1 to 1")
+            axes.grid(axis="y", color=picture.PALE)
+        left.set_title("All of it")
+        left.legend(frameon=False, fontsize=9)
+        right.set_xlim(94, 106)
+        right.set_ylim(0, 0.08)
+        right.set_title("The kink")
+        figure.savefig(path, format="png")
+
+
+RECORD = Experiment(
+    name="oslog-figure1",
+    paper=oslog.PAPER,
+    what="the weighted square beside |w|, whose place it takes; nothing is learned",
+    minutes=(0.05, 0.05),
+    run=run,
+)

@@ -1,0 +1,1 @@
+"""One format each: text or a table into rows."""

@@ -1,0 +1,236 @@
+"""Tables as text: CSV and TSV files, whose first line names the columns, and files in Criteo's layout.
+
+The bytes become cells in `delimited`, and cells become examples by the recipe's plan (`sheet`). Columns are found by
+name: a file may have them in another order, or have more of them, than the one that the recipe was fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bayou.core.checks import did_you_mean
+from bayou.core.errors import BadInput
+from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.sources.formats.delimited import (
+    AFTER_QUOTE,
+    CRITEO,
+    FEW,
+    MANY,
+    NO_QUOTE,
+    QUOTED_BYTES,
+    Cells,
+    Layout,
+    cut,
+    layout_of,
+    split,
+)
+from bayou.sources.reading.parsed import Bad, Piece, nothing
+from bayou.sources.reading.readahead import Block, Files, whole_lines
+from bayou.sources.reading.scratch import Scratch
+from bayou.sources.table import cells
+from bayou.sources.table.column_types import LABELS, SHOWN, Sight, fit
+from bayou.sources.table.columns import Plan, Sheet
+from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.words import plain_words
+
+if TYPE_CHECKING:
+    from bayou.sources.carried import Carried
+
+_WHAT = {
+    FEW: "expected {width} cells, found {found}",
+    MANY: "expected {width} cells, found more",
+    AFTER_QUOTE: "expected a delimiter after the closing quote",
+    NO_QUOTE: f"expected a closing quote within {QUOTED_BYTES} bytes",
+}
+# What Criteo's columns are, unless an option says something else.
+CRITEO_ROLES = {name: "bins" if name[0] == "I" else "category" for name in CRITEO[1:]}
+
+
+class Table:
+    """Parses blocks of delimited text that have one layout."""
+
+    def __init__(self, plan: Plan, layout: Layout, file: str = "the table") -> None:
+        self._plan, self.layout = plan, layout
+        self._where = columns_at(plan, layout.names, file)
+        self._texts = [c for c, column in enumerate(plan.columns) if column.role == "text"]
+
+    def parse(self, block: Block) -> Piece:
+        """The examples of a block; the first one of a file has the header in it."""
+        return self._plan.piece(self._sheet(split_block(block, self.layout, self._plan.scratch)))
+
+    def _sheet(self, found: Cells) -> Sheet:
+        data = found.data
+        for c in self._texts:
+            data = plain_words(data, found.starts, found.stops, self._where[c], found.width, found.rows)
+        return Sheet(
+            rows=found.rows,
+            table=_table(found, data, self._where),
+            alive=[data, found],
+            lines=found.lines,
+            n_lines=found.n_lines,
+            bad=[
+                Bad(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
+                for line, byte, what, count in found.bad
+            ],
+            skipped=found.skipped,
+            place=lambda row, c: int(found.starts[row * found.width + self._where[c]]) - int(found.begins[row]) + 1,
+        )
+
+
+def _table(found: Cells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Columns of cells as kernels see them (`cells`)."""
+    table = np.zeros((len(where), 8), np.int64)
+    there = where >= 0
+    table[there, cells.BASE] = data.ctypes.data
+    table[there, cells.STARTS] = found.starts.ctypes.data + 4 * where[there]
+    table[there, cells.STOPS] = found.stops.ctypes.data + 4 * where[there]
+    table[there, cells.STRIDE] = found.width
+    return table
+
+
+def columns_at(plan: Plan, names: Sequence[str], file: str) -> np.ndarray:
+    """Where each of a plan's columns stands in a table; -1 if it is not there and is not needed."""
+    places = {name: place for place, name in enumerate(names)}
+    where = np.array([places.get(column.name, -1) for column in plan.columns], np.int64)
+    for column, place in zip(plan.columns, where, strict=True):
+        if place < 0 and (column.role != "label" or plan.labels):
+            raise BadInput(
+                f"{file}: there is no column {column.name!r} ({column.role}), which the recipe needs; "
+                f"the columns are {', '.join(names)}." + did_you_mean(column.name, names)
+            )
+    return where
+
+
+def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) -> Cells:
+    """The cells of a block's rows, behind the header if it has one."""
+    start, lines = (layout.size, layout.lines) if block.first else (0, 0)
+    found = split(block.data, start, block.size, layout.delimiter, layout.width, scratch)
+    if not lines:
+        return found
+    bad = found.bad.copy()
+    bad[:, 0] += lines
+    return replace(found, lines=found.lines + lines, n_lines=found.n_lines + lines, bad=bad)
+
+
+# --- the fit --------------------------------------------------------------------------------------------------------
+
+
+def fit_text(recipe: Recipe, found: Sequence[tuple[Cells, Layout]], *, labels: bool = True) -> Recipe:
+    """The recipe fitted to the first FIT_ROWS rows of some blocks."""
+    names = found[0][1].names
+    sights = {name: _sight(name, found, name in (recipe.label, *LABELS)) for name in names}
+    return fit(recipe, sights, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels)
+
+
+def _sight(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> Sight:
+    """What the first rows show of a column; `values`: also which there are."""
+    left, odd, counts = FIT_ROWS, None, np.zeros(cells.LOOKS, np.int64)
+    numbers, texts = [np.empty(0)], dict.fromkeys([""])
+    for part, layout in found:
+        if name not in layout.names:
+            continue
+        place, n = layout.names.index(name), min(part.rows, left)
+        here, more = np.empty(n), np.empty(cells.LOOKS, np.int64)
+        first = cells.look(_table(part, part.data, np.array([place])), 0, n, here, more)
+        if odd is None and first >= 0:
+            odd = part.text(first, place)
+        if values:
+            texts |= dict.fromkeys(part.text(row, place) for row in range(n))
+        numbers.append(here)
+        counts += more
+        left -= n
+    n_numbers, truths, others, words = map(int, counts)
+    shown = list(texts)[1 : SHOWN + 1] + ["..."] * (len(texts) > SHOWN + 1)
+    if n_numbers and not truths and not others:
+        every = np.concatenate(numbers)
+        return Sight("number", every[~np.isnan(every)], values=shown, as_written=True)
+    kind = "text" if others or n_numbers else "flag" if truths else "nothing"
+    n_texts = max(truths + others, 1)
+    return Sight(kind, words=words / n_texts, values=shown, odd=odd, strange=others / max(n_numbers + n_texts, 1))
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+class _Task(NamedTuple):
+    """A block, and how its file is laid out."""
+
+    block: Block
+    layout: Layout
+
+    @property
+    def file(self) -> str:
+        return self.block.file
+
+    @property
+    def first(self) -> bool:
+        return self.block.first
+
+
+class TableReader(FittingReader):
+    """The rows of delimited files, for a `Source`."""
+
+    def __init__(
+        self, files: Files, format: str, carried: Carried, *, labels: bool = True, dtype: str = "float32"
+    ) -> None:
+        super().__init__(carried, labels, dtype)
+        self._format = format
+        self.again = not files.waits
+        self.waits = files.waits
+        self.bytes_total = files.bytes_total
+        # Each file is cut into rows by its own layout.
+        others = files.names[1:]
+        files.names = files.names[:1]
+        self._files = [files, *(Files([name]) for name in others)]
+        self._tables: dict[Layout, Table] = {}
+
+    @property
+    def bytes_done(self) -> int:  # type: ignore[override]
+        return sum(files.bytes_done for files in self._files)
+
+    def _pass(self) -> Iterator[_Task]:
+        for files in self._files:
+            cutter = _Cutter(files.names[0], self._format)
+            files.cut = cutter
+            for block in files:
+                if block.trouble is not None and cutter.layout is None:
+                    raise BadInput(f"{block.file}: {block.trouble}.")
+                yield _Task(block, cutter.layout or layout_of(block, self._format))
+
+    def _sample(self, task: _Task) -> tuple[tuple[Cells, Layout], int]:
+        found = split_block(task.block, task.layout)
+        if len(found.bad) and not found.rows:
+            line, byte, what, count = found.bad[0]
+            expected = _WHAT[what].format(width=found.width, found=count)
+            self._why_empty = f"{task.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check --format."
+        return (found, task.layout), found.rows
+
+    def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
+        return fit_text(self._carried.recipe, samples, labels=self._labels)
+
+    def _parse(self, task: _Task) -> Piece:
+        if task.block.trouble is not None:
+            return nothing(task.block)
+        table = self._tables.get(task.layout)
+        if table is None:
+            table = self._tables[task.layout] = Table(self.plan, task.layout, task.file)
+        return table.parse(task.block)
+
+
+class _Cutter:
+    """Cuts a file into whole rows; finds out how it is laid out from what it is given first."""
+
+    def __init__(self, file: str, format: str) -> None:
+        self._file, self._format = file, format
+        self.layout: Layout | None = None
+
+    def __call__(self, data: np.ndarray, size: int) -> int:
+        if self.layout is None:
+            if not whole_lines(data, size):
+                return 0
+            self.layout = layout_of(Block(data, size, self._file), self._format)
+        return cut(data, size, self.layout.delimiter, self.layout.width)

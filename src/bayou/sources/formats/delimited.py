@@ -1,0 +1,375 @@
+"""Delimited text (CSV, TSV) into cells: where each cell of each row begins and ends, by RFC 4180.
+
+    row   = cell {delimiter cell} newline            newline = LF or CR LF
+    cell  = '"' {any byte but '"', or '""'} '"'      a doubled quote means one quote; delimiters and newlines are text
+          | anything without delimiter and newline   quotes in it are text as well
+
+Empty lines are nothing. A row is bad if it has not as many cells as there are columns, if something else than a
+delimiter or a newline follows a closing quote, or if a quote is not closed within QUOTED_BYTES. Then only its first
+line is skipped, and reading goes on with the next: one stray quote costs one line, not the file.
+
+Text without any quote, which is most, takes a path of its own that looks at 64 bytes at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from bayou.core.errors import BadInput
+from bayou.kernels.digits import put_byte
+from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
+from bayou.sources.reading.parsed import DESCRIBED
+from bayou.sources.reading.readahead import Block, whole_lines
+from bayou.sources.reading.scratch import Scratch
+
+# A quoted cell ends within so many bytes, or its quote was a stray one.
+QUOTED_BYTES = 1 << 20
+
+# What made a row bad.
+FEW, MANY, AFTER_QUOTE, NO_QUOTE, _OPEN = 1, 2, 3, 4, 5
+
+_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+# A cell's end, and a mark that it holds doubled quotes: blocks are far smaller than 2 GiB.
+_PLACE, _DOUBLED = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
+_DELIMITERS = {"csv": b",\t;|", "tsv": b"\t,;|", "criteo": b"\t"}
+CRITEO = ("label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27)))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The rows of a block: cell j of row r is data[starts[r * width + j] : stops[r * width + j]]."""
+
+    data: np.ndarray  # uint8, with padding; a copy where quotes had to be undone
+    starts: np.ndarray  # uint32
+    stops: np.ndarray  # uint32
+    width: int
+    begins: np.ndarray  # int64, where each row begins
+    lines: np.ndarray  # int64, the line it begins in
+    n_lines: int
+    bad: np.ndarray  # int64, of the first bad rows: line, byte within it (from 1), what, how many cells
+    skipped: int  # all bad rows
+
+    @property
+    def rows(self) -> int:
+        return len(self.lines)
+
+    def text(self, row: int, column: int, most: int = 40) -> str:
+        """What a cell says, without blanks around, cut short."""
+        start, stop = (int(ends[row * self.width + column]) for ends in (self.starts, self.stops))
+        return self.data[start : min(stop, start + most)].tobytes().decode("utf-8", "replace").strip(" \t")
+
+
+class Layout(NamedTuple):
+    """How a file's rows are laid out."""
+
+    delimiter: int
+    names: tuple[str, ...]
+    size: int = 0  # bytes of the header
+    lines: int = 0  # and its lines
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+
+def layout_of(block: Block, format: str) -> Layout:
+    """How a file is laid out, from its first block. A Criteo file has no header; its columns have fixed names."""
+    if format == "criteo":
+        return Layout(_DELIMITERS["criteo"][0], CRITEO)
+    text = block.data[: block.size].tobytes()
+    start = len(text) - len(text.lstrip(b"\r\n"))
+    line = text[start : text.find(b"\n", start) + 1]
+    if not line.strip():
+        raise BadInput(f"{block.file}: there is no header line; the first line must name the columns.")
+    counts = {mark: _outside_quotes(line).count(mark) for mark in _DELIMITERS[format]}
+    delimiter = max(counts, key=lambda mark: counts[mark])
+    cells, end = _header_cells(text, start, delimiter)
+    names = tuple(cell.decode("utf-8", "replace").strip() or f"column {k}" for k, cell in enumerate(cells, 1))
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise BadInput(f"{block.file}: the header names {twice[0]!r} twice; each column needs a name of its own.")
+    if all(_is_number(cell) for cell in cells):
+        shown = line[:60].decode("utf-8", "replace").strip()
+        raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}. Add one.")
+    return Layout(delimiter, names, end, text.count(b"\n", 0, end))
+
+
+def _outside_quotes(line: bytes) -> bytes:
+    return b"".join(line.split(b'"')[::2])
+
+
+def _header_cells(text: bytes, start: int, delimiter: int) -> tuple[list[bytes], int]:
+    """The cells of the row at `start`, and where it ends."""
+    data = np.frombuffer(text[start:] + b"\n" * PADDING, np.uint8)
+    starts, stops = np.empty(len(data), np.uint32), np.empty(len(data), np.uint32)
+    width, end, wrong = _row(data, 0, len(text) - start, delimiter, len(data), starts, stops, 0)
+    if wrong > FEW:  # whatever its quotes were meant to say, the line is the header
+        end = text.find(b"\n", start) + 1
+        return text[start:end].strip().split(bytes([delimiter])), end
+    cells = [data[starts[k] : stops[k] & _PLACE].tobytes() for k in range(width)]
+    return [cell.replace(b'""', b'"') if stops[k] & _DOUBLED else cell for k, cell in enumerate(cells)], start + end
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def cut(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
+    """How many bytes of data[:size] are whole rows: `split` of those, then of the rest, is `split` of all."""
+    if not _any_quote(data, 0, size):
+        return whole_lines(data, size)
+    cells = np.empty((2, width + 1), np.uint32)
+    return _cut_quoted(data, size, delimiter, width, cells[0], cells[1])
+
+
+def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, scratch: Scratch | None = None) -> Cells:
+    """The cells of data[start:size], which ends in a newline, in rows of `width`.
+
+    With scratch, the places of the cells are good until the next block is split.
+    """
+    scratch = scratch or Scratch()
+    # A cell has its delimiter or newline, and a row that counts is not empty.
+    room = size - start + width + 2
+    starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
+    rows = (size - start) // max(width, 2) + 1
+    begins, lines = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    bad = np.empty((DESCRIBED, 4), np.int64)
+    quoted = _any_quote(data, start, size)
+    if quoted:
+        data = data.copy()
+    kernel = _split_quoted if quoted else _split_plain
+    n, n_lines, skipped = kernel(data, start, size, delimiter, width, starts, stops, begins, lines, bad)
+    n_cells = n * width
+    return Cells(data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped)
+
+
+@intrinsic
+def _where_in_64(typingctx, address, byte):
+    """Of the 64 bytes from an address on: bit k is set where byte k equals `byte`."""
+
+    def codegen(context, builder, signature, args):
+        vector = ir.VectorType(ir.IntType(8), 64)
+        text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+        text.align = 1
+        wanted = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(args[1], ir.IntType(8)), ir.Constant(ir.IntType(32), 0)
+        )
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        wanted = builder.shuffle_vector(wanted, ir.Constant(vector, ir.Undefined), zeros)
+        return builder.bitcast(builder.icmp_unsigned("==", text, wanted), ir.IntType(64))
+
+    return types.uint64(types.int64, types.int64), codegen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _any_quote(data, start, size):
+    at = address_of(data) + start
+    end = address_of(data) + size
+    while at + 64 <= end:
+        if _where_in_64(at, _QUOTE):
+            return True
+        at += 64
+    while at < end:
+        if byte_at(at) == _QUOTE:
+            return True
+        at += 1
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
+    """(rows, lines, bad rows) of text without quotes."""
+    base = address_of(data)
+    row = 0
+    line = 0
+    skipped = 0
+    k = 0  # cells
+    first = 0  # of this row
+    starts[0] = start
+    for chunk in range(start, size, 64):
+        newlines = _where_in_64(base + chunk, _NEWLINE)
+        marks = _where_in_64(base + chunk, delimiter) | newlines
+        if size - chunk < 64:
+            marks &= (np.uint64(1) << np.uint64(size - chunk)) - np.uint64(1)
+        while marks:
+            at = chunk + trailing_zeros(marks)
+            mark = marks & (~marks + np.uint64(1))
+            marks ^= mark
+            stops[k] = at
+            k += 1
+            starts[k] = at + 1
+            if not mark & newlines:
+                continue
+            stop = at
+            if stop > starts[k - 1] and byte_at(base + stop - 1) == _RETURN:
+                stop -= 1
+                stops[k - 1] = stop
+            begin = np.int64(starts[first])
+            if k - first == width and stop > begin:
+                begins[row] = begin
+                lines[row] = line
+                row += 1
+            else:
+                if stop > begin:  # not an empty line
+                    if skipped < bad.shape[0]:
+                        bad[skipped, 0] = line
+                        bad[skipped, 1] = 1
+                        bad[skipped, 2] = FEW if k - first < width else MANY
+                        bad[skipped, 3] = k - first
+                    skipped += 1
+                k = first
+                starts[k] = at + 1
+            first = k
+            line += 1
+    return row, line, skipped
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
+    """(rows, lines, bad rows) of text with quotes. Doubled quotes are undone in place, in rows that are whole."""
+    base = address_of(data)
+    row = 0
+    line = 0
+    skipped = 0
+    k = 0
+    at = start
+    while at < size:
+        if _is_empty_line(base + at):
+            at = _next_line(base, at)
+            line += 1
+            continue
+        found, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, k)
+        if wrong:
+            if skipped < bad.shape[0]:
+                bad[skipped, 0] = line
+                bad[skipped, 1] = min(behind, _next_line(base, at) - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
+                bad[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
+                bad[skipped, 3] = found
+            skipped += 1
+            at = _next_line(base, at)
+            line += 1
+            continue
+        begins[row] = at
+        lines[row] = line
+        row += 1
+        while at < behind:
+            at = _next_line(base, at)
+            line += 1
+        for c in range(k, k + width):
+            if stops[c] & _DOUBLED:
+                stops[c] = _undouble(base + starts[c], base + np.int64(stops[c] & _PLACE)) - base
+        k += width
+    return row, line, skipped
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cut_quoted(data, size, delimiter, width, starts, stops):
+    base = address_of(data)
+    at = 0
+    while at < size:
+        _, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, 0)
+        if wrong == _OPEN:
+            break
+        if wrong:
+            behind = _find(base + at, base + size, _NEWLINE, _NEWLINE) - base + 1
+            if behind > size:
+                break
+        at = behind
+    return at
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _row(data, at, end, delimiter, width, starts, stops, k):
+    """(cells, where it ends or went wrong, what was wrong) of the row at `at`; its cells are noted from number k on.
+
+    _OPEN: the row does not end before `end`. Nothing behind `end` decides anything else.
+    """
+    base = address_of(data)
+    last = base + end
+    at += base
+    found = 0
+    while found < width:
+        start = at
+        if at < last and byte_at(at) == _QUOTE:
+            at += 1
+            start = at
+            doubled = np.uint32(0)
+            limit = min(last, start + QUOTED_BYTES)
+            while True:
+                at = _find(at, limit, _QUOTE, _QUOTE)
+                if at >= limit:
+                    return found, start - 1 - base, NO_QUOTE if start + QUOTED_BYTES + 2 <= last else _OPEN
+                if byte_at(at + 1) != _QUOTE:
+                    break
+                doubled = _DOUBLED
+                at += 2
+            stops[k + found] = np.uint32(at - base) | doubled
+            at += 1
+            if byte_at(at) == _RETURN and byte_at(at + 1) == _NEWLINE and at + 1 < last:
+                at += 1
+            if at >= last or (byte_at(at) == _RETURN and at + 1 >= last):
+                return found, at - base, _OPEN
+            if byte_at(at) != delimiter and byte_at(at) != _NEWLINE:
+                return found, at - base, AFTER_QUOTE
+        else:
+            at = _find(at, last, delimiter, _NEWLINE)
+            if at >= last:
+                return found, at - base, _OPEN
+            stop = at
+            if byte_at(at) == _NEWLINE and stop > start and byte_at(stop - 1) == _RETURN:
+                stop -= 1
+            stops[k + found] = stop - base
+        starts[k + found] = start - base
+        found += 1
+        at += 1
+        if byte_at(at - 1) == _NEWLINE:
+            return found, at - base, 0 if found == width else FEW
+    return found + 1, at - base, MANY
+
+
+# --- by address -----------------------------------------------------------------------------------------------------
+
+
+@njit(forceinline=True)
+def _find(at, end, one, other):
+    """The address of the first of two bytes from `at` on, or something >= end."""
+    while at < end:
+        word = word_at(at)
+        found = where_byte(word, one) | where_byte(word, other)
+        if found:
+            return at + (trailing_zeros(found) >> 3)
+        at += 8
+    return at
+
+
+@njit(forceinline=True)
+def _is_empty_line(at):
+    return byte_at(at) == _NEWLINE or (byte_at(at) == _RETURN and byte_at(at + 1) == _NEWLINE)
+
+
+@njit(forceinline=True)
+def _next_line(base, at):
+    """Behind the next newline, which is known to come."""
+    return _find(base + at, base + at + (1 << 40), _NEWLINE, _NEWLINE) - base + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _undouble(start, stop):
+    """Make one quote of each doubled one in a cell, in place; where it ends then."""
+    to = start
+    at = start
+    while at < stop:
+        byte = byte_at(at)
+        put_byte(to, byte)
+        to += 1
+        at += 2 if byte == _QUOTE else 1
+    return to

@@ -1,0 +1,249 @@
+"""svmlight (libsvm) text: `label index:value index:value ... # comment`, one example per line.
+
+    line    = [label] {token} ["#" anything]
+    token   = index ":" value | "qid:" anything, which is passed over
+    label   = a number; a line that begins with a feature has none, and can only be predicted
+    index   = a whole number >= 0 (0 is legal); one that the table of weights does not hold is folded into it
+    value   = a number of at most 1e12 in size
+
+Blanks are spaces, tabs and carriage returns. Lines of blanks and comments are nothing. Any other line is bad: it is
+skipped and described, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bayou.core.recipe import Recipe
+from bayou.kernels.scan import (
+    LARGEST_VALUE,
+    address_of,
+    byte_at,
+    digits,
+    few_digits,
+    half_at,
+    non_digits,
+    number,
+    trailing_zeros,
+)
+from bayou.sources.reading.parsed import DESCRIBED, Bad, Facts, Piece, all_ones
+from bayou.sources.reading.readahead import Block, whole_lines
+from bayou.sources.reading.scratch import Scratch
+
+# What was wrong, by the kernel's code.
+_WHAT = {
+    1: "expected a label, a number, at the start of the line",
+    2: "expected a blank after the label",
+    3: "expected a feature's index, a whole number >= 0",
+    4: "expected ':' and a value after the index",
+    5: "expected a number after ':'",
+    6: "expected a blank after the value",
+    7: f"expected a number of at most {LARGEST_VALUE:g} in size",
+    8: "expected an index below 2^64",
+    9: "expected an index below the number of features; without hashing nothing is folded",
+}
+_NEWLINE, _RETURN, _TAB, _BLANK, _COMMENT, _COLON = 10, 13, 9, 32, 35, 58
+_QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
+_TENTH = np.uint64(2**64 // 10)
+_INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
+_THREE_BYTES = np.uint64(0xFFFFFF)
+
+
+class Svmlight:
+    """Parses blocks of svmlight text."""
+
+    cut = staticmethod(whole_lines)
+
+    def __init__(self, recipe: Recipe, dtype: str = "float32") -> None:
+        self._last = np.uint64(recipe.n_features - 1)
+        self._exact = recipe.exact
+        self._dtype = np.dtype(dtype)
+        self._scratch = Scratch()
+
+    def parse(self, block: Block) -> Piece:
+        # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
+        room = block.size // 4 + 1
+        indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
+        most = block.size // 2 + 2
+        indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
+        labels = self._scratch.take("labels", most, np.float64)
+        bad = np.empty((DESCRIBED, 3), np.int64)
+        rows, nonzeros, lines, skipped, folded, facts = _parse(
+            block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
+        )
+        return Piece(
+            indptr=indptr[: rows + 1].copy(),
+            indices=indices[:nonzeros],
+            values=all_ones(nonzeros, self._dtype) if facts[3] else values[:nonzeros],
+            labels=labels[:rows].copy(),
+            weights=None,
+            positions=positions[:rows].copy(),
+            lines=lines,
+            bad=[Bad(int(line), int(column), _WHAT[code]) for line, column, code in bad[:skipped]],
+            skipped=skipped,
+            folded=folded,
+            facts=Facts(*facts),
+        )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _parse(data, size, last, exact, indptr, indices, values, labels, positions, bad):
+    """(rows, non-zeros, lines, bad lines, folded indices, facts) of data[:size], which ends in a newline.
+
+    Values are written only if not all of them are 1.
+    The facts may take lines into account that turned out bad; then they are too wide, which does no harm.
+    """
+    at = address_of(data)
+    end = at + size
+    row = 0
+    k = 0
+    line = 0
+    skipped = 0
+    folded = 0
+    longest = 0
+    highest = -1
+    largest = 1.0
+    smallest = 1.0
+    ones = True
+    ascending = True
+    indptr[0] = 0
+    while at < end:
+        start = at
+        wrong = 0
+        byte = byte_at(at)
+        while byte in (_BLANK, _TAB, _RETURN):
+            at += 1
+            byte = byte_at(at)
+        if byte in (_NEWLINE, _COMMENT):
+            while byte_at(at) != _NEWLINE:
+                at += 1
+            at += 1
+            line += 1
+            continue
+        label, behind = number(at)
+        if behind == at:
+            wrong = 1
+        elif byte_at(behind) == _COLON:
+            label = np.nan
+        elif byte_at(behind) > _BLANK and byte_at(behind) != _COMMENT:
+            wrong = 2
+            at = behind
+        elif not abs(label) <= LARGEST_VALUE:
+            wrong = 7
+        else:
+            at = behind + (byte_at(behind) == _BLANK)
+        folded_before = folded
+        previous = -1
+        likely = True
+        while wrong == 0:
+            if likely:
+                # Indicators one after another, told by a map of the digits in 64 bytes: where a feature begins is then
+                # known before the one in front of it is read.
+                passed = 0
+                others = non_digits(at)
+                while True:
+                    colon = trailing_zeros(others)
+                    count = colon - passed
+                    if count > 7 or count == 0 or colon > 61:
+                        break
+                    if half_at(at + colon) & _THREE_BYTES != _INDICATOR:
+                        break
+                    index = few_digits(at + passed, count)
+                    if index > last:
+                        break
+                    ascending &= np.int64(index) > previous
+                    previous = np.int64(index)
+                    highest = max(highest, previous)
+                    indices[np.uint64(k)] = index  # unsigned: a signed place would be checked for being negative
+                    if not ones:
+                        values[np.uint64(k)] = 1.0
+                    k += 1
+                    passed = colon + 3
+                    others &= others - np.uint64(1)
+                    others &= others - np.uint64(1)
+                likely = passed > 0
+                at += passed
+                if passed > 32:
+                    continue
+            index, count = digits(at)
+            if count == 0:
+                byte = byte_at(at)
+                if byte in (_BLANK, _TAB, _RETURN):
+                    at += 1
+                    continue
+                if byte in (_NEWLINE, _COMMENT):
+                    break
+                if half_at(at) == _QUERY:
+                    while byte_at(at) > _BLANK and byte_at(at) != _COMMENT:
+                        at += 1
+                    continue
+                wrong = 3
+                break
+            behind = at + count
+            if count == 8:
+                while 48 <= byte_at(behind) <= 57:
+                    digit = np.uint64(byte_at(behind) - 48)
+                    if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
+                        wrong = 8
+                        break
+                    index = index * np.uint64(10) + digit
+                    behind += 1
+                if wrong:
+                    break
+            if byte_at(behind) != _COLON:
+                wrong = 4
+                at = behind
+                break
+            if index > last:
+                if exact:
+                    wrong = 9
+                    break
+                folded += 1
+                index = (index ^ (index >> np.uint64(32))) & last
+            at = behind + 1
+            value, behind = number(at)
+            if behind == at:
+                wrong = 5
+                break
+            if byte_at(behind) > _BLANK and byte_at(behind) != _COMMENT:
+                wrong = 6
+                at = behind
+                break
+            if not abs(value) <= LARGEST_VALUE:
+                wrong = 7
+                break
+            ascending &= np.int64(index) > previous
+            previous = np.int64(index)
+            highest = max(highest, previous)
+            indices[k] = index
+            if ones and value != 1.0:  # up to here values needed not be written
+                ones = False
+                values[:k] = 1.0
+            if not ones:
+                values[k] = value
+                magnitude = abs(values[k])
+                largest = max(largest, magnitude)
+                smallest = min(smallest, magnitude)
+            k += 1
+            at = behind + (byte_at(behind) == _BLANK)
+        if wrong:
+            if skipped < bad.shape[0]:
+                bad[skipped, 0] = line
+                bad[skipped, 1] = at - start + 1
+                bad[skipped, 2] = wrong
+            skipped += 1
+            k = indptr[row]
+            folded = folded_before
+        else:
+            labels[row] = label
+            positions[row] = line
+            longest = max(longest, k - indptr[row])
+            row += 1
+            indptr[row] = k
+        while byte_at(at) != _NEWLINE:
+            at += 1
+        at += 1
+        line += 1
+    facts = (longest, largest, highest, ones, ascending and smallest > 0.0)
+    return row, k, line, skipped, folded, facts

@@ -1,0 +1,1 @@
+"""Vowpal Wabbit text: `reader` has the grammar."""

@@ -1,0 +1,189 @@
+"""Names in VW text: where they stop, their hashes, and which of them are new."""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from bayou.core.numbering import holds
+from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
+from bayou.sources.hashing import id64, murmur3
+
+# How names become numbers: digits are numbers and the rest is hashed, all is hashed, all have ids of their own.
+NUMBERS, ALL_HASHED, EXACT = 0, 1, 2
+ALL_32, ALL_64 = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
+ONE = np.uint64(1)
+BLANK, COLON, BAR = 32, 58, 124
+# In place of where a name stands: the name is the number of its feature, and nobody needs to be told.
+OWN_NAME = -1
+# So many bytes are looked at together.
+WIDE = 64
+
+
+def _classifier(wide, emit):
+    """Build an intrinsic that looks at many bytes at once: a number whose bit k tells about the k-th of them."""
+
+    def classify(typingctx, address):
+        def codegen(context, builder, signature, args):
+            vector = ir.VectorType(ir.IntType(8), wide)
+            text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+            text.align = 1
+            found = emit(builder, text, lambda byte: ir.Constant(vector, [byte] * wide))
+            found = builder.bitcast(found, ir.IntType(wide))
+            return found if wide == 64 else builder.zext(found, ir.IntType(64))
+
+        return types.uint64(types.int64), codegen
+
+    return intrinsic(classify)
+
+
+def _emit_stops(builder, text, every):
+    low = builder.icmp_unsigned("<=", text, every(BLANK))
+    marks = builder.or_(*(builder.icmp_unsigned("==", text, every(byte)) for byte in (COLON, BAR)))
+    return builder.or_(low, marks)
+
+
+def _emit_others(builder, text, every):
+    return builder.icmp_unsigned(">", builder.sub(text, every(48)), every(9))
+
+
+stops_at = _classifier(WIDE, _emit_stops)  # what cannot be in a name: control characters, blanks, ':', '|'
+_others_at = _classifier(32, _emit_others)  # what is not a digit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _name_end(at):
+    """The address behind the name that starts here; the same one if none does."""
+    while stops_at(at) == 0:
+        at += WIDE
+    return at + trailing_zeros(stops_at(at))
+
+
+# --- hashes of names ------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _all_digits(at, length):
+    while length > 32 and _others_at(at) == 0:
+        at += 32
+        length -= 32
+    return trailing_zeros(_others_at(at) | np.uint64(1 << 32)) >= length
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whole_number(at, length):
+    """The number that digits alone make, modulo 2^64."""
+    whole, count = digits(at)
+    for k in range(count, length):
+        whole = whole * np.uint64(10) + np.uint64(byte_at(at + k) - 48)
+    return whole
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hash_name(at, length, seed, way):
+    """The hash of one name, or its id in the exact mode, from its namespace's on."""
+    if way == EXACT:
+        return id64(at, length, seed)
+    if way == NUMBERS and _all_digits(at, length):
+        return (_whole_number(at, length) + seed) & ALL_32
+    return np.uint64(murmur3(at, length, np.uint32(seed)))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hash_names(data, indices, places, way, mask, alone):
+    """Hash each name, from the seed that stands in its feature's place on.
+
+    The place of a number that is its feature's own number becomes OWN_NAME if `alone`: if no pair will need it.
+    """
+    base = address_of(data)
+    if way == EXACT:
+        for k in range(indices.size):
+            start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
+            indices[k] = id64(base + start, stop - start, np.uint64(indices[k]))
+        return
+    for k in range(indices.size):
+        if places[k] == OWN_NAME:
+            continue
+        start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
+        if way == NUMBERS and _all_digits(base + start, stop - start):
+            number = _whole_number(base + start, stop - start)
+            if alone and indices[k] == 0 and number <= mask:
+                places[k] = OWN_NAME
+            indices[k] = (number + np.uint64(indices[k])) & mask
+        else:
+            indices[k] = np.uint64(murmur3(base + start, stop - start, np.uint32(indices[k]))) & mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hash_spaces(data, spaces, way, keys):
+    """The hash of each feature's namespace."""
+    base = address_of(data)
+    for k in range(spaces.size):
+        if k and spaces[k] == spaces[k - 1]:
+            keys[k] = keys[k - 1]
+        else:
+            length = _name_end(base + spaces[k]) - base - spaces[k]
+            keys[k] = hash_name(base + spaces[k], length, np.uint64(0), way) if length else np.uint64(0)
+
+
+# --- names that are new ---------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _is_new(known, size, exact, index):
+    """Whether a feature's bit is not set in a bitmap, or its id not in a table, at an address."""
+    if exact:
+        return not holds(known, size - 1, index)
+    return not (byte_at(known + np.int64(index >> np.uint64(3))) >> np.int64(index & np.uint64(7))) & 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_new(indices, places, known):
+    """How many features' names are not known. What is called by its number needs no name."""
+    table, size, exact = address_of(known), known.size, known.itemsize == 8
+    news = 0
+    for k in range(indices.size):
+        if k < places.size and places[k] == OWN_NAME:
+            continue
+        news += _is_new(table, size, exact, np.uint64(indices[k]))
+    return news
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def describe_new(data, indices, names, origins, known, recent, found, spans):
+    """Fill in `Found`, with each new feature once or a few times; how many there are.
+
+    origins[k] are the two features that a pair is made of; it is empty if there are no pairs.
+    """
+    places, spaces = names
+    base = address_of(data)
+    count = 0
+    for k in range(indices.size):
+        if k < places.size and places[k] == OWN_NAME:
+            continue
+        index = np.uint64(indices[k])
+        slot = index & np.uint64(recent.size - 1)
+        if recent[slot] == index + ONE or not _is_new(address_of(known), known.size, known.itemsize == 8, index):
+            continue
+        recent[slot] = index + ONE
+        found[count] = indices[k]
+        spans[count] = -1
+        for half in range(2 if origins.size else 1):
+            origin = origins[k, half] if origins.size else k
+            if origin < 0:
+                continue
+            space = np.int64(spaces[origin])
+            end = _name_end(base + space) - base
+            if end > space:
+                spans[count, 4 * half], spans[count, 4 * half + 1] = space, end
+            # The place of name:text is that of the text.
+            name = places[origin] & 0xFFFFFFFF
+            while byte_at(base + name - 1) > BLANK:
+                name -= 1
+            spans[count, 4 * half + 2], spans[count, 4 * half + 3] = name, places[origin] >> 32
+        count += 1
+    return count

@@ -1,0 +1,199 @@
+"""Vowpal Wabbit's text: `label weight tag|namespace:scale name:value ...`, one example per line.
+
+This is the part of VW's grammar that describes examples of binary classification and regression, read as VW 9 reads
+it. What is outside of it, or what VW itself reads only by accident, makes a line bad: it is skipped and described, it
+leaves nothing behind, and nothing is guessed.
+
+    line      = [label space [weight space]] [tag] namespace {namespace}
+    tag       = a word that touches the "|", or one that begins with a quote mark, such as 'today, and stands last
+    namespace = "|" [name [":" number]] {blank [feature]}
+    feature   = name | name ":" number | name ":" text
+    blank     = a space or a tab; space = at least one space; a line may begin with spaces, too
+
+- A line ends in a newline, or in a carriage return and a newline. Lines of blanks alone are nothing (VW separates
+  multi-line examples by them). Other control characters, NUL among them, are refused wherever they stand.
+- Label, weight and tag are told apart by spaces alone: `1|a b` has the tag 1 and no label, `1 2|a` the label 1 and the
+  tag 2, as in VW. Tabs before the first "|" are refused (VW would drop all that precedes them). The quote mark does
+  not belong to the tag. A line without a label can only be predicted.
+- A third number (VW's base value), and what other kinds of labels look like (`1:0.5 2:1`, `shared`), are refused, and
+  so is a line without "|", which VW takes for a tag.
+- Names are any other bytes up to a blank, ":" or "|". A namespace goes by its full name. That of `| a b` has no name.
+  A namespace may be empty or come twice; a scale holds up to the next "|".
+- `name` has the value 1, `name:number` that number, both times the namespace's scale. `name:text` is an indicator of
+  name and text together; its value is 1 whatever the scale is. Values of 0 are left out.
+- Numbers are as in `scan.number`, of at most 1e12 in size (weights: 0 to 1e6), and end at a blank or at "|": `x:5kg`,
+  `x:nan` and `x:0x10` are refused.
+- A text may hold ":" (`page:http://a.b`), but not "|". Texts that VW reads as numbers all the same are refused: those
+  that begin with nan or inf (`city:nancy`), and numbers that lack only their digits (`x:-`, `x:.`, `x:e5`).
+- Names are needed: `:3` (VW numbers such features) and `|:2` are refused, and so is `x: 3`.
+
+A namespace's hash is murmur3 of its name, 0 without a name; a feature's is murmur3 of its name from its namespace's
+hash on, and that of name:text is murmur3 of the text from there on. But a name, or namespace, of digits alone is
+taken as that number, plus the namespace's hash, unless `recipe.hash_all`. In the exact mode names are texts always.
+
+Crosses: `recipe.cross` pairs the features of two namespaces: every one of the first with every one of the second. A
+pair's value is the product of their values, its hash is `hashing.cross` of their hashes, and it comes behind the
+line's features. A namespace crossed with itself pairs any two different features once (that with the smaller hash
+counts as the first). "*" is every other namespace; " " is the one without a name. Two namespaces are crossed once,
+however many rules say so, in the order that the first of those rules has; for ("*", "*") the smaller hash is first.
+Namespaces with the same hash, such as 7 and 007, are one. A line from which more than 65,536 pairs, or pairs of more
+than 1,024 namespaces, would come is bad.
+
+A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
+from stop to stop (both in `vw_lines`); one hashes the names (`vw_names`). In a single loop every name would wait for
+the end of the one before it; in these the processor can work on several at once. The second has loops of its own for
+runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `vw_pairs`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.names import Found, Names
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
+from bayou.sources.formats.vw.lines import WHAT, find_stops, read_lines
+from bayou.sources.formats.vw.names import (
+    ALL_32,
+    ALL_64,
+    ALL_HASHED,
+    EXACT,
+    NUMBERS,
+    WIDE,
+    count_new,
+    describe_new,
+    hash_names,
+    hash_spaces,
+)
+from bayou.sources.formats.vw.pairs import WHAT as WHAT_OF_PAIRS
+from bayou.sources.formats.vw.pairs import add_pairs
+from bayou.sources.hashing import hash_bytes, id_bytes
+from bayou.sources.reading.parsed import DESCRIBED, Bad, Facts, Piece, all_ones
+from bayou.sources.reading.readahead import Block, whole_lines
+from bayou.sources.reading.scratch import Scratch
+
+# While names are being learned, a feature met again within so many others is not reported again.
+_RECENT = 1 << 14
+
+
+class VW:
+    """Parses blocks of VW text.
+
+    With `names`, features that have none there are reported; in the exact mode those that `numbering` does not know.
+    """
+
+    cut = staticmethod(whole_lines)
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        names: Names | None = None,
+        numbering: Numbering | None = None,
+        dtype: str = "float32",
+        tags: bool = False,
+    ) -> None:
+        self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
+        self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
+        rules = [(self._hash_space(a), a == "*", self._hash_space(b), b == "*") for a, b in recipe.cross]
+        self._rules = np.array(rules, np.uint64).reshape(-1, 4)
+        self._names, self._numbering = names, numbering
+        self._dtype = np.dtype(dtype)
+        self._tags = tags
+        self._scratch = Scratch()
+
+    def _hash_space(self, name: str) -> int:
+        text = name.encode()
+        if name == " ":
+            return 0
+        if self._way == EXACT:
+            return id_bytes(text)
+        return int(text) % 2**32 if self._way == NUMBERS and text.isdigit() else hash_bytes(text)
+
+    def parse(self, block: Block) -> Piece:
+        take = self._scratch.take
+        stops = take("stops", block.size + 2 * WIDE, np.int32)
+        find_stops(block.data, block.size, stops)
+        # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
+        room = block.size // 2 + 2
+        indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
+        values, places = take("values", room, self._dtype), take("places", room, np.int64)
+        spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
+        positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
+        weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
+        bad = np.empty((DESCRIBED, 3), np.int64)
+        crossed = len(self._rules) > 0
+        last = -1 if crossed or self._way != NUMBERS else np.int64(self._mask)
+        rows, nonzeros, named, lines, skipped, weighted, facts = read_lines(
+            block.data,
+            block.size,
+            stops,
+            self._way,
+            last,
+            (indptr, labels, weights, tags, positions),
+            (indices, values, places, spaces),
+            bad,
+        )
+        facts = Facts(*facts)
+        piece = Piece(
+            indptr=indptr[: rows + 1].copy(),
+            indices=indices[:nonzeros].copy(),
+            values=all_ones(nonzeros, self._dtype) if facts.ones and not crossed else values[:nonzeros].copy(),
+            labels=labels[:rows].copy(),
+            weights=weights[:rows].copy() if weighted else None,
+            positions=positions[:rows].copy(),
+            lines=lines,
+            bad=_described(bad[:skipped]),
+            skipped=skipped,
+            facts=facts if facts.canonical else None,
+        )
+        tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
+        known = self._known()
+        if not crossed:
+            origins = np.empty((0, 2), np.int32)
+            if named:
+                hash_names(block.data, piece.indices, names[0], self._way, self._mask, True)
+            else:
+                known = known[:0]  # nothing could be new
+        else:
+            hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32, False)
+            origins, tags = self._cross(block, piece, names[1], tags)
+        if len(known) and (news := count_new(piece.indices, names[0], known)):
+            found, spans = take("found", news, piece.indices.dtype), take("spans", (news, 8), np.int64)
+            recent = np.zeros(_RECENT, np.uint64)
+            news = describe_new(block.data, piece.indices, names, origins, known, recent, found, spans)
+            kept = spans[:news] if crossed else spans[:news, :4]
+            piece.found = Found(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
+        if self._tags:
+            text = block.data.data
+            piece.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
+        return piece
+
+    def _known(self) -> np.ndarray:
+        """What tells which features need not be reported: a bitmap, or in the exact mode a table; empty: none need."""
+        wanted = self._names is not None and not self._names.full
+        if self._way == EXACT:
+            return self._numbering.table if wanted and self._numbering is not None else np.empty(0, np.uint64)
+        return self._names.known if wanted and self._names is not None else np.empty(0, np.uint8)
+
+    def _cross(self, block: Block, piece: Piece, spaces: np.ndarray, tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Append each row's pairs of features. Gives what each feature is made of, and the tags of the rows left."""
+        keys = np.empty(len(spaces), np.uint64)
+        hash_spaces(block.data, spaces, self._way, keys)
+        crossed = add_pairs(piece.indptr, piece.indices, piece.values, keys, self._rules, self._mask)
+        piece.indptr, piece.indices, piece.values, origins, wrong = crossed
+        if wrong.any():
+            more = [
+                Bad(int(line), 0, WHAT_OF_PAIRS[code])
+                for line, code in zip(piece.positions, wrong, strict=True)
+                if code
+            ]
+            piece.bad = sorted(piece.bad + more[:DESCRIBED])[:DESCRIBED]
+            piece.skipped += len(more)
+            kept = wrong == 0
+            piece.labels, piece.positions, tags = piece.labels[kept], piece.positions[kept], tags[kept]
+            piece.weights = None if piece.weights is None else piece.weights[kept]
+        return origins, tags
+
+
+def _described(bad: np.ndarray) -> list[Bad]:
+    return [Bad(int(line), int(column), WHAT[code]) for line, column, code in bad]

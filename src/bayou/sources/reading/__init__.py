@@ -1,0 +1,1 @@
+"""From files to blocks of bytes, and from blocks, in order, to what they held."""

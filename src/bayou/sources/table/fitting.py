@@ -1,0 +1,105 @@
+"""Reading tables: whatever they are stored in, the first rows fit the recipe, and are then read like the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from bayou.core.errors import BadInput
+from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.sources.reading.parsed import Piece
+from bayou.sources.table.columns import Plan
+
+if TYPE_CHECKING:
+    from bayou.sources.carried import Carried
+
+
+class _Nothing:
+    """The task of a table without any."""
+
+    file, first = "", True
+
+
+class FittingReader:
+    """What a `Source` reads a table by: tasks in order, each of which any thread can turn into a piece.
+
+    A kind of table says how a pass over it goes (`_pass`), what of a task the fit is to see (`_sample`), how the fit
+    sees it (`_fitted`), and how a task is parsed (`_parse`).
+    """
+
+    again = True
+    what = "the table"  # is read: its file
+    _why_empty = ""  # a sentence, where there is one better than that there are no rows
+    waits = False
+    bytes_done = 0
+    bytes_total: int | None = None
+
+    def __init__(self, carried: Carried, labels: bool, dtype: str) -> None:
+        self._carried, self._labels, self._dtype = carried, labels, dtype
+        self._plan: Plan | None = None
+        self._begun: Iterator[Any] | None = None  # a pass of which some tasks were looked at already
+
+    def _pass(self) -> Iterator[Any]:
+        """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
+        raise NotImplementedError
+
+    def _sample(self, task: Any) -> tuple[Any, int]:
+        """What the fit needs to see of a task, and how many rows that is."""
+        raise NotImplementedError
+
+    def _fitted(self, samples: list[Any]) -> Recipe:
+        raise NotImplementedError
+
+    def _parse(self, task: Any) -> Piece:
+        raise NotImplementedError
+
+    def parse(self, task: Any) -> Piece:
+        """The examples of a task; any thread may call this."""
+        return self.plan.nothing() if isinstance(task, _Nothing) else self._parse(task)
+
+    @property
+    def plan(self) -> Plan:
+        """The fitted recipe, ready for use."""
+        if self._plan is None:
+            carried = self._carried
+            self._plan = Plan(
+                carried.recipe,
+                labels=self._labels,
+                dtype=self._dtype,
+                names=carried.names,
+                numbering=carried.numbering,
+            )
+        return self._plan
+
+    def start(self) -> None:
+        """Fit the recipe, unless that is done."""
+        if self._carried.recipe.fitted:
+            return
+        tasks, held, samples, rows = self._pass(), [], [], 0
+        for task in tasks:
+            held.append(task)
+            sample, more = self._sample(task)
+            if more:
+                samples.append(sample)
+                rows += more
+            if rows >= FIT_ROWS:
+                break
+        if not rows:
+            raise BadInput(
+                self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
+            )
+        self._carried.recipe = self._fitted(samples)
+        self._begun = chain(held, tasks)
+
+    def taste(self) -> Any:
+        """The first task, which will come again."""
+        self.start()
+        tasks = self._begun or self._pass()
+        first = next(tasks, _Nothing())
+        self._begun = chain([first], tasks)
+        return first
+
+    def tasks(self) -> Iterator[Any]:
+        begun, self._begun = self._begun, None
+        return self._pass() if begun is None else begun

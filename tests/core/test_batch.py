@@ -1,0 +1,335 @@
+"""Batch: everything that could hurt a learner is stopped or put right at this door."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from bayou import BadInput, Batch
+from bayou.core.batch import MAX_FEATURES
+
+values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]) | st.floats(-1e6, 1e6, width=32)
+messy_rows = st.lists(
+    st.lists(st.tuples(st.integers(0, 12) | st.integers(0, 2**32 - 1), values), max_size=20), max_size=8
+)
+
+
+def canonical(row: list[tuple[int, float]], dtype) -> list[tuple[int, float]]:
+    """Slow and obvious: each feature once, where it came first, its values summed in order; no zeros."""
+    sums: dict[int, float] = {}
+    for feature, value in row:
+        sums[feature] = dtype(sums[feature] + dtype(value)) if feature in sums else dtype(value)
+    return [(feature, value) for feature, value in sums.items() if value != 0]
+
+
+def rows_of(batch: Batch) -> list[list[tuple[int, float]]]:
+    return [
+        list(zip(batch.indices[a:b].tolist(), batch.values[a:b], strict=True))
+        for a, b in itertools.pairwise(batch.indptr)
+    ]
+
+
+def arrays(rows, dtype=np.float64):
+    indptr = np.cumsum([0, *map(len, rows)])
+    return (
+        indptr,
+        np.array([i for row in rows for i, _ in row], np.int64),
+        np.array([x for row in rows for _, x in row], dtype),
+    )
+
+
+@pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
+@given(rows=messy_rows, dtype=st.sampled_from([np.float32, np.float64]))
+def test_rows_become_canonical(large, rows, dtype):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayou.core.batch._LARGE", large)  # from how many non-zeros on two threads look at them
+        batch = Batch.from_arrays(*arrays(rows, dtype))
+    expected = [canonical(row, dtype) for row in rows]
+    assert rows_of(batch) == expected
+    assert batch.values.dtype == dtype
+    assert batch.indices.dtype == np.uint32
+    assert batch.indptr.dtype == np.int64
+    assert batch.longest >= max(map(len, expected), default=0)
+    assert batch.max_index == max((i for row in expected for i, _ in row), default=-1)
+    assert batch.largest == max((abs(float(x)) for row in expected for _, x in row), default=0.0)
+    assert batch.ones == all(x == 1 for row in expected for _, x in row)
+    assert len(batch) == len(rows)
+    assert batch.nonzeros == sum(map(len, expected))
+
+
+@pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
+@pytest.mark.parametrize("wrong", range(6))
+def test_one_value_that_is_not_one_is_found_wherever_it_stands(wrong, large, monkeypatch):
+    monkeypatch.setattr("bayou.core.batch._LARGE", large)
+    values = np.ones(6)
+    assert Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+    for other in (-1.0, 0.5, 2.0):
+        values[wrong] = other
+        assert not Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+    values[wrong] = np.nan
+    with pytest.raises(BadInput, match=f"feature {wrong}: the value is nan"):
+        Batch.from_arrays([0, 2, 6], np.arange(6), values)
+
+
+def test_a_negative_feature_is_refused_in_32_bits_too():
+    with pytest.raises(BadInput, match="feature -3 is negative"):
+        Batch.from_arrays([0, 2], np.array([5, -3], np.int32), [1.0, 1.0])
+
+
+@given(rows=messy_rows)
+def test_making_rows_canonical_again_changes_nothing(rows):
+    once = Batch.from_arrays(*arrays(rows))
+    twice = Batch.from_arrays(once.indptr, once.indices, once.values)
+    assert rows_of(twice) == rows_of(once)
+    assert (twice.longest, twice.largest, twice.max_index) == (once.longest, once.largest, once.max_index)
+
+
+def test_rows_with_many_features_of_one_hash_are_summed_too():
+    """Features a power of two apart meet in a small table's slots."""
+    features = [k << 20 for k in range(500)] * 2
+    batch = Batch.from_arrays([0, 1000], np.array(features), np.ones(1000))
+    assert batch.nonzeros == 500
+    assert (batch.values == 2).all()
+
+
+def test_a_feature_may_come_again_in_the_next_row():
+    batch = Batch.from_arrays([0, 2, 4], [1, 5, 5, 1], [1.0, 2.0, 3.0, 4.0])
+    assert rows_of(batch) == [[(1, 1.0), (5, 2.0)], [(5, 3.0), (1, 4.0)]]
+
+
+@pytest.mark.parametrize(
+    "kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array]
+)
+def test_from_csr_takes_any_sparse_format(kind):
+    dense = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    batch = Batch.from_csr(kind(dense), [1, -1, 1])
+    np.testing.assert_array_equal(batch.to_csr(3).toarray(), dense)
+    assert batch.labels.tolist() == [1, -1, 1]
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_from_csr_takes_both_index_widths(index):
+    X = sparse.csr_array(np.eye(4))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    np.testing.assert_array_equal(Batch.from_csr(X).to_csr(4).toarray(), np.eye(4))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "?", "f2", object])
+def test_from_csr_takes_dense_arrays_of_any_number_type(dtype):
+    dense = np.array([[0, 1, 0], [1, 0, 1]]).astype(dtype)
+    batch = Batch.from_csr(dense)
+    np.testing.assert_array_equal(batch.to_csr(3).toarray(), dense.astype(float))
+    assert batch.values.dtype in (np.float32, np.float64)
+
+
+def test_from_csr_takes_nested_lists():
+    assert rows_of(Batch.from_csr([[0, 2], [3, 0]])) == [[(1, 2.0)], [(0, 3.0)]]
+
+
+@given(rows=st.lists(st.dictionaries(st.integers(0, 50), st.floats(-9, 9)), max_size=6))
+def test_from_rows_equals_the_mappings(rows):
+    batch = Batch.from_rows(iter(rows), labels=[1] * len(rows))
+    assert [dict(row) for row in rows_of(batch)] == [{i: x for i, x in row.items() if x != 0} for row in rows]
+
+
+def test_arrays_that_fit_are_not_copied():
+    indptr, indices, data = np.array([0, 1]), np.array([3], np.uint32), np.array([1.5])
+    batch = Batch.from_arrays(indptr, indices, data)
+    assert np.shares_memory(batch.indices, indices)
+    assert np.shares_memory(batch.values, data)
+    narrow = Batch.from_arrays(indptr, indices.astype(np.int32), data.astype(np.float32))
+    assert narrow.values.dtype == np.float32
+
+
+def test_arrays_are_never_written_to():
+    given_arrays = arrays([[(1, 1.0), (1, 2.0), (2, 0.0)], [(2**40, 1.0)]])
+    before = [array.copy() for array in given_arrays]
+    Batch.from_arrays(*given_arrays)
+    for array, copied in zip(given_arrays, before, strict=True):
+        np.testing.assert_array_equal(array, copied)
+
+
+# --- wide ids ---------------------------------------------------------------------------------------------------
+
+
+@given(ids=st.lists(st.integers(0, 2**63 - 1), max_size=20), dtype=st.sampled_from([np.int64, np.uint64]))
+def test_wide_ids_fold_their_high_half_in(ids, dtype):
+    batch = Batch.from_arrays(np.arange(len(ids) + 1), np.array(ids, dtype), np.ones(len(ids)))
+    assert batch.indices.tolist() == [i if i < 2**32 else (i ^ (i >> 32)) & 0xFFFFFFFF for i in ids]
+    assert batch.folded == sum(i >= 2**32 for i in ids)
+
+
+def test_ids_of_64_bits_fold_too():
+    batch = Batch.from_arrays([0, 1], np.array([2**64 - 2**32 + 5], np.uint64), [1.0])
+    assert batch.indices.tolist() == [(2**64 - 2**32 + 5) >> 32 ^ 5]
+    assert batch.folded == 1
+    assert Batch.from_rows([{2**63 + 7: 1.0}]).indices.tolist() == [2**31 + 7 & 0xFFFFFFFF]
+
+
+def test_two_wide_ids_that_fold_to_one_are_summed():
+    batch = Batch.from_arrays([0, 2], np.array([2**32 + 4, 5], np.int64), [1.0, 2.0])
+    assert rows_of(batch) == [[(5, 3.0)]]
+
+
+def test_narrow_ids_stay_and_the_largest_feature_fits():
+    batch = Batch.from_arrays([0, 2], np.array([MAX_FEATURES - 1, 0], np.int64), [1.0, 2.0])
+    assert batch.folded == 0
+    assert batch.max_index == MAX_FEATURES - 1
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        assert Batch.from_arrays([0, 1], np.array([100], dtype), [1.0]).indices.tolist() == [100]
+
+
+# --- slices -----------------------------------------------------------------------------------------------------
+
+
+ROWS = [{0: 1.0, 3: 2.0}, {}, {7: -1.0}, {1: 0.5, 2: 0.25, 3: 4.0}, {9: 1.0}]
+
+
+def full() -> Batch:
+    return Batch.from_rows(
+        ROWS, [1, -1, 1, 1, -1], [1, 2, 3, 0, 5], tags=["a", "b", "c", "d", "e"], positions=[10, 20, 30, 40, 50]
+    )
+
+
+@pytest.mark.parametrize(
+    "rows", [slice(None), slice(1, 4), slice(0, 0), slice(4, 2), slice(-2, None), slice(3, 99), slice(5, 5)], ids=str
+)
+def test_a_slice_holds_those_rows_with_everything_that_belongs_to_them(rows):
+    part = full()[rows]
+    assert [dict(row) for row in rows_of(part)] == ROWS[rows]
+    assert len(part) == len(ROWS[rows])
+    assert part.labels.tolist() == [1, -1, 1, 1, -1][rows]
+    assert part.weights.tolist() == [1, 2, 3, 0, 5][rows]
+    assert list(part.tags) == ["a", "b", "c", "d", "e"][rows]
+    assert part.positions.tolist() == [10, 20, 30, 40, 50][rows]
+    # bounds hold, though they need not be tight
+    again = Batch.from_arrays(part.indptr, part.indices, part.values)
+    assert part.longest >= again.longest
+    assert part.largest >= again.largest
+    assert part.max_index >= again.max_index
+
+
+def test_slices_share_memory_and_slice_again():
+    batch = full()
+    part = batch[1:][2:4]
+    assert [dict(row) for row in rows_of(part)] == ROWS[3:5]
+    assert np.shares_memory(part.values, batch.values)
+
+
+def test_steps_are_refused():
+    with pytest.raises(BadInput, match="step 1"):
+        full()[::2]
+
+
+def test_row_of_finds_the_row_past_empty_ones():
+    batch = Batch.from_rows([{}, {0: 1.0, 1: 1.0}, {}, {}, {2: 1.0}])
+    assert [batch.row_of(k) for k in range(3)] == [1, 1, 4]
+
+
+def test_with_labels_keeps_the_rows_and_replaces_the_rest():
+    batch = full()
+    other = batch.with_labels([0, 0, 1, 1, 1], weights=[2] * 5)
+    assert rows_of(other) == rows_of(batch)
+    assert other.labels.tolist() == [0, 0, 1, 1, 1]
+    assert other.weights.tolist() == [2] * 5
+    assert batch.labels.tolist() == [1, -1, 1, 1, -1]
+    assert batch.with_labels([0, 0, 1, 1, 1]).weights.tolist() == batch.weights.tolist()
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf])
+def test_with_labels_checks_weights_like_any_door(weight):
+    with pytest.raises(BadInput, match=f"row 2: the weight is {weight:g}"):
+        full().with_labels([1] * 5, weights=[1, 1, weight, 1, 1])
+
+
+def test_with_labels_wants_one_per_row():
+    with pytest.raises(BadInput, match=r"labels have shape \(2,\).*5 rows"):
+        full().with_labels([1, 1])
+
+
+def test_to_csr_gives_the_matrix_back():
+    X = sparse.random_array((20, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    np.testing.assert_array_equal(Batch.from_csr(X).to_csr(30).toarray(), X.toarray())
+    assert Batch.from_rows([]).to_csr(4).shape == (0, 4)
+
+
+def test_repr_says_how_much_there_is():
+    assert repr(full()) == "Batch(5 examples, 7 non-zeros, largest feature 9)"
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+
+ONE = ([0, 1], [3], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Batch.from_arrays([0, 1, 2], [3, 4], [1.0, math.nan]), "row 1, feature 4: the value is nan"),
+        (lambda: Batch.from_arrays([0, 0, 2], [3, 4], [-math.inf, 1.0]), "row 1, feature 3: the value is -inf"),
+        (lambda: Batch.from_arrays([0, 2], [3, 3], [1e308, 1e308]), "sum is not finite"),
+        (lambda: Batch.from_arrays([0, 2], [3, 4], [1.0]), "do not form rows"),
+        (lambda: Batch.from_arrays([0, 2, 1], [3], [1.0]), "do not form rows"),
+        (lambda: Batch.from_arrays([1, 1], [3], [1.0]), "do not form rows"),
+        (lambda: Batch.from_arrays([0, 5], [3], [1.0]), "do not form rows"),
+        (lambda: Batch.from_arrays([], [], []), "do not form rows"),
+        (lambda: Batch.from_arrays([0, 2], [[3], [4]], [[1.0], [2.0]]), "do not form rows|dimension|shape"),
+        (lambda: Batch.from_arrays([[0, 1]], [3], [1.0]), "do not form rows|dimension|shape"),
+        (lambda: Batch.from_arrays([0, 0.5, 1], [3], [1.0]), "indptr"),
+        (lambda: Batch.from_arrays([0, 1], [-3], [1.0]), "feature -3 is negative"),
+        (lambda: Batch.from_arrays([0, 1], [1.5], [1.0]), "whole numbers"),
+        (lambda: Batch.from_arrays([0, 1], ["a"], [1.0]), "whole numbers"),
+        (lambda: Batch.from_arrays([0, 1], [3], ["a"]), "values must be numbers"),
+        (lambda: Batch.from_arrays(*ONE, labels=[1, 1]), r"labels have shape \(2,\), but there are 1 rows"),
+        (lambda: Batch.from_arrays(*ONE, labels=[[1]]), "one label per row"),
+        (lambda: Batch.from_arrays(*ONE, labels=["spam"]), "labels must be numbers"),
+        (lambda: Batch.from_arrays(*ONE, weights=[1, 1]), r"weights have shape \(2,\)"),
+        (lambda: Batch.from_arrays(*ONE, weights=[-0.5]), "row 0: the weight is -0.5"),
+        (lambda: Batch.from_arrays(*ONE, weights=[math.nan]), "row 0: the weight is nan"),
+        (lambda: Batch.from_arrays(*ONE, tags=["a", "b"]), "2 tags for 1 rows"),
+        (lambda: Batch.from_arrays(*ONE, positions=[1, 2]), "positions"),
+        (lambda: Batch.from_csr(np.ones(3)), "two-dimensional"),
+        (lambda: Batch.from_csr(np.ones((2, 2, 2))), "two-dimensional"),
+        (lambda: Batch.from_csr([["a", "b"]]), "numbers"),
+        (lambda: Batch.from_rows([{1.5: 1.0}]), "whole numbers"),
+        (lambda: Batch.from_rows([{"word": 1.0}]), "whole numbers"),
+        (lambda: Batch.from_rows([{-2: 1.0}]), "feature -2 is negative"),
+        (lambda: Batch.from_rows([{1: "much"}]), "numbers"),
+        (lambda: Batch.from_rows([{1: 1.0}, {2: math.nan}]), "row 1, feature 2"),
+    ],
+)
+def test_what_does_not_form_a_batch_is_refused_with_a_sentence(make, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        make()
+
+
+def test_an_empty_batch_is_a_batch():
+    for batch in (Batch.from_rows([], labels=[]), Batch.from_csr(np.zeros((0, 3)), []), Batch.from_arrays([0], [], [])):
+        assert (len(batch), batch.nonzeros, batch.max_index, batch.longest, batch.largest) == (0, 0, -1, 0, 0.0)
+        assert len(batch[:]) == 0
+
+
+def test_a_batch_is_cut_by_slices_and_not_walked_through():
+    batch = Batch.from_rows([{row: 2.0} for row in range(5)])
+    with pytest.raises(BadInput, match=r"batch\[3 : 3 \+ 1\]"):
+        batch[3]
+    with pytest.raises(TypeError):
+        iter(batch)
+    with pytest.raises(ValueError, match="read-only"):
+        batch.values[0] = 7
+
+
+@pytest.mark.parametrize("length", [5, 512, 513, 5000])
+def test_repeated_features_are_found_in_rows_of_any_length(length):
+    rng = np.random.default_rng(length)
+    features = rng.choice(2**32 - 1, length, replace=False).astype(np.uint32)
+    assert Batch.from_arrays([0, length], features, np.ones(length)).nonzeros == length
+    features[-1] = features[1]
+    batch = Batch.from_arrays([0, length], features, np.ones(length))
+    assert batch.nonzeros == length - 1
+    assert batch.values[1] == 2.0

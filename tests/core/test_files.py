@@ -1,0 +1,69 @@
+"""Files that are written whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from bayou.core.files import whole_file
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_file_is_there_once_it_is_whole(tmp_path, flush):
+    path = tmp_path / "a.txt"
+    with whole_file(path, flush) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyboardInterrupt])
+def test_what_was_there_stays_if_anything_goes_wrong(tmp_path, error):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def fail():
+        with whole_file(path) as temporary:
+            temporary.write_text("ne")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_keeps_its_rights_when_it_is_replaced(tmp_path, rights):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(rights)
+    with whole_file(path) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # nobody else reads it before it is done
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == rights
+
+
+def test_a_new_file_has_the_rights_of_any_new_file(tmp_path):
+    (tmp_path / "any").touch()
+    with whole_file(tmp_path / "a.txt") as temporary:
+        temporary.unlink()
+        temporary.touch(0o600)
+    assert (tmp_path / "a.txt").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+    with whole_file(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_devices_are_written_to_and_never_replaced():
+    with whole_file(os.devnull) as name:
+        name.write_text("gone")
+        assert str(name) == os.devnull
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
