@@ -7,8 +7,8 @@ weights of standard deviation 1, and the learner starts from that prior. The pap
 active) for one draw. Then the same with weights of standard deviation 2, from the true prior and from a prior of
 variance 1: the prior must match.
 
---reference also runs the plain NumPy rule of tests/reference/marginal.py over that many examples of seed 0, in float64, and
-prints how far the kernel's r is from its (about 0.6 ms an example: a million take ten minutes).
+--reference also runs the plain NumPy rule of tests/reference/marginal.py over that many examples of seed 0, in float64,
+and prints how far the kernel's r is from its (about 0.6 ms an example: a million take ten minutes).
 
 **bank**: the bank at its defaults, which knows no prior, beside Marginal given the true one, on the nine cells of
 figure 4 (200 features; 5, 20 or 40 active; weights of standard deviation 1, 2 or 3) and the long tail of figure 2 left:

@@ -17,7 +17,7 @@ from bayou.cli import app, options, predictions
 from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
 from bayou.outputs import text as write
-from bayou.outputs.prediction_table import answers
+from bayou.outputs.prediction_table import prediction_table
 from bayou.sources import Carried, Recipe
 
 N_FEATURES = 256
@@ -67,7 +67,7 @@ def test_rows_are_the_learners_answers(run, data, model):
     assert header == ["probability", "mean", "variance", "low", "high"]
     learner = bayou.load(model)
     (batch,) = sources.open(data, recipe={"bits": 8})
-    np.testing.assert_allclose(rows.T, answers(learner, learner.predict(batch)), rtol=1e-8)
+    np.testing.assert_allclose(rows.T, prediction_table(learner, learner.predict(batch)), rtol=1e-8)
 
 
 def test_how_good_they_are_is_told_if_there_are_labels(run, data, model):

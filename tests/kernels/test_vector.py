@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from bayou.kernels import exponential, gather, rounding, vector
+from bayou.kernels import exponential, gather, vector
 from bayou.kernels.exponential import POWERS_32, POWERS_64
 from bayou.kernels.vector import LANES
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit, ndtr
 
 from bayou import Batch, MarginalClassifier
+from bayou.core.prediction import Prediction, ScoreRule, Scores
 from bayou.learners import AdaGrad, Marginal
-from bayou.outputs.prediction_table import answers, columns_of, of_full_stream
+from bayou.outputs.prediction_table import columns_of, prediction_table
 
 
 def stream(seed: int = 0) -> Batch:
@@ -19,7 +20,7 @@ def stream(seed: int = 0) -> Batch:
 def answered(learner, rate: float = 1.0) -> dict[str, np.ndarray]:
     learner.learn(stream())
     predicted = learner.predict(stream(1))
-    return dict(zip(columns_of(learner), answers(learner, predicted, rate), strict=True))
+    return dict(zip(columns_of(learner), prediction_table(learner, predicted.of_full_stream(rate)), strict=True))
 
 
 @pytest.mark.parametrize(("link", "cdf"), [("logistic", expit), ("probit", ndtr)])
@@ -41,10 +42,10 @@ def test_intervals_are_those_of_the_estimator(temper):
     y = (X[:, 0] > 0).astype(int)
     estimator = MarginalClassifier(temper=temper).partial_fit(X, y, classes=[0, 1])
     (learner,) = estimator.learners_
-    table = answers(learner, learner.predict(Batch.from_csr(X)))
+    table = prediction_table(learner, learner.predict(Batch.from_csr(X)))
     low, high = estimator.predict_interval(X)
-    np.testing.assert_allclose(table[3], low, rtol=1e-12)
-    np.testing.assert_allclose(table[4], high, rtol=1e-12)
+    np.testing.assert_array_equal(table[3], low)
+    np.testing.assert_array_equal(table[4], high)
 
 
 def test_a_learner_without_a_posterior_says_what_it_can():
@@ -55,7 +56,10 @@ def test_a_learner_without_a_posterior_says_what_it_can():
 
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 1.0))
 def test_odds_are_multiplied_by_the_rate(probability, rate):
-    corrected = of_full_stream(np.array([probability]), rate)[0]
+    scores = Scores(np.array([probability]), np.array([logit(probability)]), None)
+    predicted = Prediction(scores, "adagrad", ScoreRule(predictive="plain")).of_full_stream(rate)
+    corrected = predicted.probability[0]
+    assert predicted.log_odds[0] == pytest.approx(logit(corrected), rel=1e-6, abs=1e-9)
     assert corrected / (1 - corrected) == pytest.approx(rate * probability / (1 - probability), rel=1e-6)
 
 
@@ -67,7 +71,7 @@ def test_with_the_logistic_link_that_is_a_shift_of_the_score():
         np.testing.assert_allclose(logit(full[name]), logit(plain[name]) + np.log(0.1), rtol=1e-9)
 
 
-def test_with_the_probit_link_the_score_stays_and_the_probabilities_are_set_right():
+def test_with_the_probit_link_the_score_stays_and_the_probabilities_are_corrected():
     plain, full = (answered(Marginal(n_features=5, link="probit"), rate) for rate in (1.0, 0.1))
     assert full["mean"].tobytes() == plain["mean"].tobytes()
     for name in ("probability", "low", "high"):
@@ -75,7 +79,7 @@ def test_with_the_probit_link_the_score_stays_and_the_probabilities_are_set_righ
 
 
 def test_thinned_data_predict_the_full_stream():
-    """A learner that saw a tenth of the negatives, set right, is near one that saw all."""
+    """A learner that saw a tenth of the negatives, corrected, is near one that saw all."""
     rng = np.random.default_rng(5)
     X = (rng.random((60_000, 8)) < 0.3).astype(float)
     y = rng.random(60_000) < expit(X @ rng.normal(size=8) - 2.0)
@@ -84,8 +88,8 @@ def test_thinned_data_predict_the_full_stream():
     every.learn(Batch.from_csr(X, np.where(y, 1, -1)))
     thinned.learn(Batch.from_csr(X[kept], np.where(y[kept], 1, -1)))
     test = Batch.from_csr(X[:2000])
-    full = answers(every, every.predict(test))[0]
-    corrected = answers(thinned, thinned.predict(test), 0.1)[0]
-    as_learned = answers(thinned, thinned.predict(test))[0]
+    full = every.predict(test).probability
+    corrected = thinned.predict(test).of_full_stream(0.1).probability
+    as_learned = thinned.predict(test).probability
     assert np.abs(corrected - full).mean() < 0.02
     assert np.abs(as_learned - full).mean() > 0.1

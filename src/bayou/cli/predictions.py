@@ -11,8 +11,8 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Prediction
-from bayou.evaluate.regression import deviations, meter_for
-from bayou.outputs.prediction_table import answers, columns_of
+from bayou.evaluate.regression import meter_for
+from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.outputs.text import csv
 from bayou.sources import Source
 
@@ -26,7 +26,7 @@ def warm_up(learner: Learner, source: Source) -> None:
     batch = source.taste()[:64]
     with contextlib.suppress(BadInput):  # it will be said when these rows come
         predicted = learner.predict(batch)
-        csv(answers(learner, predicted))
+        csv(prediction_table(learner, predicted))
         meter_for(learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
 
 
@@ -43,8 +43,8 @@ class Predictor:
         rate = self._source.recipe.negative_rate
         for whole in self._source:
             for batch, predicted in self._predicted(whole):
-                table = answers(self._learner, predicted, rate)
-                self._score(table[0], batch, deviations(predicted))
+                table = prediction_table(self._learner, predicted.of_full_stream(rate))
+                self._score(table[0], batch, predicted.deviation)
                 yield table, batch.tags
 
     def _predicted(self, batch: Batch) -> Iterator[tuple[Batch, Prediction]]:

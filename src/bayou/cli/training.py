@@ -18,7 +18,7 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.evaluate.classification import Evaluation
-from bayou.evaluate.regression import RegressionEvaluation, deviations, meter_for
+from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.sources import Source
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Training:
         """
         try:
             prediction = self._observe(batch)
-            scatter = deviations(prediction)
+            scatter = prediction.deviation
             return np.stack([prediction.expected, np.full(len(batch), np.nan) if scatter is None else scatter])
         except BadInput as error:
             if len(batch) > 1:

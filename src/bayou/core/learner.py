@@ -19,6 +19,7 @@ import math
 import os
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from bayou.core import links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.prediction import Prediction, Scores, no_posterior
+from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
 from bayou.kernels.random import draw_scores
 
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
@@ -132,7 +133,7 @@ class Learner:
                 told.append(self._run(part, targets[rows], weights[rows]))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
-        return self._prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
+        return self.prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
 
     def check(self, batch: Batch) -> None:
         """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
@@ -169,10 +170,17 @@ class Learner:
             # same machine code, so that `learn` and `predict` answer with the same bits.
             nothing = np.zeros(len(batch), self._dtype)
             unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
-            return self._prediction(self._run(batch, unused, nothing))
+            return self.prediction(self._run(batch, unused, nothing))
 
-    def _prediction(self, scores: Scores) -> Prediction:
-        return Prediction(scores.expected, scores.mean, scores.variance, self.name, scores.noise)
+    def prediction(self, scores: Scores) -> Prediction:
+        """What a kernel answered, with what it means."""
+        return Prediction(scores, self.name, self.score_rule)
+
+    @cached_property
+    def score_rule(self) -> ScoreRule:
+        """How scores become probabilities: by the parameters `link`, `predictive` and `temper`, where there are any."""
+        predictive: Any = self._parameters.get("predictive", "closed") if self.record.posterior else "plain"
+        return ScoreRule(self._link, predictive, self._parameters.get("temper", (1.0, 1.0))[1])
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
         """Probabilities (or means) under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
@@ -274,6 +282,27 @@ class Learner:
             raise no_posterior(self.name)
         with self._lock:
             return np.array(self._variance_at(slice(None)))
+
+    def weights_at(self, features: Any) -> Weights:
+        """What is believed of some weights: their means, variances and intervals.
+
+        >>> from bayou.learners import Marginal
+        >>> low, high = Marginal(n_features=10).weights_at([3, 7]).interval(0.9)
+        >>> low.round(3), high.round(3)
+        (array([-1.645, -1.645]), array([1.645, 1.645]))
+        """
+        features = np.asarray(features)
+        if features.size == 0:
+            features = features.astype(np.int64)
+        if features.ndim != 1 or features.dtype.kind not in "iu":
+            raise BadInput("weights_at takes the numbers of some features, as in weights_at([3, 7]).")
+        if features.size and not 0 <= features.min() <= features.max() < self._n_features:
+            wrong = features[(features < 0) | (features >= self._n_features)][0]
+            raise BadInput(f"there is no feature {wrong}: the learner has {self._n_features}, numbered from 0.")
+        with self._lock:
+            mean = np.array(self._mean_at(features), np.float64)
+            variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
+        return Weights(mean, variance)
 
     @property
     def intercept(self) -> tuple[float, float]:

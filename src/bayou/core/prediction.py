@@ -1,19 +1,41 @@
-"""What a learner says of examples, and what that means: expected label, score, uncertainty."""
+"""What a learner says of examples and weights, and what that means: one owner for every face of bayou.
+
+A classifier believes the score of an example to be N(mean, variance). Its `ScoreRule` makes a probability of that:
+
+    plain        P(y = 1) = F(mean)                                      F the link
+    closed       P(y = 1) = F(mean / sqrt(1 + C kp variance))            C = pi/8 (logistic) or 1 (probit)
+    quadrature   P(y = 1) = the mean of F over N(mean, kp variance)
+
+kp is how much of its uncertainty the learner goes by when it predicts (`temper`). An interval of the probability is the
+link of mean -+ z sqrt(kp variance), z standard deviations to either side holding the level asked for. It always holds
+the probability itself: where a score is both large and unsure that is a mean made by a tail beyond the middle part, and
+the interval reaches to it.
+
+Where only a share R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
+those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from bayou.core.errors import NoPosterior, WrongTask
+from bayou.core import links
+from bayou.core.errors import BadInput, NoPosterior, WrongTask
+
+# z of the levels that are asked for all the time; any other is worked out.
+_REACH = {0.9: 1.6448536269514722, 0.95: 1.959963984540054}
 
 
 class Scores(NamedTuple):
     """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
-    The expected label is P(y = 1); for a regressor it is the mean, and there is a noise variance of each row besides.
+    The expected label is P(y = 1), which the learner's `ScoreRule` makes of the score; for a regressor it is the mean,
+    and there is a noise variance of each row besides.
     """
 
     expected: np.ndarray
@@ -22,44 +44,209 @@ class Scores(NamedTuple):
     noise: np.ndarray | None = None
 
 
+class ScoreRule(NamedTuple):
+    """How a learner's score becomes a probability; see the module's docstring."""
+
+    link: int = links.LOGISTIC
+    predictive: Literal["plain", "closed", "quadrature"] = "closed"
+    believed: float = 1.0  # kp
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A learner's belief about some examples.
 
-    Of a classifier `probability`, that of label 1, and mean and variance of the score (the log-odds); of a regressor
-    mean and variance of the label's expectation, and `noise`, the variance of a label around it. `expected` is the
-    expected label of either, which is what `learn` answers with.
+    Of a classifier `probability`, that of label 1, and mean and variance of the score (the log-odds, for the logistic
+    link); of a regressor mean and variance of the label's expectation, and `noise`, the variance of a label around it.
+    `expected` is the expected label of either, which is what `learn` answers with.
+
+    >>> from bayou import Batch
+    >>> from bayou.learners import Marginal
+    >>> prediction = Marginal(n_features=8).predict(Batch.from_rows([{}]))
+    >>> float(prediction.probability[0]), float(prediction.variance[0]), float(prediction.log_odds[0])
+    (0.5, 3.0, 0.0)
+    >>> low, high = prediction.interval(0.95)
+    >>> low.round(3), high.round(3)
+    (array([0.032]), array([0.968]))
     """
 
-    expected: np.ndarray
-    mean: np.ndarray
-    _variance: np.ndarray | None
+    _scores: Scores
     _learner: str
-    _noise: np.ndarray | None = None
+    _rule: ScoreRule
+    _negative_rate: float = 1.0
+
+    @property
+    def expected(self) -> np.ndarray:
+        """The expected label: of a classifier P(y = 1), of a regressor the mean."""
+        return _of_full_stream(self._scores.expected, self._negative_rate)
 
     @property
     def probability(self) -> np.ndarray:
         """P(y = 1) of each example."""
-        if self._noise is not None:
-            raise WrongTask(f"{self._learner} predicts numbers, which have no probability; ask for mean and variance.")
+        self._check_classes("probability; ask for mean and variance")
         return self.expected
 
     @property
-    def noise(self) -> np.ndarray:
-        """How far labels scatter around their expectation, as a variance."""
-        if self._noise is None:
-            raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
-        return self._noise
+    def mean(self) -> np.ndarray:
+        """The score's mean; of a regressor that of the label."""
+        if self._negative_rate == 1.0 or self._rule.link != links.LOGISTIC:
+            return self._scores.mean
+        return self._scores.mean + math.log(self._negative_rate)
 
     @property
     def variance(self) -> np.ndarray:
         """How unsure the learner is of each score."""
-        if self._variance is None:
+        if self._scores.variance is None:
             raise no_posterior(self._learner)
-        return self._variance
+        return self._scores.variance
+
+    @property
+    def noise(self) -> np.ndarray:
+        """How far labels scatter around their expectation, as a variance."""
+        if self._scores.noise is None:
+            raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
+        return self._scores.noise
+
+    @property
+    def deviation(self) -> np.ndarray | None:
+        """A regressor's standard deviation of each label, noise and all; None where nothing is said about it."""
+        if self._scores.noise is None or self._scores.variance is None:
+            return None
+        return np.sqrt(self._scores.variance + self._scores.noise)
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """log P(y = 1)/P(y = 0), also where the probability itself rounds to 0 or 1.
+
+        An unsure score is worth less: these are closer to 0 than its mean. P(y = 0) is never taken from 1 but worked
+        out by the same rule, as that of the opposite score.
+        """
+        self._check_classes("log-odds; ask for mean and variance")
+        return self._log_odds() + math.log(self._negative_rate)
+
+    def _log_odds(self) -> np.ndarray:
+        """As the learner sees them, whose data may lack negatives."""
+        mean, variance = self._scores.mean, self._scores.variance
+        if self._rule.predictive == "plain" or variance is None:
+            z = mean
+        elif self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:
+            log_doubt = _log_expected_doubt(np.abs(mean), self._rule.believed * variance)
+            return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
+        else:
+            z = mean / np.sqrt(1.0 + links.spread(self._rule.link) * (self._rule.believed * variance))
+        if self._rule.link == links.LOGISTIC:
+            return z
+        from scipy.special import log_ndtr
+
+        return log_ndtr(z) - log_ndtr(-z)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
+        knows; of a regressor, the label itself does, noise and all.
+        """
+        z, variance = reach(level), self.variance
+        if self._scores.noise is not None:
+            room = z * np.sqrt(variance + self._scores.noise)
+            return self.mean - room, self.mean + room
+        low, high = np.empty((2, len(variance)))
+        z *= math.sqrt(self._rule.believed)
+        _interval(self._rule.link, z, self._scores.expected, self._scores.mean, variance, low, high)
+        return _of_full_stream(low, self._negative_rate), _of_full_stream(high, self._negative_rate)
+
+    def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
+        from scipy.special import log_expit, log_ndtr
+
+        self._check_classes("probability; ask for interval")
+        log_cdf = log_expit if self._rule.link == links.LOGISTIC else log_ndtr
+        room = reach(level) * np.sqrt(self._rule.believed * self.variance)
+        log_p = log_expit(self._log_odds())
+        low = np.minimum(log_cdf(self._scores.mean - room), log_p)
+        high = np.maximum(log_cdf(self._scores.mean + room), log_p)
+        if self._negative_rate == 1.0:
+            return low, high
+        with np.errstate(divide="ignore"):
+            low, high = (log_expit(p - np.log(-np.expm1(p)) + math.log(self._negative_rate)) for p in (low, high))
+        return low, high
+
+    def of_full_stream(self, negative_rate: float) -> Prediction:
+        """The same for the full stream, where only this share of the negatives was learned from.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Marginal
+        >>> thinned = Marginal(n_features=8).predict(Batch.from_rows([{}]))
+        >>> full = thinned.of_full_stream(0.1)
+        >>> full.probability.round(3), full.mean.round(3), np.round(full.interval(0.95), 3).ravel()
+        (array([0.091]), array([-2.303]), array([0.003, 0.749]))
+        """
+        if negative_rate == 1.0:
+            return self
+        self._check_classes("negatives; leave the rate out")
+        return replace(self, _negative_rate=self._negative_rate * negative_rate)
+
+    def _check_classes(self, what: str) -> None:
+        if self._scores.noise is not None:
+            raise WrongTask(f"{self._learner} predicts numbers, which have no {what}.")
+
+
+class Weights(NamedTuple):
+    """What a learner believes of some weights."""
+
+    mean: np.ndarray
+    variance: np.ndarray | None  # None: it has no posterior
+
+    @property
+    def sd(self) -> np.ndarray | None:
+        return None if self.variance is None else np.sqrt(self.variance)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high): each weight lies between them with posterior probability `level`."""
+        if self.variance is None:
+            raise NoPosterior("weights without a posterior have no interval; use a Bayesian learner such as marginal.")
+        room = reach(level) * np.sqrt(self.variance)
+        return self.mean - room, self.mean + room
+
+
+def reach(level: Any) -> float:
+    """How many standard deviations to either side of its mean hold this share of a normal distribution.
+
+    >>> reach(0.95)
+    1.959963984540054
+    """
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
+    if level in _REACH:
+        return _REACH[float(level)]
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + 0.5 * level))
 
 
 def no_posterior(name: str) -> NoPosterior:
     return NoPosterior(
         f"{name} has no posterior, so no variance, intervals or samples; use a Bayesian learner such as marginal."
     )
+
+
+def _of_full_stream(probability: np.ndarray, negative_rate: float) -> np.ndarray:
+    """Odds times the rate."""
+    if negative_rate == 1.0:
+        return probability
+    return probability * negative_rate / (probability * negative_rate + (1.0 - probability))
+
+
+@njit(cache=True, nogil=True)
+def _log_expected_doubt(mean, variance):
+    logs = np.empty(mean.size)
+    for row in range(mean.size):
+        logs[row] = links.log_expected_doubt(mean[row], variance[row])
+    return logs
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _interval(link, room, probability, mean, variance, low, high):
+    """Fill low and high: the link of the score's mean -+ room * sd, widened to hold the probability."""
+    for k in range(mean.size):
+        width = room * math.sqrt(variance[k])
+        low[k] = min(links.cdf(link, mean[k] - width), probability[k])
+        high[k] = max(links.cdf(link, mean[k] + width), probability[k])

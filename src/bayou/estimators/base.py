@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from scipy.special import expit, ndtri
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -24,7 +24,7 @@ from bayou.core import registry
 from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput, NoPosterior
-from bayou.core.learner import Learner, Prediction
+from bayou.core.learner import Learner
 from bayou.estimators import odds, validation
 
 # Parameters of the shell; all others are the learner's.
@@ -241,7 +241,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         mean.
         """
         batch = self._batch(X)
-        return self._stacked([self._log_odds(learner, learner.predict(batch)) for learner in self.learners_])
+        return self._stacked([learner.predict(batch).log_odds for learner in self.learners_])
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -260,15 +260,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): the probability lies between them with posterior probability `level`.
 
-        For two classes these are F(mean - z sd) and F(mean + z sd) of the positive class, shape (rows,), with
-        the score's mean and standard deviation and F the link. For more they have shape (rows, classes): each
-        class's probability against the rest goes through its own interval while those of the other classes
-        stay as predicted, and all are divided by their sum, as in `predict_proba`; the level is that of the one class,
-        the others given. `sample_proba` draws all classes together.
-
-        `predict_proba` is the mean of what the interval bounds, the interval its middle part. Where a score is both
-        large and unsure that mean is made by a tail beyond the interval and lies outside. With predictive="closed" it
-        is an approximation that leans to 1/2, and lies outside more often.
+        For two classes these are of the positive class, shape (rows,): F(mean - z sd) and F(mean + z sd), with the
+        score's mean and standard deviation and F the link, widened where need be to hold the probability itself
+        (`bayou.core.prediction` says when that is). For more they have shape (rows, classes): each class's probability
+        against the rest goes through its own interval while those of the other classes stay as predicted, and all are
+        divided by their sum, as in `predict_proba`; the level is that of the one class, the others given.
+        `sample_proba` draws all classes together.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
@@ -276,21 +273,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
         True
         """
-        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-            raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
         batch = self._batch(X)
         predictions = [learner.predict(batch) for learner in self.learners_]
-        parameters = self.learners_[0]._parameters
-        link = parameters.get("link", "logistic")
-        believed = parameters.get("temper", (1.0, 1.0))[1]
-        reach = ndtri(0.5 + 0.5 * level) * np.sqrt(believed)
-        mean = self._stacked([prediction.mean for prediction in predictions])
-        room = reach * np.sqrt(self._stacked([prediction.variance for prediction in predictions]))
-        if len(self.learners_) == 1:
-            return odds.CDF[link](mean - room), odds.CDF[link](mean + room)
-        log_odds = map(self._log_odds, self.learners_, predictions)
-        others = odds.log_of_the_others(self._stacked(list(log_odds)))
-        low, high = (expit(odds.LOG_CDF[link](score) - others) for score in (mean - room, mean + room))
+        if len(predictions) == 1:
+            return predictions[0].interval(level)
+        others = odds.log_of_the_others(self._stacked([prediction.log_odds for prediction in predictions]))
+        bounds = zip(*(prediction.log_interval(level) for prediction in predictions), strict=True)
+        low, high = (expit(self._stacked(list(bound)) - others) for bound in bounds)
         return low, high
 
     @NeedsPosterior
@@ -319,10 +308,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _stacked(self, columns: list[np.ndarray]) -> np.ndarray:
         """(rows,) of one learner, (rows, classes) of many."""
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        """log P(y = 1)/P(y = 0). Override it where more is known than a probability that rounds to 1."""
-        return odds.of_probability(prediction.probability)
 
     # --- looking inside -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The classifiers: each is its parameters, and how its learner's predictions become log-odds."""
+"""The classifiers: each is its parameters under scikit-learn's names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import os
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from bayou.core import links
-from bayou.core.learner import Learner, Prediction
-from bayou.estimators import odds
 from bayou.estimators.base import OnlineClassifier
 from bayou.outputs.plain_model import write_plain
 
@@ -70,9 +66,6 @@ class BankClassifier(OnlineClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.dtype = dtype
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return prediction.mean / np.sqrt(1.0 + links.C8 * prediction.variance)
 
 
 class MarginalClassifier(OnlineClassifier):
@@ -147,9 +140,6 @@ class MarginalClassifier(OnlineClassifier):
         self.random_state = random_state
         self.dtype = dtype
 
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return odds.of_gaussian_score(prediction, learner._parameters)
-
 
 class JointClassifier(OnlineClassifier):
     """Bayesian logistic regression whose weights are updated together, with a diagonal or a full covariance.
@@ -211,9 +201,6 @@ class JointClassifier(OnlineClassifier):
         self.random_state = random_state
         self.dtype = dtype
 
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return prediction.mean / np.sqrt(1.0 + links.C8 * prediction.variance)
-
 
 class MomentClassifier(OnlineClassifier):
     """Bayesian logistic or probit regression by moment matching (ADF), with a Gaussian for every weight.
@@ -274,9 +261,6 @@ class MomentClassifier(OnlineClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.dtype = dtype
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return odds.of_gaussian_score(prediction, learner._parameters)
 
 
 class VariationalClassifier(OnlineClassifier):
@@ -342,9 +326,6 @@ class VariationalClassifier(OnlineClassifier):
         self.random_state = random_state
         self.dtype = dtype
 
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return odds.of_gaussian_score(prediction, learner._parameters)
-
 
 class AdaGradClassifier(OnlineClassifier):
     """Logistic regression by AdaGrad, stochastic gradient with a step per feature: the baseline people trust.
@@ -388,9 +369,6 @@ class AdaGradClassifier(OnlineClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.dtype = dtype
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return prediction.mean
 
 
 class FTRLClassifier(OnlineClassifier):
@@ -442,9 +420,6 @@ class FTRLClassifier(OnlineClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.dtype = dtype
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        return prediction.mean
 
 
 class SpikeSlabClassifier(OnlineClassifier):
@@ -511,11 +486,6 @@ class SpikeSlabClassifier(OnlineClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.dtype = dtype
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        spread = 1.0 if learner._parameters["predictive"] == "selected" else np.sqrt(1.0 + prediction.variance)
-        z = prediction.mean / spread
-        return log_ndtr(z) - log_ndtr(-z)
 
     @property
     def inclusion_(self) -> np.ndarray:

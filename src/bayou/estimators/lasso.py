@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner, Prediction
+from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import OnlineClassifier
 from bayou.shards import one_pass
@@ -240,11 +240,6 @@ class LassoClassifier(OnlineClassifier):
     def penalty_(self) -> Any:
         """The penalty in force."""
         return self._each([learner.penalty_in_force for learner in self.learners_])
-
-    def _log_odds(self, learner: Learner, prediction: Prediction) -> np.ndarray:
-        if self.link == "logistic":
-            return prediction.mean
-        return log_ndtr(prediction.mean) - log_ndtr(-prediction.mean)
 
 
 def _positive(learners: Sequence[Any], number: int) -> int:

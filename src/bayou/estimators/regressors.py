@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayou.core.batch import Batch
-from bayou.core.errors import BadInput, WrongTask
+from bayou.core.errors import WrongTask
 from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import NeedsPosterior, OnlineEstimator
-from bayou.evaluate.regression import deviations
 
 
 class _OfClassifiers:
@@ -76,16 +74,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         if not return_std:
             return prediction.mean
         self._check_posterior()
-        return prediction.mean, deviations(prediction)
+        return prediction.mean, prediction.deviation
 
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): a label lies between them with probability `level`, as far as the learner knows."""
-        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-            raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
-        mean, deviation = self.predict(X, return_std=True)
-        room = ndtri(0.5 + 0.5 * level) * deviation
-        return mean - room, mean + room
+        return self.learner_.predict(self._batch(X)).interval(level)
 
     @NeedsPosterior
     def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:

@@ -36,7 +36,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner as OwnLearner
 from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
-from bayou.evaluate.regression import deviations, meter_for
+from bayou.evaluate.regression import meter_for
 
 TASKS = {"classify": False, "regress": True}
 
@@ -108,7 +108,7 @@ def _told(learner: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
     if not isinstance(learner, OwnLearner):
         return np.asarray(learner.learn(batch)), None
     prediction = learner.observe(batch)
-    return prediction.expected, deviations(prediction)
+    return prediction.expected, prediction.deviation
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:

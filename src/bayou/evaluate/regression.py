@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 
 from bayou.core.errors import BadInput
-from bayou.core.learner import Prediction
 from bayou.evaluate.classification import (
     CURVE_POINTS,
     LOSS,
@@ -154,13 +153,6 @@ class RegressionMeter(Running):
 def meter_for(task: str, **options: Any) -> Meter | RegressionMeter:
     """The meter for a learner whose record has this task."""
     return RegressionMeter(**options) if task == "regress" else Meter(**options)
-
-
-def deviations(prediction: Prediction) -> np.ndarray | None:
-    """How far labels will scatter around their predicted means; None where nothing is said about it."""
-    if prediction._noise is None or prediction._variance is None:
-        return None
-    return np.sqrt(prediction.variance + prediction.noise)
 
 
 def _explained(loss: float, scatter: float) -> float | None:

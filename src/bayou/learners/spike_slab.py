@@ -41,6 +41,7 @@ is met late take all the credit.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -51,6 +52,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import LIMIT, Learner, Scores
+from bayou.core.prediction import ScoreRule
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
 from bayou.kernels.rounding import rounding_phase
@@ -293,6 +295,10 @@ class SpikeSlab(Learner):
         return float(variance * shift[0]), float(variance)
 
     # --- merging ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def score_rule(self) -> ScoreRule:
+        return ScoreRule(self._link, "plain" if self._parameters["predictive"] == "selected" else "closed")
 
     def _add(self, other: Self, base: Self | None) -> None:
         """Factors add. What only one of the two has met stays as it is there, also what is held of it."""

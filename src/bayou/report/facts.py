@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from bayou.core.learner import Prediction
 from bayou.core.names import collision_rate
-from bayou.outputs.prediction_table import answers
+from bayou.core.prediction import Scores
 from bayou.report.influence import Features, Influence
 from bayou.report.recorder import STRETCHES, Recorder, Sample
 from bayou.report.uncertainty import Split, split
@@ -159,8 +158,7 @@ class Facts:
         """
         if self.regress:
             return Split(self.sample.noise, self.sample.variance)
-        believed = self.learner.parameters.get("temper", (1.0, 1.0))[1]
-        return split(self.sample.mean, self.sample.variance * believed, self.link)
+        return split(self.sample.mean, self.sample.variance * self.learner.score_rule.believed, self.link)
 
     @property
     def late_split(self) -> Split:
@@ -219,9 +217,8 @@ class Facts:
     def interval(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
         """The middle 95 % of what each probability, or the number itself, may have been; as `bayou predict` has it."""
         noise = sample.noise if self.regress else None
-        predicted = Prediction(sample.expected, sample.mean, sample.variance, self.learner.name, noise)
-        low, high = answers(self.learner, predicted)[-2:]
-        return low, high
+        scores = Scores(sample.expected, sample.mean, sample.variance, noise)
+        return self.learner.prediction(scores).interval(0.95)
 
     # --- which features ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from bayou.outputs.prediction_table import REACH
+from bayou.core.prediction import reach
 from bayou.report import words
 from bayou.report.facts import DRAWN, Facts, Run
 from bayou.report.influence import Features
@@ -231,7 +231,7 @@ def _groups(
 
 def _wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's 95% interval of a rate seen in n trials."""
-    z = REACH
+    z = reach(0.95)
     middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return np.minimum(np.clip(middle - half, 0.0, 1.0), rate), np.maximum(np.clip(middle + half, 0.0, 1.0), rate)
@@ -467,7 +467,7 @@ def _weights_view(name: str, features: Features) -> View:
     if sd is not None:
         trace["error_x"] = {
             "type": "data",
-            "array": _plain(REACH * sd),
+            "array": _plain(reach(0.95) * sd),
             "color": "@ink/45",
             "thickness": 1.6,
             "width": 0,

@@ -1,0 +1,119 @@
+"""One question, one answer: the learner, the command, the estimators, river and the report say the same of a row."""
+
+import csv
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from typer.testing import CliRunner
+
+import bayou
+from bayou import Batch, estimators, registry
+from bayou.cli import app
+from bayou.core.prediction import Scores
+from bayou.report import Recorder, Run
+from bayou.report.facts import Facts
+
+LEVEL = 0.95
+# Wide priors and few rows, so that some probabilities lie beyond the middle of what they may be.
+VARIANTS = [
+    ("bank", {}),
+    ("marginal", {"prior_variance": 50.0}),
+    ("marginal", {"prior_variance": 50.0, "temper": (1.0, 0.3)}),
+    ("marginal", {"link": "probit", "predictive": "quadrature"}),
+    ("joint", {"prior_variance": 20.0}),
+    ("moment", {}),
+    ("variational", {}),
+    ("spike-slab", {}),
+    ("spike-slab", {"predictive": "full"}),
+    ("gaussian", {}),
+    ("shrinkage", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(scale=3.0, size=(60, 4)).round(3)  # as text can say them
+    y = rng.random(60) < expit(X @ [2.0, -1.0, 0.0, 0.5])
+    return X, y
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=lambda value: str(value))
+def test_every_face_gives_the_learners_interval(name, parameters, rows, tmp_path):
+    X, y = rows
+    learner = registry.find(name).load()(n_features=4, **parameters)
+    learner.learn(Batch.from_csr(X[:40], y[:40]))
+    asked = Batch.from_csr(X[40:])
+    prediction = learner.predict(asked)
+    low, high = prediction.interval(LEVEL)
+    assert ((low <= prediction.expected) & (prediction.expected <= high) & (low < high)).all()
+
+    command = _command(learner, asked, tmp_path)
+    np.testing.assert_allclose(command["low"], low, rtol=1e-8)
+    np.testing.assert_allclose(command["high"], high, rtol=1e-8)
+
+    estimator = _estimator(name, learner, X.shape[1])
+    ours = estimator.predict_interval(X[40:], level=LEVEL)
+    np.testing.assert_array_equal(ours, (low, high))
+
+    np.testing.assert_array_equal(_report(learner, prediction), (low, high))
+    if learner.record.task == "regress":
+        np.testing.assert_array_equal(estimator.predict(X[40:]), prediction.mean)
+        return
+    np.testing.assert_allclose(command["probability"], prediction.probability, rtol=1e-8)
+    np.testing.assert_array_equal(estimator.decision_function(X[40:]), prediction.log_odds)
+    np.testing.assert_allclose(estimator.predict_proba(X[40:])[:, 1], prediction.probability, rtol=1e-9)
+    np.testing.assert_allclose(expit(prediction.log_odds), prediction.probability, rtol=1e-9)
+    np.testing.assert_array_equal(_river(learner, X[40:]), prediction.probability)
+
+
+def _command(learner, asked, folder):
+    """What `bayou predict` writes of some rows."""
+    from bayou.outputs.text import svmlight
+
+    learner.save(folder / "m.bayou")
+    (folder / "asked.svm").write_bytes(svmlight(asked.with_labels(np.ones(len(asked)))).tobytes())
+    out = folder / "p.csv"
+    words = ["predict", folder / "asked.svm", "--model", folder / "m.bayou", "--out", out]
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    with open(out, newline="") as file:
+        table = list(csv.DictReader(file))
+    return {column: np.array([float(row[column]) for row in table]) for column in table[0]}
+
+
+def _estimator(name, learner, width):
+    """An estimator that has learned what the learner has."""
+    model = getattr(estimators, registry.find(name).estimator)()
+    model.learners_, model.n_features_in_ = [learner], width
+    if learner.record.task == "classify":
+        model.classes_ = np.array([0, 1])
+    return model
+
+
+def _report(learner, prediction):
+    """The interval that a report shows of these predictions."""
+    noise = prediction.noise if learner.record.task == "regress" else None
+    return learner.prediction(Scores(prediction.expected, prediction.mean, prediction.variance, noise)).interval(LEVEL)
+
+
+def _river(learner, X):
+    """The probabilities of river's estimator with this learner in it, for columns whose names are numbers."""
+    river = pytest.importorskip("bayou.river", reason="river is not installed: pip install 'bayou[river]'")
+    model = river.Classifier(learner.name, bits=2)
+    model._model = learner
+    import scipy.sparse
+
+    return model.predict_proba_many(scipy.sparse.csr_array(X))[True].to_numpy()
+
+
+def test_a_report_asks_the_learner(rows):
+    X, y = rows
+    learner = bayou.learners.Marginal(4, temper=(1.0, 0.3))
+    recorder = Recorder(learner)
+    recorder.learn(Batch.from_csr(X, y))
+    facts = Facts(Run(recorder, None))
+    sample = facts.sample
+    scores = Scores(sample.expected, sample.mean, sample.variance)
+    np.testing.assert_array_equal(facts.interval(sample), learner.prediction(scores).interval(LEVEL))
