@@ -1,4 +1,4 @@
-"""scikit-learn's face of the learners: one shared shell, and a small class for each learner."""
+"""scikit-learn's face of the learners: one shared base, and a small class for each learner."""
 
 from bayou.estimators.base import OnlineClassifier, expected_failed_checks
 from bayou.estimators.classifiers import (

@@ -1,13 +1,14 @@
-"""The shell that makes a scikit-learn estimator of any learner, and a classifier of those that classify.
+"""What makes a scikit-learn estimator of any learner, and a classifier of those that classify.
 
-A classifier is a subclass that names its learner and spells out `__init__`, as scikit-learn wants it: the
-learner's own parameters under their own names, and the shell's four, `fit_intercept` (the learner's
-`intercept`), `passes`, `class_weight` and `random_state`. A dozen lines; see `classifiers`, and `regressors`.
+A classifier is a dataclass that names its learner and has the learner's own parameters as fields, under their own
+names; the four that all share are `fit_intercept` (the learner's `intercept`), `passes`, `class_weight` and
+`random_state`. A few lines; see `classifiers`, and `regressors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -27,7 +28,7 @@ from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
 from bayou.estimators import odds, validation
 
-# Parameters of the shell; all others are the learner's.
+# Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
 # `fit` takes the shuffled rows in blocks of about so many values, so as never to hold a second copy of X.
 _BLOCK = 1 << 22
@@ -46,14 +47,20 @@ class NeedsPosterior:
         return self.method.__get__(estimator, owner)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEstimator(BaseEstimator):
     """What classifiers and regressors share: one or more learners, taught in passes over shuffled rows."""
 
     _learner_name: ClassVar[str]
     _learns_in_order: ClassVar[bool] = True  # else the result depends on which rows there are, not on their order
 
-    n_features_in_: int
-    learners_: list[Learner]
+    fit_intercept: bool = True
+    passes: int = 1
+    random_state: Any = None
+    dtype: Any = None
+
+    n_features_in_: int = field(init=False)
+    learners_: list[Learner] = field(init=False)
 
     # --- learning -------------------------------------------------------------------------------------------
 
@@ -150,6 +157,7 @@ class OnlineEstimator(BaseEstimator):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     """What all classifiers share; use one of its subclasses.
 
@@ -159,6 +167,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     probabilities are divided by their sum.
 
     Parameters are read when the learners are made: by `fit`, and by the first `partial_fit`.
+
+    Args:
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        passes: how often `fit` goes over the data. To a Bayesian learner of one pass every further one counts all rows
+            as new evidence again, and intervals come out too narrow; a gradient needs more than one over few rows.
+        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        random_state: seeds the order in which `fit` takes the rows, and what a learner draws.
+        dtype: of the state, "float32" or "float64"; None is the learner's own choice.
 
     Attributes:
         classes_: the labels, sorted. Of two the second is the positive one.
@@ -176,7 +192,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ('yes', (1, 2))
     """
 
-    classes_: np.ndarray
+    class_weight: Any = None
+
+    classes_: np.ndarray = field(init=False)
 
     # --- learning -------------------------------------------------------------------------------------------
 

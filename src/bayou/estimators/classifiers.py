@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,19 @@ from bayou.estimators.base import OnlineClassifier
 from bayou.outputs.plain_model import write_plain
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BankClassifier(OnlineClassifier):
     """Many Bayesian and gradient learners side by side, combined by evidence: nothing to tune. The one to start with.
 
-    The learner is `bayou.learners.Bank`, where the equations are; `OnlineClassifier` tells what all classifiers
-    share. Features need no scaling.
+    The learner, with its equations, is `bayou.learners.Bank`; parameters that all share are those of
+    `OnlineClassifier`. Features need no scaling.
 
     Args:
         preset: "slim" (8 lanes) or "wide" (16 lanes, a little better, half as fast).
         lanes: lanes of your own instead: a list of `bayou.learners.bank.Lane`s, or of mappings with their fields.
         combine: "stack", or "share" for a mixture alone.
         narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; in each lane max(3, prior_variance) if None.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
+        intercept_variance: the prior variance of the intercept; in each lane max(3, prior_variance) if None.
 
     `coef_` and `coef_var_` are those of the combination linearised as it stands; `learner_.lanes` shows its parts.
 
@@ -42,38 +38,20 @@ class BankClassifier(OnlineClassifier):
 
     _learner_name = "bank"
 
-    def __init__(
-        self,
-        *,
-        preset: str = "slim",
-        lanes: Any = None,
-        combine: str = "stack",
-        narrowing: bool = False,
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.preset = preset
-        self.lanes = lanes
-        self.combine = combine
-        self.narrowing = narrowing
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    preset: str = "slim"
+    lanes: Any = None
+    combine: str = "stack"
+    narrowing: bool = False
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginalClassifier(OnlineClassifier):
     """Bayesian logistic or probit regression, learned in one pass, with a Gaussian for every weight.
 
-    The learner is `bayou.learners.Marginal`, where the equations are; `OnlineClassifier` tells what all
-    classifiers share. Scale dense features (`StandardScaler`, say): the prior variance should be of the size
-    of the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Marginal`; parameters that all share are those of
+    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
+    the weights' own spread.
 
     Args:
         link: "logistic" or "probit".
@@ -85,13 +63,7 @@ class MarginalClassifier(OnlineClassifier):
         memory: how fast old evidence fades; 0 never forgets.
         predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
             which leans to 1/2 where the score is large and unsure.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; max(3, prior_variance) if None.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
+        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -107,46 +79,24 @@ class MarginalClassifier(OnlineClassifier):
 
     _learner_name = "marginal"
 
-    def __init__(
-        self,
-        *,
-        link: str = "logistic",
-        mean_update: str = "auto",
-        variance_update: str = "laplace",
-        prior_mean: Any = 0.0,
-        prior_variance: Any = 1.0,
-        temper: tuple[float, float] = (1.0, 1.0),
-        memory: float = 0.0,
-        predictive: str = "quadrature",
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.link = link
-        self.mean_update = mean_update
-        self.variance_update = variance_update
-        self.prior_mean = prior_mean
-        self.prior_variance = prior_variance
-        self.temper = temper
-        self.memory = memory
-        self.predictive = predictive
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    link: str = "logistic"
+    mean_update: str = "auto"
+    variance_update: str = "laplace"
+    prior_mean: Any = 0.0
+    prior_variance: Any = 1.0
+    temper: tuple[float, float] = (1.0, 1.0)
+    memory: float = 0.0
+    predictive: str = "quadrature"
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class JointClassifier(OnlineClassifier):
     """Bayesian logistic regression whose weights are updated together, with a diagonal or a full covariance.
 
-    The learner is `bayou.learners.Joint`, where the equations are; `OnlineClassifier` tells what all classifiers
-    share. Scale dense features (`StandardScaler`, say). Full covariance is for dense problems of up to some thousand
-    features.
+    The learner, with its equations, is `bayou.learners.Joint`; parameters that all share are those of
+    `OnlineClassifier`. Scale dense features (`StandardScaler`, say). Full covariance is for dense problems of up to
+    some thousand features.
 
     Args:
         covariance: "diagonal", or "full" for dense problems.
@@ -155,12 +105,7 @@ class JointClassifier(OnlineClassifier):
         prior_variance: how sure of that; a number or one per feature. A diagonal covariance wants it wider than the
             weights' own spread.
         batch_size: full covariance learns so many examples at once; `fit` ends with a smaller one.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; max(3, prior_variance) if None.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
+        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
         dtype: of the state, "float32" or "float64"; None is float32 for a diagonal covariance, float64 for a full one.
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -174,40 +119,21 @@ class JointClassifier(OnlineClassifier):
 
     _learner_name = "joint"
 
-    def __init__(
-        self,
-        *,
-        covariance: str = "diagonal",
-        mean_update: str = "newton",
-        prior_mean: Any = 0.0,
-        prior_variance: Any = 1.0,
-        batch_size: int = 1,
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.covariance = covariance
-        self.mean_update = mean_update
-        self.prior_mean = prior_mean
-        self.prior_variance = prior_variance
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    covariance: str = "diagonal"
+    mean_update: str = "newton"
+    prior_mean: Any = 0.0
+    prior_variance: Any = 1.0
+    batch_size: int = 1
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MomentClassifier(OnlineClassifier):
     """Bayesian logistic or probit regression by moment matching (ADF), with a Gaussian for every weight.
 
-    The learner is `bayou.learners.Moment`, where the equations are; `OnlineClassifier` tells what all
-    classifiers share. Scale dense features (`StandardScaler`, say): the prior variance should be of the size
-    of the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Moment`; parameters that all share are those of
+    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
+    the weights' own spread.
 
     Args:
         link: "logistic" or "probit".
@@ -216,13 +142,7 @@ class MomentClassifier(OnlineClassifier):
         prior_variance: how sure of that; a number or one per feature.
         predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
             which leans to 1/2 where the score is large and unsure.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; max(3, prior_variance) if None.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
+        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -235,40 +155,21 @@ class MomentClassifier(OnlineClassifier):
 
     _learner_name = "moment"
 
-    def __init__(
-        self,
-        *,
-        link: str = "logistic",
-        expectation: str = "exact",
-        prior_mean: Any = 0.0,
-        prior_variance: Any = 1.0,
-        predictive: str = "quadrature",
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.link = link
-        self.expectation = expectation
-        self.prior_mean = prior_mean
-        self.prior_variance = prior_variance
-        self.predictive = predictive
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    link: str = "logistic"
+    expectation: str = "exact"
+    prior_mean: Any = 0.0
+    prior_variance: Any = 1.0
+    predictive: str = "quadrature"
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VariationalClassifier(OnlineClassifier):
     """Bayesian logistic regression by marginalised variational Bayes, with a Gaussian for every weight.
 
-    The learner is `bayou.learners.Variational`, where the equations are; `OnlineClassifier` tells what all
-    classifiers share. Scale dense features (`StandardScaler`, say): the prior variance should be of the size
-    of the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Variational`; parameters that all share are those of
+    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
+    the weights' own spread.
 
     Args:
         expectation: "quadrature" or "monte-carlo".
@@ -278,13 +179,8 @@ class VariationalClassifier(OnlineClassifier):
         prior_variance: how sure of that; a number or one per feature.
         predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
             which leans to 1/2 where the score is large and unsure.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; max(3, prior_variance) if None.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
+        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
         random_state: seeds the order in which `fit` takes the rows, and the draws of "monte-carlo".
-        dtype: of the state, "float32" (also for None) or "float64".
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -297,50 +193,27 @@ class VariationalClassifier(OnlineClassifier):
 
     _learner_name = "variational"
 
-    def __init__(
-        self,
-        *,
-        expectation: str = "quadrature",
-        n_points: int | None = None,
-        mean_update: str = "newton",
-        prior_mean: Any = 0.0,
-        prior_variance: Any = 1.0,
-        predictive: str = "quadrature",
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.expectation = expectation
-        self.n_points = n_points
-        self.mean_update = mean_update
-        self.prior_mean = prior_mean
-        self.prior_variance = prior_variance
-        self.predictive = predictive
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    expectation: str = "quadrature"
+    n_points: int | None = None
+    mean_update: str = "newton"
+    prior_mean: Any = 0.0
+    prior_variance: Any = 1.0
+    predictive: str = "quadrature"
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaGradClassifier(OnlineClassifier):
     """Logistic regression by AdaGrad, stochastic gradient with a step per feature: the baseline people trust.
 
-    The learner is `bayou.learners.AdaGrad`; `OnlineClassifier` tells what all classifiers share. There is no
-    posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
+    The learner, with its equations, is `bayou.learners.AdaGrad`; parameters that all share are those of
+    `OnlineClassifier`. There is no posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_`
+    raise `bayou.NoPosterior`.
 
     Args:
         learning_rate: the length of each feature's first step.
         l2: strength of the pull towards 0, felt when a feature is active.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
         passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
 
     >>> import numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0], [-3.0]]), ["up", "up", "down", "down"]
@@ -351,31 +224,18 @@ class AdaGradClassifier(OnlineClassifier):
 
     _learner_name = "adagrad"
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.5,
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        passes: int = 5,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    learning_rate: float = 0.5
+    l2: float = 0.0
+    passes: int = 5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FTRLClassifier(OnlineClassifier):
     """Logistic regression by FTRL-proximal: weights that are exactly zero, the sparse baseline people trust.
 
-    The learner is `bayou.learners.FTRL`; `OnlineClassifier` tells what all classifiers share. There is no
-    posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
+    The learner, with its equations, is `bayou.learners.FTRL`; parameters that all share are those of
+    `OnlineClassifier`. There is no posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_`
+    raise `bayou.NoPosterior`.
 
     Args:
         alpha: the length of steps.
@@ -384,9 +244,6 @@ class FTRLClassifier(OnlineClassifier):
         l2: strength of the pull towards 0.
         fit_intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
         passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
@@ -398,35 +255,19 @@ class FTRLClassifier(OnlineClassifier):
 
     _learner_name = "ftrl"
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.1,
-        beta: float = 1.0,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        passes: int = 5,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    alpha: float = 0.1
+    beta: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+    passes: int = 5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SpikeSlabClassifier(OnlineClassifier):
     """Sparse probit regression that says of each feature how probable it is to matter.
 
-    The learner is `bayou.learners.SpikeSlab`, where the equations are; `OnlineClassifier` tells what all classifiers
-    share. `SelectByInclusion` selects features for another model.
+    The learner, with its equations, is `bayou.learners.SpikeSlab`; parameters that all share are those of
+    `OnlineClassifier`. `SelectByInclusion` selects features for another model.
 
     Args:
         inclusion_prior: how probable it is that a feature matters, before any data, down to 1e-30: it steers how many
@@ -438,11 +279,9 @@ class SpikeSlabClassifier(OnlineClassifier):
         predictive: "selected", the means of the selected features alone, or "full", all of the posterior.
         link: "probit", the only one.
         fit_intercept: whether there is an extra weight whose feature is always 1; it is always selected.
-        intercept_variance: its prior variance; max(3, slab_variance) if None.
+        intercept_variance: the prior variance of the intercept; max(3, slab_variance) if None.
         passes: how often `fit` goes over the data. Further passes bring the inclusion probabilities closer to the
             exact ones, and count no row twice.
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows.
         dtype: of the state, "float64" (also for None) or "float32".
 
     Attributes:
@@ -458,34 +297,13 @@ class SpikeSlabClassifier(OnlineClassifier):
 
     _learner_name = "spike-slab"
 
-    def __init__(
-        self,
-        *,
-        inclusion_prior: float = 0.1,
-        slab_variance: float = 1.0,
-        refresh_every: int = 1,
-        batch_size: int = 1,
-        predictive: str = "selected",
-        link: str = "probit",
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.inclusion_prior = inclusion_prior
-        self.slab_variance = slab_variance
-        self.refresh_every = refresh_every
-        self.batch_size = batch_size
-        self.predictive = predictive
-        self.link = link
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    inclusion_prior: float = 0.1
+    slab_variance: float = 1.0
+    refresh_every: int = 1
+    batch_size: int = 1
+    predictive: str = "selected"
+    link: str = "probit"
+    intercept_variance: float | None = None
 
     @property
     def inclusion_(self) -> np.ndarray:

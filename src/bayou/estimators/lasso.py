@@ -1,8 +1,9 @@
-"""scikit-learn's face of the lasso: exact in a few passes, on line, a whole path, or a cross-validated penalty."""
+"""scikit-learn's face of the lasso: exact in a few passes, online, a whole path, or a cross-validated penalty."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -46,34 +47,33 @@ class PathPoint(NamedTuple):
         return int(np.count_nonzero(self.coef))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LassoClassifier(OnlineClassifier):
     """L1-penalised logistic or probit regression: what a batch solver finds, by passes over the rows, certified.
 
-    The learner is `bayou.learners.Lasso`, where the equations are; `OnlineClassifier` tells what all classifiers
-    share. With penalize_intercept=True it is scikit-learn's LogisticRegression(l1_ratio=1, solver="liblinear") with
-    C = 1 / penalty, without it that of saga. There is no posterior.
+    The learner, with its equations, is `bayou.learners.Lasso`; parameters that all share are those of
+    `OnlineClassifier`. With penalize_intercept=True it is scikit-learn's LogisticRegression(l1_ratio=1,
+    solver="liblinear") with C = 1 / penalty, without it that of saga. There is no posterior.
 
     Args:
         algorithm: "auto" is "reduced" for `fit`, which is exact, and "online" for `partial_fit`; or "online",
             "multipass", "reduced" for good.
-        penalty: gamma; a number, or one for each feature (0 is free), "lookahead" (on line: learned), or "cv": the best
+        penalty: gamma; a number, or one for each feature (0 is free), "lookahead" (online: learned), or "cv": the best
             on held-out rows (`fit` only), of the penalties of `path`.
         link: "logistic" or "probit".
         penalize_intercept: whether the intercept is penalised as well.
         max_active: how many features' curvature "reduced" keeps; raised if it proves too small.
         slack: "reduced" also watches features whose gradient is at least this share of the penalty.
-        ramp, block, shoot_every: on line; see the learner.
+        ramp, block, shoot_every: online; see the learner.
         tolerance: the share of the penalty that the largest violation may have at the end.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
         passes: how often `fit` goes over the data at most; it ends once the weights are certified.
         folds: of "cv".
-        class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows on line, and the folds.
+        random_state: seeds the order in which `fit` takes the rows online, and the folds.
         dtype: of the weights shown, "float64" (also for None) or "float32".
 
     Attributes:
         kkt_violation_, objective_, n_passes_, active_size_: what the learner says, one number for two classes, else an
-            array with one for each. A violation is in the units of the penalty; NaN on line.
+            array with one for each. A violation is in the units of the penalty; NaN online.
         penalty_: the penalty in force.
         cv_penalties_, cv_losses_: of "cv", the penalties tried and the mean log loss of each on held-out rows.
 
@@ -88,44 +88,20 @@ class LassoClassifier(OnlineClassifier):
     _learner_name = "lasso"
     _learns_in_order = False
 
-    learners_: list[Any]
+    learners_: list[Any] = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        algorithm: str = "auto",
-        penalty: Any = 1.0,
-        link: str = "logistic",
-        penalize_intercept: bool = False,
-        max_active: int = 400,
-        slack: float = 0.8,
-        ramp: int | None = None,
-        block: int = 0,
-        shoot_every: int = 10,
-        tolerance: float = 1e-7,
-        fit_intercept: bool = True,
-        passes: int = 100,
-        folds: int = 5,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.penalty = penalty
-        self.link = link
-        self.penalize_intercept = penalize_intercept
-        self.max_active = max_active
-        self.slack = slack
-        self.ramp = ramp
-        self.block = block
-        self.shoot_every = shoot_every
-        self.tolerance = tolerance
-        self.fit_intercept = fit_intercept
-        self.passes = passes
-        self.folds = folds
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    algorithm: str = "auto"
+    penalty: Any = 1.0
+    link: str = "logistic"
+    penalize_intercept: bool = False
+    max_active: int = 400
+    slack: float = 0.8
+    ramp: int | None = None
+    block: int = 0
+    shoot_every: int = 10
+    tolerance: float = 1e-7
+    passes: int = 100
+    folds: int = 5
 
     # --- learning -------------------------------------------------------------------------------------------
 
@@ -138,22 +114,22 @@ class LassoClassifier(OnlineClassifier):
 
     @available_if(_can_go_on)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn on line from some more rows, in their order. The first call must name all classes there will be."""
+        """Learn online from some more rows, in their order. The first call must name all classes there will be."""
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
         parameters = super()._learner_parameters(streaming)
         del parameters["folds"]
         if self.algorithm == "auto":
-            on_line = streaming or (isinstance(self.penalty, str) and self.penalty == "lookahead")
-            parameters["algorithm"] = "online" if on_line or self.ramp or self.block else "reduced"
+            online = streaming or (isinstance(self.penalty, str) and self.penalty == "lookahead")
+            parameters["algorithm"] = "online" if online or self.ramp or self.block else "reduced"
         elif streaming and self.algorithm != "online":
             raise BadInput(
                 f'algorithm="{self.algorithm}" needs several passes; partial_fit is for "auto" and "online".'
             )
         if isinstance(self.penalty, str) and self.penalty == "cv":
             if streaming or parameters["algorithm"] == "online":
-                raise BadInput('penalty="cv" needs all data at once; on line there is penalty="lookahead".')
+                raise BadInput('penalty="cv" needs all data at once; online there is penalty="lookahead".')
             parameters["penalty"] = 1.0
         return parameters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ class _OfClassifiers:
         raise WrongTask(f"{owner.__name__} predicts numbers, so it has no {self.name}; see predict and sample_mean.")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineRegressor(RegressorMixin, OnlineEstimator):
     """What all regressors share; use one of its subclasses.
 
@@ -34,6 +36,13 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     absent.
 
     Parameters are read when the learner is made: by `fit`, and by the first `partial_fit`.
+
+    Args:
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and intervals
+            come out too narrow.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" or "float64"; None is the learner's own choice.
 
     Attributes:
         n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
@@ -130,22 +139,19 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     sample_proba = _OfClassifiers()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianRegressor(OnlineRegressor):
     """Bayesian linear regression for huge sparse problems, learned in one pass, with a Gaussian for every weight.
 
-    The learner is `bayou.learners.Gaussian`, where the equations are; `OnlineRegressor` tells what all regressors
-    share. Scale dense features (`StandardScaler`, say).
+    The learner, with its equations, is `bayou.learners.Gaussian`; parameters that all share are those of
+    `OnlineRegressor`. Scale dense features (`StandardScaler`, say).
 
     Args:
         prior_mean: what every weight is believed to be before any data; a number or one per feature.
         prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
         noise_variance: how far labels scatter around their means; None learns it.
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        intercept_variance: its prior variance; max(1e6, prior_variance) if None, in units of the noise variance.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and
-            intervals come out too narrow.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" (also for None) or "float64".
+        intercept_variance: the prior variance of the intercept; max(1e6, prior_variance) if None,
+            in units of the noise variance.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.preprocessing import scale
@@ -161,33 +167,19 @@ class GaussianRegressor(OnlineRegressor):
 
     _learner_name = "gaussian"
 
-    def __init__(
-        self,
-        *,
-        prior_mean: Any = 0.0,
-        prior_variance: Any = 1.0,
-        noise_variance: float | None = None,
-        fit_intercept: bool = True,
-        intercept_variance: float | None = None,
-        passes: int = 1,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.prior_mean = prior_mean
-        self.prior_variance = prior_variance
-        self.noise_variance = noise_variance
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.passes = passes
-        self.random_state = random_state
-        self.dtype = dtype
+    prior_mean: Any = 0.0
+    prior_variance: Any = 1.0
+    noise_variance: float | None = None
+    intercept_variance: float | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ShrinkageRegressor(OnlineRegressor):
     """Online Bayesian lasso: weights that the data do not need shrink to nothing, the others keep their uncertainty.
 
-    The learner is `bayou.learners.Shrinkage`, where the equations are; `OnlineRegressor` tells what all regressors
-    share. For dense problems of up to some thousand features, which should have one scale (`StandardScaler`, say).
+    The learner, with its equations, is `bayou.learners.Shrinkage`; parameters that all share are those of
+    `OnlineRegressor`. For dense problems of up to some thousand features, which should have one scale
+    (`StandardScaler`, say).
 
     Args:
         penalty: a, of a |w|; large values shrink more weights to nothing.
@@ -200,7 +192,6 @@ class ShrinkageRegressor(OnlineRegressor):
         fit_intercept: whether labels may have a mean that no feature tells.
         centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
         passes: how often `fit` goes over the data. More than once counts every row as new evidence again.
-        random_state: seeds the order in which `fit` takes the rows.
         dtype: in which weights are shown, "float64" (also for None) or "float32".
 
     `lasso_coef_` are the weights of scikit-learn's `Lasso(alpha=penalty / n)` on the same rows, zeros and all.
@@ -216,34 +207,14 @@ class ShrinkageRegressor(OnlineRegressor):
 
     _learner_name = "shrinkage"
 
-    def __init__(
-        self,
-        *,
-        penalty: float = 1.0,
-        iterations: int = 1,
-        tolerance: float = 1e-9,
-        floor: float = 1e-6,
-        noise_variance: float | str | None = None,
-        ramp: int = 0,
-        screening: float = 1e-6,
-        fit_intercept: bool = True,
-        centring: bool = True,
-        passes: int = 1,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.penalty = penalty
-        self.iterations = iterations
-        self.tolerance = tolerance
-        self.floor = floor
-        self.noise_variance = noise_variance
-        self.ramp = ramp
-        self.screening = screening
-        self.fit_intercept = fit_intercept
-        self.centring = centring
-        self.passes = passes
-        self.random_state = random_state
-        self.dtype = dtype
+    penalty: float = 1.0
+    iterations: int = 1
+    tolerance: float = 1e-9
+    floor: float = 1e-6
+    noise_variance: float | str | None = None
+    ramp: int = 0
+    screening: float = 1e-6
+    centring: bool = True
 
     @property
     def lasso_coef_(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from bayou.core.errors import BadInput
 from bayou.estimators.classifiers import SpikeSlabClassifier
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SelectByInclusion(SelectorMixin, BaseEstimator):
     """Keep the features that a spike-and-slab model finds likely to matter, in one pass over the data.
 
@@ -36,26 +38,14 @@ class SelectByInclusion(SelectorMixin, BaseEstimator):
     ([3, 7], (500, 2))
     """
 
-    def __init__(
-        self,
-        *,
-        inclusion_prior: float = 0.1,
-        slab_variance: float = 1.0,
-        threshold: float = 0.5,
-        max_features: int | None = None,
-        passes: int = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.inclusion_prior = inclusion_prior
-        self.slab_variance = slab_variance
-        self.threshold = threshold
-        self.max_features = max_features
-        self.passes = passes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
+    inclusion_prior: float = 0.1
+    slab_variance: float = 1.0
+    threshold: float = 0.5
+    max_features: int | None = None
+    passes: int = 1
+    class_weight: Any = None
+    random_state: Any = None
+    dtype: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn which features matter."""
