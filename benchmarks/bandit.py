@@ -2,24 +2,24 @@
 
     python benchmarks/bandit.py [--seeds 50] [--rounds 100000] [--picture docs/images/bandit.png]
 
-The world is half real. Visitors (four features of the user, and the place on the page) are drawn from the log of the
-campaign "men" of the Open Bandit sample, which is read from the folder BAYOU_DATA names. Whether one would click on
-each of the 34 items is said by scikit-learn's logistic regression on indicators of the item, the visitor's features and
-their crosses, fitted once, with its default penalty, to the 20,000 rows of that log. Its 115 clicks do not tell much:
-by cross-validation the fit is worse than one rate for all, so real tastes differ less than these. As a truth to play
-against it has what matters: clicks as rare as the real ones, and items whose appeal depends on the visitor.
+The truth is partly real. Visitors (four features of the user, and the position on the page) are drawn from the log of
+the campaign "men" of the Open Bandit sample, which is read from the folder BAYOU_DATA. The probability that a
+visitor clicks on each of the 34 items comes from scikit-learn's logistic regression on indicators of the item, the
+visitor's features and their crosses, fitted once, with its default penalty, to the 20,000 rows of that log. Its 115
+clicks say little: by cross-validation the fit is worse than one rate for all, so real visitors differ less than these.
+But it has what matters here: clicks as rare as the real ones, and items whose appeal depends on the visitor.
 
-Each policy meets the same visitors, with the same luck, learns online from the clicks on what it has shown (and on
-nothing else), and hears of them after every 50 visitors. All learn from the same indicators and crosses, with
-`Marginal` where nothing else is said; they differ in how they choose:
+Each policy gets the same visitors, with the same luck. It learns online, only from the clicks on what it has shown, and
+receives them after every 50 visitors. All learn from the same indicators and crosses, with `Marginal` unless the name
+says otherwise; they differ in how they choose:
 
     Thompson        the best item under weights drawn from the posterior (`learner.sample`)
-    epsilon 0.05    the best item under the mean weights, but with this probability any item
+    epsilon 0.05    the best item under the mean weights, but with this probability a random item
     epsilon 1000/t  the same with a probability that falls with the number of visitors so far: min(1, 1000 / t)
-    greedy          the best item under the mean weights, always
-    any item        each as often as the others
+    greedy          always the best item under the mean weights
+    any item        a random item
 
-Regret: the clicks that always showing the best item would have had more, in expectation, summed over rounds.
+Regret: how many more clicks always showing the best item would have had, in expectation, summed over rounds.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ POINTS = 100  # of a curve
 
 @dataclass(frozen=True)
 class World:
-    """Visitors of so many kinds, and what each would do with each item."""
+    """The kinds of visitors, and how likely each is to click on each item."""
 
     features: np.ndarray  # (visitors, items, active features)
     chance: np.ndarray  # (visitors, items): of a click
-    share: np.ndarray  # (visitors,): how often they come
+    share: np.ndarray  # (visitors,): how often each comes
     n_features: int
     fit: tuple[float, float]  # log loss on the log by cross-validation: of the model, of one rate for all
 
@@ -117,8 +117,8 @@ def world(data: Path) -> World:
 def by_draw(world: World, learner: Learner, who: np.ndarray, draw: int) -> np.ndarray:
     """Under weights drawn from the posterior: what `learner.sample` says of the rows.
 
-    A draw has one weight for each feature, whatever the rows; asked for each feature once and not for each row that has
-    it, it comes ten times as fast.
+    A draw has one weight for each feature, whatever the rows. Drawing each feature once, not once for each row that has
+    it, is ten times as fast.
     """
     weights = logit(learner.sample(world.single, n_draws=1, seed=draw)[0])
     return weights[world.deciding[:, who]].sum(axis=0)
@@ -137,7 +137,7 @@ def play(
     rounds: int,
     seed: int,
 ) -> np.ndarray:
-    """Regret summed up to each of the curve's points. A seed means the same visitors and the same luck to all."""
+    """Regret summed up to each of the curve's points. A seed gives the same visitors and the same luck to all."""
     luck = np.random.default_rng(seed)
     visitors = luck.choice(len(world.share), size=rounds, p=world.share)
     explores = luck.random(rounds) < epsilon(np.arange(1, rounds + 1))
@@ -215,7 +215,7 @@ def picture(path: Path, rounds: int, found: dict[str, np.ndarray], by_chance: fl
         axes.plot(at, found[name].mean(axis=0), color=colour, linewidth=2.4)
         ends.append([found[name][:, -1].mean(), name, colour])
     ends.sort()
-    for below, above in pairwise(ends):  # names must not lie on each other
+    for below, above in pairwise(ends):  # labels must not overlap
         above[0] = max(above[0], below[0] + 0.05 * max(found[name][:, -1].max() for name in shown))
     for height, name, colour in ends:
         axes.annotate(
@@ -236,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=100_000)
-    parser.add_argument("--curves", type=Path, help=".npz: what was played is kept there, and not played again")
+    parser.add_argument("--curves", type=Path, help=".npz: keeps the runs, so that they are not run again")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--picture", type=Path)
     args = parser.parse_args()

@@ -1,12 +1,12 @@
-"""What the bank does, part by part: units, long streams, what each part buys, the first examples, speed.
+"""The bank, part by part: units, long streams, what each part gains, the first examples, speed.
 
     python benchmarks/bank.py units            all values times 1e-4 to 1e4: does the loss stay?
-    python benchmarks/bank.py long             ten million examples, with and without drift: does anything wear out?
+    python benchmarks/bank.py long             ten million examples, with and without drift: does anything degrade?
     python benchmarks/bank.py parts            the loss without each part, and with each lane alone
-    python benchmarks/bank.py start            the first examples: the bank beside its mixture alone
+    python benchmarks/bank.py start            the first examples: the bank against its mixture alone
     python benchmarks/bank.py speed            time per feature of the lanes, time per example of combining
 
-Options: --data DIR (the real sets; otherwise the folder BAYOU_DATA names), --cache DIR, --examples N (long), --sets a,b
+Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache DIR, --examples N (long), --sets a,b
 (units, parts, start), --repeats N (speed). Log loss is that of predictions made before each example was learned from.
 """
 
@@ -25,7 +25,7 @@ from bayou import Batch, evaluate, simulate
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import PRESETS
 
-# Variants are compared on these alone: the sets kept aside are not for choosing among them.
+# Variants are compared on these alone: the held-out sets must not be used to choose among them.
 LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASIDE]
 
 # --- real sets ------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ CHANGE = 0.02
 
 
 def units(args: argparse.Namespace) -> None:
-    """The same rows in other units. A value times f is what a user gets who measures in metres, not in kilometres."""
+    """The same rows in other units: all values times f, as for a user who measures in metres instead of kilometres."""
     print(f"{'':12}{'log loss':>9}   change with all values times\n{'':21}" + "".join(f"{f:>11g}" for f in FACTORS[1:]))
     for name, X, y in sets_of(args, ["a9a", "w8a", "covtype", "rcv1", "sms"]):
         losses = [loss_of(X * factor, y) for factor in FACTORS]
@@ -59,10 +59,10 @@ def units(args: argparse.Namespace) -> None:
 def parts(args: argparse.Namespace) -> None:
     """Log loss over that of slim: geometric mean over the sets, and where it is worst and best.
 
-    And the calibration error of slim, beside about what perfect ones as sharp as these would show by chance.
+    Also the calibration error of slim, beside what perfect probabilities as sharp as these would show by chance.
     """
     lanes = PRESETS["slim"]
-    variants: dict[str, dict] = {"slim": {}, "first storey alone": {"combine": "share"}}
+    variants: dict[str, dict] = {"slim": {}, "first level alone": {"combine": "share"}}
     variants |= {f"without {lane}": {"lanes": [*lanes[:k], *lanes[k + 1 :]]} for k, lane in enumerate(lanes)}
     variants |= {f"{lane} alone": {"lanes": [lane]} for lane in lanes}
     variants |= {f"{lane} alone, no stackers": {"lanes": [lane], "combine": "share"} for lane in lanes}
@@ -76,11 +76,11 @@ def parts(args: argparse.Namespace) -> None:
         for variant, parameters in variants.items():
             learner = Bank(X.shape[1], **parameters)
             result = evaluate.progressive(learner, batch)
-            storeys = learner.storeys
-            found.setdefault(variant, []).append(storeys["bank"]["loss"])
-            if variant == "slim":  # what its storeys would have lost by themselves
-                for storey in ("stacker", "stacker with memory"):
-                    found.setdefault(f"{storey} alone", []).append(storeys[storey]["loss"])
+            levels = learner.storeys
+            found.setdefault(variant, []).append(levels["bank"]["loss"])
+            if variant == "slim":  # what its levels would have lost by themselves
+                for level in ("stacker", "stacker with memory"):
+                    found.setdefault(f"{level} alone", []).append(levels[level]["loss"])
                 found.setdefault("its best output, in hindsight", []).append(min(o.loss for o in learner.lanes))
                 chance = 0.8 * np.sqrt(20 * result.brier / len(y))
                 print(f"{name:16}{result.log_loss:9.4f}{result.calibration_error:13.4f}{chance:11.4f}", flush=True)
@@ -151,7 +151,7 @@ def condition(learner: Bank) -> list[str]:
 
 
 def long(args: argparse.Namespace) -> None:
-    """Loss of the truth, and regret against the truth of the moment: nats per thousand examples, million by million."""
+    """Loss of the truth, and regret against the current truth: nats per thousand examples, million by million."""
     tail = simulate.longtail(n_categories=20, weight_std=1.0, seed=0)
     few = simulate.categorical(n_categories=4, category_size=200, picked=5, weight_std=1.0, seed=0)
     for stream, drift in ((tail, "stays"), (few, "stays"), (few, "switches"), (few, "walks")):
@@ -163,7 +163,7 @@ def long(args: argparse.Namespace) -> None:
         marginal = Marginal(stream.n_features, prior_variance=stream.prior_variance)
         bank = banks["float32"]
         print(f"\n{stream.name}, {stream.n_features:,} features, 20 active, truth {drift}")
-        print("".join(f"{column:>10}" for column in COLUMNS) + "  (which); shares in the last storey; largest of lanes")
+        print("".join(f"{column:>10}" for column in COLUMNS) + "  (which); shares in the last level; largest of lanes")
         losses = dict.fromkeys([*banks, "marginal", "truth"], 0.0)
         apart, before, done = 0.0, np.zeros(len(bank.lanes) + 4), 0
         for truth in truths(stream, drift, args.examples):
@@ -204,7 +204,7 @@ NONZEROS = 2_000_000
 
 
 def indicators(length: int, columns: int) -> Batch:
-    """About two million non-zeros, every column as likely as any other. (Two may meet in a row, which are then one.)"""
+    """About two million non-zeros, every column equally likely. (A column drawn twice in a row counts once.)"""
     rng = np.random.default_rng(length)
     rows = NONZEROS // length
     indices = np.sort(rng.integers(0, columns, (rows, length)), axis=1)
@@ -215,7 +215,7 @@ def indicators(length: int, columns: int) -> Batch:
 
 
 def speed(args: argparse.Namespace) -> None:
-    """Time per row against the row's length: the slope is the lanes' work, where the line meets 0 is combining."""
+    """Time per row against the row's length: the slope is the lanes' work, the intercept is combining."""
     kinds: dict[str, dict] = {"slim": {}, "slim, share": {"combine": "share"}, "wide": {"preset": "wide"}}
     for bits, where in ((12, "in the cache"), (22, "out of it")):
         batches = {length: indicators(length, 2**bits) for length in LENGTHS}
@@ -223,10 +223,10 @@ def speed(args: argparse.Namespace) -> None:
         works = {}
         for kind, learner in learners.items():
             for length, batch in batches.items():
-                learner.learn(batch)  # so that its memory is there
+                learner.learn(batch)  # so that its memory is allocated
                 works[kind, length] = (lambda: None, lambda learner=learner, batch=batch: learner.learn(batch))
         seconds = median_seconds(works, args.repeats)
-        print(f"\n2^{bits} weights ({where}): us per row of so many indicators; median of {args.repeats}, in turns")
+        print(f"\n2^{bits} weights ({where}): us per row of N indicators; median of {args.repeats}, alternating")
         print(f"{'':14}" + "".join(f"{length:>8}" for length in LENGTHS) + f"{'ns/feature':>13}{'us/example':>12}")
         for kind in kinds:
             per_row = np.array([seconds[kind, n] / len(batches[n]) for n in LENGTHS])

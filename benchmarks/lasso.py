@@ -1,14 +1,14 @@
 """The lasso against batch solvers: agreement, speed to an equal objective, bad starts, memory.
 
-    python benchmarks/lasso.py agreement      objective and coefficients beside liblinear's and another solver's
-    python benchmarks/lasso.py speed          seconds to an objective within 1e-6, beside liblinear, saga, celer, skglm
+    python benchmarks/lasso.py agreement      objective and coefficients against liblinear and another solver
+    python benchmarks/lasso.py speed          seconds to an objective within 1e-6, against liblinear, saga, celer, skglm
     python benchmarks/lasso.py online         seconds of one online pass over Reuters
-    python benchmarks/lasso.py starts         a thousand starts drawn N(0, 10^2)
-    python benchmarks/lasso.py shards         two processes with half of the rows each, beside one with all
-    python benchmarks/lasso.py memory         a simulated file of 0.2 GB and one of 2 GB, under a limit of 500 MB
+    python benchmarks/lasso.py starts         a thousand starts drawn from N(0, 10^2)
+    python benchmarks/lasso.py shards         two processes with half of the rows each, against one with all
+    python benchmarks/lasso.py memory         simulated files of 0.2 GB and 2 GB, limited to 500 MB
 
-Data: the folder BAYOU_DATA, or ../shared/data. Speed is in CPU seconds, the best of three; all solvers have one thread
-and start from a CSR matrix in memory. celer and skglm take part if they are installed.
+Data: the folder BAYOU_DATA, or ../shared/data. Speed is in CPU seconds, the best of three; all solvers use one thread
+and start from a CSR matrix in memory. celer and skglm are included if they are installed.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def objective(X, y, penalty, weights, link="logistic"):
 
 
 def slope_and_bend(margin, link):
-    """Of the log-likelihood: the first derivative, and minus the second."""
+    """The first derivative of the log-likelihood, and minus the second."""
     if link == "logistic":
         return expit(-margin), expit(margin) * expit(-margin)
     slope = np.exp(-0.5 * margin**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(margin))
@@ -197,7 +197,7 @@ def unique(X, y, penalty, weights, link):
 
 
 def agreement(names):
-    """Beside liblinear (as tight as it gets) and proximal Newton; scores are unique where coefficients are not."""
+    """Against liblinear (as tight as it gets) and proximal Newton; scores are unique where coefficients are not."""
     columns = ["set", "penalty", "weights", "passes", "seconds", "KKT / penalty", "the same by SciPy"]
     columns += ["objective / liblinear's - 1", "objective / Newton's - 1"]
     columns += ["largest difference from liblinear's coefficients", "from Newton's", "of the scores", "unique"]
@@ -291,7 +291,7 @@ def online(_):
 
 
 def starts(names, n=1000):
-    """Starts drawn N(0, 10^2): none may diverge."""
+    """Starts drawn from N(0, 10^2): none may diverge."""
     for name in names or ("phishing", "a9a"):
         X, y = SETS[name]()
         batch = Batch.from_csr(X, y)
@@ -316,7 +316,7 @@ def starts(names, n=1000):
 
 
 def memory(_, limit=500_000_000, size=200_000_000):
-    """Peak memory of `bayou train` over a file, and over one that has the same rows ten times, with the same limit.
+    """Peak memory of `bayou train` on a file, and on one with the same rows ten times, with the same limit.
 
     Ten times the penalty gives the same weights: the objectives must differ by a factor of ten.
     """
@@ -391,7 +391,7 @@ def shards(_):
 
 
 def simulate(path, size):
-    """Rows of 30 of 100,000 words, Zipf, each with a number, until the file is so large; how many there are."""
+    """Rows of 30 of 100,000 words, Zipf, each with a number, until the file has this size; how many there are."""
     generator = np.random.default_rng(0)
     weights = np.where(np.arange(100_000) % 400 == 7, generator.normal(size=100_000), 0.0)
     weights[:50] = generator.normal(size=50)

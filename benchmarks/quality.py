@@ -1,4 +1,4 @@
-"""How well the bank predicts, untuned, beside peers tuned in hindsight: one pass over real streams, in one run.
+"""How well the untuned bank predicts against peers tuned in hindsight: one pass over real streams, in one run.
 
     python benchmarks/quality.py [--sets a9a,sms] [--quick] [--processes 2] [--reuse results.json] [--json out.json]
                                  [--markdown out.md] [--picture out.png] [--bank NAME=module:function]
@@ -8,10 +8,10 @@ Every example is predicted before it is learned from. Log loss, AUC and calibrat
 and with its wide preset; every setting of every peer (quality_peers.py says which); and a stack of the best setting of
 each tuned peer. "Best" is by log loss over the whole stream, in hindsight. How the features are made: quality_sets.py.
 
-A line is printed and the JSON written whenever a set is done. --reuse takes the peers' results from such a file, so
-that only banks run, and sets that it lacks: a run that was stopped goes on so. --bank names any function from CSR rows
-and labels -1 or +1 to probabilities; it may be given several times. --quick takes the first 2,000 rows of each set: to
-see that all runs, not to compare.
+Whenever a set is done, a line is printed and the JSON is written. --reuse takes the peers' results from such a file, so
+that only the banks and the missing sets are run; this also continues a run that was stopped. --bank names any function
+from CSR rows and labels -1 or +1 to probabilities; it may be repeated. --quick takes the first 2,000 rows of each set:
+to see that everything runs, not to compare.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def run_settings(name: str, which: list[int], *where) -> list[dict]:
 
 
 def run_stack(name: str, names: list[tuple[str, str]], *where) -> list[dict]:
-    """The chosen settings once more, and one regression on their logits."""
+    """Run the chosen settings again, and one regression on their logits."""
     X, y = rows_of(name, *where)
     chosen = [s for s in quality_peers.settings() if (s.family, s.name) in names]
     start = time.perf_counter()
@@ -125,7 +125,7 @@ def run_bank(name: str, bank: str, target: str, *where) -> list[dict]:
 
 
 def try_bank(target: str) -> None:
-    """Fail if the bank is not there or does not run."""
+    """Fail if the bank does not exist or does not run."""
     function_of(target)(sparse.csr_matrix([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
 
 
@@ -159,7 +159,7 @@ def run_all(sets: list[str], banks: dict[str, str], processes: int, known: dict,
 
 
 def run_peers(pool: ProcessPoolExecutor, name: str, where) -> dict:
-    pool.submit(vw_text, name, *where).result()  # written once, before several want it
+    pool.submit(vw_text, name, *where).result()  # written once, before several processes need it
     tasks = [pool.submit(run_settings, name, which, *where) for which in _groups(quality_peers.settings())]
     results = [result for task in tasks for result in task.result()]
     best = [(r["family"], r["setting"]) for r in best_of_each({"results": results}, tuned_only=True)]
@@ -193,10 +193,10 @@ def reusable(path: Path, quick: bool) -> dict:
     for name, about in held["sets"].items():
         peers = [r for r in about["results"] if r["family"] in (*families(), STACK)]
         if {(r["family"], r["setting"]) for r in peers if r["family"] != STACK} != wanted:
-            print(f"{name}: other settings in {path}; all peers run again")
+            print(f"{name}: {path} has other settings; all peers are run again")
             continue
         if about["versions"] != versions():
-            print(f"{name}: the peers reused are {', '.join(f'{k} {v}' for k, v in about['versions'].items())}")
+            print(f"{name}: peers reused from {', '.join(f'{k} {v}' for k, v in about['versions'].items())}")
         sets[name] = about | {"results": peers}
     return sets
 
@@ -368,7 +368,7 @@ def main() -> None:
     parser.add_argument("--reuse", type=Path, help="take the peers' results from this file of earlier results")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
-    parser.add_argument("--picture", type=Path, help="also draw them into this file")
+    parser.add_argument("--picture", type=Path, help="also draw the picture into this file")
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     parser.add_argument("--cache", type=Path, default=Path("quality-cache"), help="prepared rows, some 100 MB")
     args = parser.parse_args()
@@ -386,7 +386,7 @@ def main() -> None:
     known = reusable(args.reuse, args.quick) if args.reuse else {}
 
     def keep(found: dict) -> None:
-        """What is not run again yet stays in the file, without its banks."""
+        """Sets not run again yet stay in the file, without their banks."""
         if args.json:
             unfinished = args.json.with_suffix(".unfinished")
             whole = {"quick": args.quick, "banks": banks, "sets": known | found}

@@ -1,19 +1,19 @@
-"""The peers, each as a function from rows and labels to logits made one example at a time before learning from it.
+"""The peers. Each is a function from rows and labels to logits, each made before its example is learned from.
 
     VW          15: learning rate .1 .5 2 8 32, power_t .5 .25 0; else its defaults (adaptive, normalised, invariant)
     AdaGrad      7: learning rate .005 .05 .1 .2 .4 .8 1.6; bayou's own
     FTRL       120: alpha .005 .02 .05 .1 .2 .5 1 2 5 10, beta .001 .01 .1 1, l1 0 .3 1 (McMahan et al. 2013)
     scikit-learn 5: SGDClassifier(loss="log_loss") at its defaults, and with constant rates .01 .1 1 10
-    VW --coin, river's LogisticRegression and AdPredictor: at their defaults, nothing is tuned
+    VW --coin, river's LogisticRegression and AdPredictor: at their defaults, not tuned
 
-The grids reach beyond where the best settings lie on most sets: a coarser one, with rates up to 8, beta from .01 and l1
-up to .3, would have flattered the bank by 3 % on two sets. FTRL's l2 is left out: on thirteen sets it bought nothing
-that l1 and beta do not.
+The grids reach beyond the best settings on most sets: a coarser one, with rates up to 8, beta from .01 and l1
+up to .3, would have flattered the bank by 3 % on two sets. FTRL's l2 is left out: on thirteen sets it gained nothing
+over l1 and beta.
 
-SGDClassifier has no way to predict between the rows of one call, and a call per row costs a hundred times the row. Its
-rule is therefore written out here, with the same roundings: after any of the streams its weights are those of
-SGDClassifier.partial_fit to the last bit. Each run compares the two after 200 rows and fails if they part; not after
-all rows, as large rates are chaotic and another machine's last bit would grow.
+SGDClassifier cannot predict between the rows of one call, and a call per row costs a hundred times the row itself. So
+its rule is written out here, with the same roundings: after any of the streams its weights are bit for bit those of
+SGDClassifier.partial_fit. Each run compares the two after 200 rows and fails if they differ; not after all rows,
+because large rates are chaotic, and a difference in the last bit on another machine would grow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-# Everybody's logits are cut here before they are scored: a probability of 1e-13 that was wrong costs 30.
+# All logits are clipped here before they are scored: a wrong probability of 1e-13 costs 30.
 SUREST = 30.0
 
 
@@ -47,7 +47,7 @@ class Setting:
 
 
 def write_vw(X, y, path: Path) -> None:
-    """Rows as VW text. Names that are numbers are columns; values with nine digits, which is all of a float32."""
+    """Rows as VW text. Names that are numbers are columns; values with nine digits, which hold a float32 exactly."""
     with path.open("w") as file:
         for row, label in enumerate(y):
             begin, end = X.indptr[row], X.indptr[row + 1]
@@ -83,7 +83,7 @@ def adagrad(rate: float) -> Callable:
 
 
 def logit(p) -> np.ndarray:
-    """Of probabilities; one that rounded to 0 or 1 is at the end of the scale."""
+    """The logit of probabilities; one that rounded to 0 or 1 is at the end of the scale."""
     with np.errstate(divide="ignore"):
         return np.clip(np.log(p) - np.log1p(-p), -SUREST, SUREST)
 
@@ -100,7 +100,7 @@ def ftrl(alpha: float, beta: float, l1: float, l2: float = 0.0) -> Callable:
 
 @njit(cache=True, error_model="numpy")
 def _ftrl(indptr, indices, values, y, d, alpha, beta, l1, l2):
-    """McMahan et al. 2013, algorithm 1. The intercept, at index d, bears no penalty."""
+    """McMahan et al. 2013, algorithm 1. The intercept, at index d, is not penalised."""
     z, n = np.zeros(d + 1), np.zeros(d + 1)
     longest = 0
     for row in range(y.size):
@@ -239,7 +239,7 @@ def stack(logits, y):
     """Bayesian logistic regression with full covariance on the logits of some peers (one column each) and a constant.
 
     It starts from their mean, with coefficients N(0, 1) around that and a constant N(0, .01), and learns by moment
-    matching. Prior spreads as the bank's stackers have, so that the peers are combined no worse than its lanes.
+    matching. The priors are those of the bank's stackers, so that the peers are combined no worse than its lanes.
     """
     n, K = logits.shape
     mean, cov = np.zeros(K + 1), np.zeros((K + 1, K + 1))

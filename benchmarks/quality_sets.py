@@ -4,8 +4,8 @@
     tables           every cell one indicator, hashed to 2^18 columns; numbers cut at their 20-quantiles first
     text             TfidfVectorizer(min_df=2, sublinear_tf=True)
 
-The train part comes first and the test part behind it where a set has two (mushrooms: the train part alone). Rows keep
-the order of their file. Quantiles and document frequencies are those of the whole set: they do not know the labels,
+Where a set has a train and a test part, the train part comes first (mushrooms: only the train part). Rows keep
+the order of their file. Quantiles and document frequencies are those of the whole set: they do not use the labels,
 and every contender reads the same rows.
 """
 
@@ -45,7 +45,7 @@ def svmlight(data: Path, *names: str, positive: float = 1.0) -> Rows:
 
 
 def table(frame: pd.DataFrame, labels: np.ndarray, numbers: list[str], categories: list[str]) -> Rows:
-    """One indicator per cell, also for an empty one. Each column has 2^18 buckets in common with all others."""
+    """One indicator per cell, also for an empty one. All columns share the same 2^18 buckets."""
     columns = [_hashed(name, _cut(frame[name])) for name in numbers]
     columns += [_hashed(name, frame[name].fillna("").astype(str)) for name in categories]
     cells = np.column_stack(columns)
@@ -106,7 +106,7 @@ def _bank_marketing(data: Path) -> Rows:
 
 
 def _talkingdata(data: Path) -> Rows:
-    """The numbers are names (of an address, an app, ...); of the time of the click, the hour."""
+    """The numbers are ids (of an address, an app, ...); of the click time only the hour is used."""
     frame = pd.read_csv(data / "talkingdata.sample100k.csv.gz")
     frame["hour"] = frame["click_time"].str[11:13]
     categories = ["ip", "app", "device", "os", "channel", "hour"]
@@ -114,7 +114,7 @@ def _talkingdata(data: Path) -> Rows:
 
 
 def _nsl_kdd(data: Path) -> Rows:
-    """An attack or a normal connection; the test part has kinds of attacks that the train part has not."""
+    """An attack or a normal connection; the test part has kinds of attacks that the train part lacks."""
     frame = pd.read_csv(data / "nsl_kdd.csv.gz").sort_values("split", key=lambda c: c == "test", kind="stable")
     frame = frame.reset_index(drop=True)
     categories = ["protocol_type", "service", "flag", "land", "logged_in", "root_shell", "is_host_login"]
@@ -136,7 +136,7 @@ def _labelled(row: dict) -> bool:
 
 
 SETS: dict[str, Callable[[Path], Rows]] = {
-    # looked at while the bank was made; small ones first
+    # used while the bank was designed; small ones first
     "mushrooms": lambda data: svmlight(data, "mushrooms.train"),
     "rcv1": lambda data: svmlight(data, "rcv1.train1k", "rcv1.test500"),
     "sms": lambda data: text(data, "sms_spam", _labelled),
@@ -154,7 +154,7 @@ SETS: dict[str, Callable[[Path], Rows]] = {
     "enron_spam": lambda data: text(data, "enron_spam", _labelled),
     "imdb": lambda data: text(data, "imdb_reviews", _labelled),
     "flights": _flights,
-    # with no part in any choice about the bank
+    # not used in any choice about the bank
     "phishing": lambda data: svmlight(data, "phishing"),
     "splice": lambda data: svmlight(data, "splice"),
     "higgs": lambda data: svmlight(data, "higgs.train7k", "higgs.test500"),
@@ -175,7 +175,7 @@ def load(name: str, data: Path, cache: Path) -> Rows:
         X, y = SETS[name](data)
         X.eliminate_zeros()
         cache.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}.npz")  # several processes may want it at once
+        unfinished = path.with_suffix(f".{os.getpid()}.npz")  # several processes may write it at once
         np.savez_compressed(
             unfinished, values=X.data, indices=X.indices.astype(np.int32), indptr=X.indptr, shape=X.shape, labels=y
         )

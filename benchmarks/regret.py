@@ -8,9 +8,9 @@ active) for one draw. Then the same with weights of standard deviation 2, from t
 variance 1: the prior must match.
 
 --reference also runs the plain NumPy rule of tests/reference/marginal.py over that many examples of seed 0, in float64,
-and prints how far the kernel's r is from its (about 0.6 ms an example: a million take ten minutes).
+and prints how far the kernel's r is from it (about 0.6 ms per example: a million take ten minutes).
 
-**bank**: the bank at its defaults, which knows no prior, beside Marginal given the true one, on the nine cells of
+**bank**: the bank at its defaults, without a prior, against Marginal with the true one, on the nine cells of
 figure 4 (200 features; 5, 20 or 40 active; weights of standard deviation 1, 2 or 3) and the long tail of figure 2 left:
 mean regrets and their ratio, which should be at most 1.10, with the standard deviation of the seeds' own ratios. Then
 on 200 features in four groups of different scale, where Marginal is given one prior variance per feature. The last
@@ -124,7 +124,7 @@ def bank_beside_marginal(args: argparse.Namespace) -> None:
     cells = [(active, std) for active in (5, 20, 40) for std in (1, 2, 3)]
     ratios = [line(f"E={active}, std {std}", [stream_of(active, s, std) for s in seeds]) for active, std in cells]
     ratios.append(line("long tail, std 2", [simulate.longtail(seed=s) for s in seeds[:2]]))
-    print(f"largest ratio {max(ratios):.3f}, asked for at most {MOST:.2f}")
+    print(f"largest ratio {max(ratios):.3f}, should be at most {MOST:.2f}")
     for stds in GROUPS:
         streams = [simulate.groups([(50, std) for std in stds], active=0.1, seed=s) for s in seeds]
         line("groups of std " + " ".join(f"{std:g}" for std in stds), streams)

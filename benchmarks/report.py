@@ -1,9 +1,9 @@
-"""What recording for a report costs: processor time per row, learned with and without a recorder, in turns.
+"""What recording for a report costs: processor time per row with and without a recorder, alternating.
 
     python benchmarks/report.py [--rows 1000000] [--times 7]
 
-Rows of 39 indicators in 2^18 columns, in batches of 8,192. The least of some runs counts, each from a new learner; and
-then the seconds that the page of the last run took to write, and its size.
+Rows of 39 indicators in 2^18 columns, in batches of 8,192. The minimum over the runs counts, each with a new learner.
+Then the seconds that writing the page of the last run took, and its size.
 """
 
 from __future__ import annotations

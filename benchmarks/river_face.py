@@ -1,11 +1,11 @@
-"""How fast `bayou.river` is, beside river itself, in one run on the same rows.
+"""How fast `bayou.river` is compared with river itself, in one run on the same rows.
 
     python benchmarks/river_face.py [--data shared/data] [--repeats 7] [--json out.json]
 
 Criteo's rows as dictionaries of 35 hashed features, one by one and many at once, and raw Criteo rows (13 numbers, 26
-texts) as a DataFrame. Prints microseconds a row and the ratio to river's LogisticRegression, the median of the ratios
-within a round: all are run in turns, so that they meet the same weather. (Not named river.py: scripts in this folder
-import river.)
+texts) as a DataFrame. Prints microseconds per row and the ratio to river's LogisticRegression: the median of the
+ratios within a round. Contenders alternate, so that a busy machine is as busy for all. (Not named river.py: scripts in
+this folder import river.)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BITS = 18
 
 
 def hashed_rows(folder: Path) -> tuple[Any, list[dict[str, float]], list[bool]]:
-    """A matrix, its rows as dictionaries whose names are texts, and the labels."""
+    """A matrix, its rows as dictionaries with string names, and the labels."""
     X, y = load_svmlight_file(str(folder / "criteo.train10k.svm.gz"))
     rows = [
         {f"f{column}": float(value) for column, value in zip(X.indices[a:b], X.data[a:b], strict=True)}
@@ -55,7 +55,7 @@ def one_by_one(model: Any, rows: list[dict], labels: list[bool], predict: bool =
 
 
 def microseconds(works: dict[str, tuple[Callable[[], Any], int]], repeats: int) -> dict[str, list[float]]:
-    """Of every work (and how many rows it has), a row's time in each round; the first round warms up."""
+    """The time per row of each job (a function and its number of rows) in each round; the first round warms up."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats + 1):
         for name, (work, rows) in works.items():
@@ -75,7 +75,7 @@ def main() -> None:
     X, rows, labels = hashed_rows(options.data)
     numbered = [{int(name[1:]): value for name, value in row.items()} for row in rows]
     table, clicks = raw_rows(options.data)
-    raw = [{k: v for k, v in row.items() if v == v} for row in table.to_dict("records")]  # without what is missing
+    raw = [{k: v for k, v in row.items() if v == v} for row in table.to_dict("records")]  # without missing values
 
     def ours(name: str, **more: Any) -> Any:
         return bayou.river.Classifier(name, bits=BITS, **more)
@@ -112,7 +112,7 @@ def main() -> None:
     }
     times = microseconds(works, options.repeats)
     peer, result = times[f"{RIVER}, learn_one"], {}
-    print(f"{'':68}{'us a row':>9}{'of learn_one of river':>24}")
+    print(f"{'':68}{'us / row':>9}{'of river learn_one':>24}")
     for name, found in times.items():
         ratio = statistics.median(a / b for a, b in zip(found, peer, strict=True))
         result[name] = {"microseconds": statistics.median(found), "ratio": ratio, "rounds": found}

@@ -1,11 +1,11 @@
-"""Milliseconds a step of `Shrinkage`, by Cholesky and by screening, and how far screening strays from exact weights.
+"""Milliseconds per step of `Shrinkage`, by Cholesky and by screening, and how far screening is from exact weights.
 
     python benchmarks/shrinkage.py            # n = 200, 1,000, 5,000
     python benchmarks/shrinkage.py --sizes 200
 
-Dense rows of standard normal features, 20 of which matter, noise of variance 1, penalty 50, no intercept. A step is one
-example, predicted with its variance and learned. Both learners see the same examples, WARM at a time in turns, so that
-a busy machine is as busy for both; the median over the steps is shown, after the first WARM of them.
+Dense rows of standard normal features, 20 of which matter, noise of variance 1, penalty 50, no intercept. A step
+predicts one example, with its variance, and learns from it. Both learners see the same examples, alternating every WARM
+of them, so that a busy machine is as busy for both. Shown is the median over the steps after the first WARM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rows(n: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(n: int, steps: int) -> dict[str, float]:
-    """Median milliseconds a step of each, and the largest difference of a weight over the whole trajectory."""
+    """Median milliseconds per step of each, and the largest difference of a weight over the whole run."""
     X, y = rows(n, steps)
     learners = {"cholesky": Shrinkage(n, penalty=PENALTY, intercept=False, screening=0.0)}
     learners["screening"] = Shrinkage(n, penalty=PENALTY, intercept=False)

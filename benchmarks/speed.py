@@ -1,4 +1,4 @@
-"""How fast bayou learns, beside its peers, in one run on the same rows.
+"""How fast bayou learns compared with its peers, in one run on the same rows.
 
     python benchmarks/speed.py [--rows 300000] [--json out.json]
 
@@ -48,7 +48,7 @@ def click_rows(n_rows: int, hashed: bool = False, seed: int = 0) -> tuple[sp.csr
     columns = np.sort((columns % np.uint64(2**BITS)).astype(np.int32), axis=1)
     indptr = np.arange(0, n_rows * FIELDS + 1, FIELDS, dtype=np.int32)
     X = sp.csr_matrix((np.ones(n_rows * FIELDS), columns.ravel(), indptr), shape=(n_rows, 2**BITS))
-    X.sum_duplicates()  # two fields meet in one column now and then
+    X.sum_duplicates()  # two fields sometimes share a column
     score = X @ np.random.default_rng(12345).normal(0, 0.5, 2**BITS) - 1.0  # one truth, whatever the seed
     return X, np.where(rng.random(n_rows) < 1 / (1 + np.exp(-score)), 1, -1)
 
@@ -57,7 +57,7 @@ Work = Callable[[], Any]
 
 
 def median_seconds(works: dict[str, tuple[Work, Work]], repeats: int = 5) -> dict[str, float]:
-    """The median time of each work, run in turns so that all meet the same weather; (prepare, work) by name."""
+    """The median time of each job, given as (prepare, work) by name. Jobs alternate: a busy machine is busy for all."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats + 1):
         for name, (prepare, work) in works.items():
@@ -80,7 +80,7 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
     batch = Batch.from_csr(X, y)
     now: dict[str, Any] = {}
 
-    # Every learner has met some rows, so that its table of weights is in memory; the bank's, which is large, all.
+    # Every learner has seen some rows, so that its table of weights is in memory; the bank, whose table is large, all.
     def new(make: Callable[..., Any], met: int = 1000, **parameters: Any) -> Work:
         def prepare() -> None:
             now["learner"] = make(2**BITS, **parameters)
@@ -159,7 +159,7 @@ def _visit(indptr, indices, state, ahead, write):
 
 
 def cached_ns(rows: int) -> dict[str, float]:
-    """Where all weights fit in the cache: the arithmetic alone, nearly."""
+    """With all weights in the cache: almost only the arithmetic."""
     X, y = click_rows(rows)
     rows_there = Batch.from_arrays(X.indptr, X.indices % 4096, X.data)
     batch = Batch.from_arrays(rows_there.indptr, rows_there.indices, np.ones(rows_there.nonzeros), y)
@@ -198,7 +198,7 @@ def table1_seconds(examples: int = 1_000_000) -> tuple[float, float]:
 
 
 def full_covariance_rate(features: int = 200, examples: int = 50_000) -> float:
-    """Examples a second of `Joint` with all correlations kept, dense rows."""
+    """Examples per second of `Joint` with full covariance on dense rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(examples, features))
     batch = Batch.from_csr(X, rng.random(examples) < 1 / (1 + np.exp(-X @ rng.normal(0, 0.2, features))))
@@ -241,7 +241,7 @@ def main() -> None:
         found[title] = ns
         if not hashed:
             found["shares"] = shares(args.rows, ns[US])
-            print("Where learn spends it, ns per active feature:")
+            print("Where learn spends its time, ns per active feature:")
             for name, value in found["shares"].items():
                 print(f"  {name:12}{value:6.2f}  {value / ns[US]:6.0%}")
             found["cached"] = cached_ns(args.rows)

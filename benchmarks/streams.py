@@ -1,13 +1,13 @@
-"""How fast bayou learns from files, beside its peers, in one run on the same rows.
+"""How fast bayou learns from files compared with its peers, in one run on the same rows.
 
     python benchmarks/streams.py [--rows 1000000] [--repeats 5] [--json out.json] [--picture out.png] [--folder DIR]
     python benchmarks/streams.py --only "marginal, VW text" "bank, VW text" "VW, text"
 
 Rows have 39 indicators over 2^22 columns, each field following Zipf's law. The same rows are written as svmlight text,
 as VW text with numbers and with names, and as Parquet with 39 columns of text. Times are from the first example to the
-last one: a run on a file of one row is taken off for the peers, and bayou says it itself. Contenders run in turns, so
-that all meet the same weather; medians. Each is also shown as a share of what the machine could do at best: copying
-the bytes in memory, and the learner's arithmetic with all weights in the cache.
+last one: bayou reports it itself, and for the peers the time of a run on a file of one row is subtracted. Contenders
+alternate, so that a busy machine is as busy for all; medians. Each is also shown as a share of the machine's limits:
+copying the bytes in memory, and the learner's arithmetic with all weights in the cache.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHUNK = 200_000  # rows made at a time
 
 
 def write_files(rows: int, folder: Path) -> dict[str, Path]:
-    """The same rows in every format; what a run before this one has written there is used again."""
+    """The same rows in every format; files written by an earlier run are reused."""
     files = {name: folder / f"{rows}.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
     ones = {name: folder / f"one.{name}" for name in files}
     everything = files | {f"one {name}": path for name, path in ones.items()}
@@ -91,7 +91,7 @@ def _names(columns: np.ndarray) -> pa.Array:
 
 
 def _words(values: np.ndarray) -> pa.Array:
-    """Eight letters for each number, as Criteo's categories look."""
+    """Eight letters for each number, like Criteo's categories."""
     mixed = (values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     shifts = np.arange(28, -4, -4, dtype=np.uint64)
@@ -101,7 +101,7 @@ def _words(values: np.ndarray) -> pa.Array:
 
 
 def _table(X, y) -> pa.Table:
-    """One column of text per field; a field that lost its column to another is empty."""
+    """One column of text per field; a field whose column is taken by another one is empty."""
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     columns: dict[str, pa.Array] = {"label": pa.array(np.maximum(y, 0).astype(np.int8))}
     for field in range(FIELDS):
@@ -166,7 +166,7 @@ def script_seconds(code: str, path: Path) -> float:
 
 
 def first_rows(path: Path, rows: int) -> Path:
-    """A file of the first rows of another."""
+    """A file with the first rows of another."""
     few = path.with_name(f"first{rows}.svm")
     with open(path, "rb") as source, open(few, "wb") as target:
         for _, line in zip(range(rows), source, strict=False):
@@ -189,7 +189,7 @@ def copy_rate() -> float:
 
 
 def peak_memory(command: list[str]) -> int:
-    """The most memory, in bytes, that a command had."""
+    """The peak memory of a command, in bytes."""
     code = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=-3, stderr=-3);"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
@@ -304,7 +304,7 @@ def show(found: dict) -> None:
     if "start-up, seconds" in found:
         print(f"start-up to the end of a file of one row: {found['start-up, seconds']:.2f} s")
     for what, size in found["memory"].items():
-        print(f"most memory, {what}: {size / 1e6:.0f} MB")
+        print(f"peak memory, {what}: {size / 1e6:.0f} MB")
 
 
 def draw(found: dict, path: str) -> None:
@@ -330,8 +330,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", help="also write the numbers to this file")
-    parser.add_argument("--picture", help="also draw them into this file")
-    parser.add_argument("--only", nargs="+", default=[], help="only contenders whose names begin so")
+    parser.add_argument("--picture", help="also draw the picture into this file")
+    parser.add_argument("--only", nargs="+", default=[], help="only contenders whose names begin with one of these")
     parser.add_argument("--folder", help="where to keep the data, some GB; a temporary folder if not given")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:

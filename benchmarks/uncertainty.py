@@ -1,16 +1,17 @@
-"""Are Marginal and the bank honest about what they do not know, and where does that end?
+"""Do the intervals of Marginal and the bank hold the truth as often as they say, and where do they not?
 
     python benchmarks/uncertainty.py [--long] [--seeds 5]
 
-Learns simulated streams, Marginal from their true prior, the bank at its defaults. For each, how often the 90 %
+Both learn simulated streams, Marginal with the true prior, the bank at its defaults. For each, how often the 90 %
 intervals (mean +- 1.645 standard deviations) hold the true weights, and the true scores of 20,000 later examples; and
 how far the predicted probabilities are from the rates (calibration error of the stream's second half).
 
-Features that are rarely active together keep honest intervals; where features keep meeting, or the stream is very long,
-a diagonal posterior grows over-confident, while its probabilities stay calibrated. --long adds the longest stream.
+Features that are rarely active together have correct intervals. Where features keep occurring together, or the stream
+is very long, a diagonal posterior becomes overconfident, while its probabilities stay calibrated. --long adds the
+longest stream.
 
 Then a long tail, where most features are rare: the coverage of the scores by how often the example's rarest feature was
-met before.
+seen before.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def honesty(features: int, active: int, std: float, examples: int, seed: int) ->
 
 
 def tail(examples: int, seeds: int) -> None:
-    """Coverage of scores where features are rare, by how often the rarest of the example was met."""
+    """Coverage of scores where features are rare, by how often the example's rarest feature was seen."""
     inside: dict[str, list[np.ndarray]] = {"Marginal": [], "bank": []}
     rarest = []
     for seed in range(seeds):
@@ -110,7 +111,7 @@ def main() -> None:
                 f"{features:8} {active:6} {std:4.1f} {examples:9,}  {name:10} {cells[0]}   {cells[1]}   {error}",
                 flush=True,
             )
-    print("\nlong tail, 32,766 features, 14 active, std 1: scores, by how often the rarest feature was met before")
+    print("\nlong tail, 32,766 features, 14 active, std 1: scores, by how often the rarest feature was seen before")
     headings = [f"{low:,}+" if low else "never" for low in TIMES_MET]
     print(f"{'examples':>9}  {'learner':10}" + "".join(f"{heading:>8}" for heading in headings) + f"{'all':>8}")
     for examples in TAIL_EXAMPLES:
