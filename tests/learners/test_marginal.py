@@ -13,6 +13,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from bayou import BadInput, Batch
 from bayou.learners import Marginal
 from tests.reference import marginal as reference
+from tests.reference.common import LINKS
 
 WIDTH = 12
 links = pytest.mark.parametrize("link", ["logistic", "probit"])
@@ -128,7 +129,7 @@ def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, s
         y = [surprising if rng.random() < 0.7 else -surprising]
         weights = [10 ** rng.uniform(-2, 3)] if weighted else None
         own = np.append(one.toarray(), float(intercept)) ** 2 * slow._variance
-        rounded = 2e-16 * own.sum() / (1 + reference.LINKS[link].shrink * (own.sum() - own))
+        rounded = 2e-16 * own.sum() / (1 + LINKS[link].shrink * (own.sum() - own))
         before = slow._mean.copy()
         p, expected = learner.learn(Batch.from_csr(one, y, weights)), slow.learn(one, y, weights)
         for other in nudged:
