@@ -19,6 +19,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,12 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 import bayou
+from bayou.cli import app
 
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 NEEDS = re.compile(r"^<!-- (data|packages): (.+?) -->$", re.MULTILINE)
+PLAIN = re.compile(r"bayou [\w .,:=#-]+")  # no quotes, pipes, redirections, patterns
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 TOKEN = re.compile(
     rf"(?P<lines>^\.\.\.$\n?)|(?P<rest>\.\.\.)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<other>.)", re.MULTILINE
@@ -40,12 +45,13 @@ TOKEN = re.compile(
 
 @dataclass
 class Block:
-    """Code of a page that is run, and what the page says it prints."""
+    """Code of a page that is run, what the page says it prints, and what it printed."""
 
     kind: str
     code: str
     line: int
     output: str | None = None
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,12 @@ def read(path: Path) -> Page:
     return Page(path, blocks, **needs)
 
 
-def run(page: Page) -> dict[str, Any]:
-    """Run a page in the present folder; what its Python has named. AssertionError where something else comes out."""
+def run(page: Page, in_bash: bool = False) -> dict[str, Any]:
+    """Run a page in the present folder; what its Python has named. AssertionError where something else comes out.
+
+    Blocks of nothing but plain `bayou` commands are run in this process, which starts none and loads nothing again;
+    `in_bash` runs them as a reader would.
+    """
     names: dict[str, Any] = {"__name__": "page"}
     for block in page.blocks:
         where = f"{page.path.name}, line {block.line}"
@@ -90,11 +100,16 @@ def run(page: Page) -> dict[str, Any]:
         source = Path(".blocks", f"{page.path.stem}_{block.line}.{block.kind}").absolute()
         source.parent.mkdir(exist_ok=True)
         source.write_text(block.code, encoding="utf-8")
-        printed = _python(source, names) if block.kind == "python" else _bash(source, where)
+        if block.kind == "python":
+            block.printed = _python(source, names)
+        elif not in_bash and (commands := plain_commands(block.code)):
+            block.printed = "".join(_command(command, where) for command in commands)
+        else:
+            block.printed = _bash(source, where)
         if block.output is not None:
-            complaint = difference(block.output, printed)
+            complaint = difference(block.output, block.printed)
             assert complaint is None, (
-                f"{where}: {complaint}\n--- the page says\n{block.output}--- it printed\n{printed}"
+                f"{where}: {complaint}\n--- the page says\n{block.output}--- it printed\n{block.printed}"
             )
     return names
 
@@ -103,6 +118,18 @@ def _python(source: Path, names: dict[str, Any]) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), names)
     return printed.getvalue()
+
+
+def plain_commands(code: str) -> list[list[str]] | None:
+    """The arguments of each line's `bayou`; None if a line is anything else, or has what bash is needed for."""
+    lines = code.splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines] if all(map(PLAIN.fullmatch, lines)) else None
+
+
+def _command(arguments: list[str], where: str) -> str:
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code == 0, f"{where}: exit code {said.exit_code}\n{said.output}"
+    return said.stdout
 
 
 def _bash(source: Path, where: str) -> str:

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier
-from bayou.estimators import shell
+from bayou.estimators import base
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
 
@@ -57,7 +57,7 @@ def test_fit_equals_partial_fit_in_the_shuffled_order(make, data, passes, monkey
         by_hand.partial_fit(X[order], y[order], classes=classes)
     assert_same_bits(make(random_state=5, passes=passes).fit(X, y), by_hand)
     # Neither do blocks matter, nor what was learned before.
-    monkeypatch.setattr(shell, "_BLOCK", 100)
+    monkeypatch.setattr(base, "_BLOCK", 100)
     assert_same_bits(
         by_hand.set_params(random_state=5, passes=passes).fit(X, y),
         make(random_state=5, passes=passes).fit(X.toarray(), y),
