@@ -186,17 +186,20 @@ CASES = [
 ]
 
 
-def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecorator:
-    """The cases that a law is for. Variants in the type that their learner does not come in are for the long run."""
+def over(
+    claims: Callable[[Case], bool] = lambda case: True, usual: Callable[[Case], bool] = lambda case: case.usual
+) -> pytest.MarkDecorator:
+    """The cases that a law is for; those that are not usual are for the long run."""
     return pytest.mark.parametrize(
         "case",
-        [pytest.param(case, marks=() if case.usual else pytest.mark.long) for case in CASES if claims(case)],
+        [pytest.param(case, marks=() if usual(case) else pytest.mark.long) for case in CASES if claims(case)],
         ids=str,
     )
 
 
 every = over()
 plain = over(lambda case: case.variant == "default")
+as_it_comes = over(lambda case: case.variant == "default", usual=lambda case: case.dtype == case.record.dtype)
 classifiers = over(lambda case: not case.regresses)
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)

@@ -35,9 +35,10 @@ def test_a_row_alone_is_a_batch_of_one(case, batch):
     for i in range(len(batch)):
         part = anew(batch, slice(i, i + 1))
         values = part.values.astype(case.dtype)
-        row = Row(part.indices, values, part.nonzeros, part.largest, part.ones, part.max_index)
+        row = Row(part.indices.copy(), values.copy(), part.nonzeros, part.largest, part.ones, part.max_index)
         alone = case.taught(part)
         alone = alone.with_labels(alone.labels if case.record.task == "regress" else np.maximum(alone.labels, 0.0))
+        values.flags.writeable = False  # as all of a batch
         alone.values = values
         expected = learner.learn(alone)[0]
         assert by_row.learn_row(row, alone.labels[0], 0.0) == expected
