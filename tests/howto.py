@@ -36,7 +36,9 @@ FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 NEEDS = re.compile(r"^<!-- (data|packages): (.+?) -->$", re.MULTILINE)
-PLAIN = re.compile(r"bayou [\w .,:=#-]+")  # no quotes, pipes, redirections, patterns
+# A `bayou` command without quotes, pipes and patterns; its output may go to a file.
+PLAIN = re.compile(r"bayou (?P<arguments>[\w .,:=#-]+?)(?: > (?P<file>[\w.-]+))?")
+SINGLE = re.compile(r"(?:(?:[^'\"\n\\]|'[^'\n]*'|\"[^\"\n]*\")*\n)*")  # every line is complete in itself
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 TOKEN = re.compile(
     rf"(?P<lines>^\.\.\.$\n?)|(?P<rest>\.\.\.)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<other>.)", re.MULTILINE
@@ -90,8 +92,8 @@ def read(path: Path) -> Page:
 def run(page: Page, in_bash: bool = False) -> dict[str, Any]:
     """Run a page in the present folder; what its Python has named. AssertionError where something else comes out.
 
-    Blocks of nothing but plain `bayou` commands are run in this process, which starts none and loads nothing again;
-    `in_bash` runs them as a reader would.
+    Lines of plain `bayou` commands are run in this process, which starts none and loads nothing again; `in_bash` runs
+    all as a reader would.
     """
     names: dict[str, Any] = {"__name__": "page"}
     for block in page.blocks:
@@ -102,10 +104,10 @@ def run(page: Page, in_bash: bool = False) -> dict[str, Any]:
         source.write_text(block.code, encoding="utf-8")
         if block.kind == "python":
             block.printed = _python(source, names)
-        elif not in_bash and (commands := plain_commands(block.code)):
-            block.printed = "".join(_command(command, where) for command in commands)
+        elif in_bash or not SINGLE.fullmatch(block.code):
+            block.printed = _bash(block.code, where)
         else:
-            block.printed = _bash(source, where)
+            block.printed = "".join(_line(line, where) for line in block.code.splitlines())
         if block.output is not None:
             complaint = difference(block.output, block.printed)
             assert complaint is None, (
@@ -120,26 +122,27 @@ def _python(source: Path, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def plain_commands(code: str) -> list[list[str]] | None:
-    """The arguments of each line's `bayou`; None if a line is anything else, or has what bash is needed for."""
-    lines = code.splitlines()
-    return [shlex.split(line, comments=True)[1:] for line in lines] if all(map(PLAIN.fullmatch, lines)) else None
-
-
-def _command(arguments: list[str], where: str) -> str:
-    said = CliRunner().invoke(app, arguments)
+def _line(line: str, where: str) -> str:
+    """What a line prints that stands by itself."""
+    plain = PLAIN.fullmatch(line)
+    if plain is None:
+        return _bash(line, where)
+    said = CliRunner().invoke(app, shlex.split(plain["arguments"], comments=True))
     assert said.exit_code == 0, f"{where}: exit code {said.exit_code}\n{said.output}"
-    return said.stdout
+    if plain["file"] is None:
+        return said.stdout
+    Path(plain["file"]).write_text(said.stdout, encoding="utf-8")
+    return ""
 
 
-def _bash(source: Path, where: str) -> str:
+def _bash(code: str, where: str) -> str:
     first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(bayou.__file__).parents[1]}
     environment = os.environ | {
         name: os.pathsep.join([str(folder), os.environ.get(name, "")]).rstrip(os.pathsep)
         for name, folder in first.items()
     }
     said = subprocess.run(
-        ["bash", "-euo", "pipefail", str(source)], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-euo", "pipefail", "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, f"{where}: exit code {said.returncode}\n{said.stdout}{said.stderr}"
     return said.stdout

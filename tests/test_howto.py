@@ -117,27 +117,33 @@ def test_blocks_run_in_order_in_one_namespace(tmp_path, monkeypatch):
     assert howto.run(page)["x"] == 2
 
 
+@pytest.mark.parametrize("in_bash", [False, True])
+def test_lines_of_a_block_are_run_one_after_another(tmp_path, monkeypatch, in_bash):
+    monkeypatch.chdir(tmp_path)
+    code = "bayou --version > said.txt\ncat said.txt\nbayou --version  # once more\necho 'two\nlines' | wc -l\n"
+    said = f"bayou {bayou.__version__}\n"
+    howto.run(write(tmp_path, f"```sh\n{code}```\n```text\n{said}{said}2\n```\n"), in_bash)
+    code = code.replace("two\n", "two, ")
+    howto.run(write(tmp_path, f"```sh\n{code}```\n```text\n{said}{said}1\n```\n"), in_bash)
+    with pytest.raises(AssertionError, match=r"page\.md, line 2: exit code 1"):
+        howto.run(write(tmp_path, "```sh\nbayou info nothing.bayou\n```\n"), in_bash)
+
+
 @pytest.mark.parametrize(
-    ("code", "commands"),
+    ("line", "plain"),
     [
-        ("bayou info m.bayou", [["info", "m.bayou"]]),
-        ("bayou train a.svm --bits 4  # some words\nbayou info m", [["train", "a.svm", "--bits", "4"], ["info", "m"]]),
-        ("bayou info m.bayou | head -n 3", None),
-        ("bayou train a.svm > said.txt", None),
-        ("bayou train '*.svm'", None),
-        ("bayou info $model", None),
-        ("bayou info m\necho done", None),
+        ("bayou info m.bayou", True),
+        ("bayou train a.svm --set alpha=.1  # some words", True),
+        ("bayou train a.svm > said.txt", True),
+        ("bayou info m.bayou | head -n 3", False),
+        ("bayou train '*.svm'", False),
+        ("bayou info $model", False),
+        ("bayou info m && echo done", False),
+        ("echo done", False),
     ],
 )
-def test_what_is_run_without_bash(code, commands):
-    assert howto.plain_commands(code) == commands
-
-
-def test_a_plain_command_prints_into_its_block_and_fails_the_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    howto.run(write(tmp_path, f"```sh\nbayou --version\n```\n```text\nbayou {bayou.__version__}\n```\n"))
-    with pytest.raises(AssertionError, match=r"page\.md, line 2: exit code 1"):
-        howto.run(write(tmp_path, "```sh\nbayou info nothing.bayou\n```\n"))
+def test_what_is_run_without_bash(line, plain):
+    assert bool(howto.PLAIN.fullmatch(line)) is plain
 
 
 @pytest.mark.parametrize(

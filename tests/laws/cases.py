@@ -133,8 +133,8 @@ class Case:
 
     @property
     def usual(self) -> bool:
-        """Whether the learner comes in this type of state; without further arguments both types are usual."""
-        return self.variant == "default" or self.dtype == self.record.dtype
+        """Whether the learner comes in this type of state if nothing is said."""
+        return self.dtype == self.record.dtype
 
     @property
     def regresses(self) -> bool:
@@ -186,20 +186,17 @@ CASES = [
 ]
 
 
-def over(
-    claims: Callable[[Case], bool] = lambda case: True, usual: Callable[[Case], bool] = lambda case: case.usual
-) -> pytest.MarkDecorator:
-    """The cases that a law is for; those that are not usual are for the long run."""
+def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecorator:
+    """The cases that a law is for. The type of state that a learner does not come in is for the long run."""
     return pytest.mark.parametrize(
         "case",
-        [pytest.param(case, marks=() if usual(case) else pytest.mark.long) for case in CASES if claims(case)],
+        [pytest.param(case, marks=() if case.usual else pytest.mark.long) for case in CASES if claims(case)],
         ids=str,
     )
 
 
 every = over()
 plain = over(lambda case: case.variant == "default")
-as_it_comes = over(lambda case: case.variant == "default", usual=lambda case: case.dtype == case.record.dtype)
 classifiers = over(lambda case: not case.regresses)
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)
@@ -208,8 +205,10 @@ apart = over(lambda case: case.apart)
 mergeable = over(lambda case: case.merges)
 # What waits for its mini-batch is learned before a merge: an unfinished learner is not the same afterwards.
 mergeable_as_is = over(lambda case: case.merges and case.immediate)
-# A case is slow and each of its streams has many rows: 5 by default, 12 in the long run.
-few = settings(max_examples=settings.default.max_examples // 4)
+# There are many cases, and each of their streams has many rows: few examples by default, twelve in the long run.
+THOROUGH = settings.get_current_profile_name() == "thorough"
+few = settings(max_examples=12 if THOROUGH else 5)
+fewest = settings(max_examples=12 if THOROUGH else 3)  # where an example is long, or a merge of several
 
 
 def stream(

@@ -14,7 +14,7 @@ from tests.laws.cases import (
     Case,
     bits,
     certainty,
-    few,
+    fewest,
     mergeable,
     mergeable_as_is,
     over,
@@ -31,7 +31,7 @@ def grown(case: Case, *seeds_: int, start: Any = None) -> Any:
 
 
 @mergeable
-@few
+@fewest
 @given(a=seeds, b=seeds, c=seeds)
 def test_merge_is_commutative_and_associative(case, a, b, c):
     a, b, c = grown(case, a), grown(case, b), grown(case, c)
@@ -43,7 +43,7 @@ def test_merge_is_commutative_and_associative(case, a, b, c):
 
 
 @mergeable_as_is
-@few
+@fewest
 @given(seed=seeds)
 def test_merging_with_an_untouched_learner_changes_nothing(case, seed):
     learner = grown(case, seed)
@@ -56,7 +56,7 @@ def test_merging_with_an_untouched_learner_changes_nothing(case, seed):
 
 
 @mergeable_as_is
-@few
+@fewest
 @given(start=seeds, a=seeds, b=seeds)
 def test_a_common_base_is_counted_once(case, start, a, b):
     base = grown(case, start)
@@ -81,7 +81,7 @@ def test_a_common_base_is_counted_once(case, start, a, b):
         and case.new().parameters.get("expectation") != "monte-carlo"
     )
 )
-@few
+@fewest
 @given(seed=seeds)
 def test_learners_of_disjoint_features_merge_to_the_one_that_saw_all(case, seed):
     lower = case.stream(seed, width=WIDTH // 2)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 
 from bayou import Batch
-from tests.laws.cases import WIDTH, apart, as_it_comes, bits, every, few, plain, seeds, streams
+from tests.laws.cases import WIDTH, apart, bits, every, few, plain, seeds, streams
 
 
 @apart
@@ -85,7 +85,7 @@ def test_the_type_of_exact_values_does_not_matter(case, batch):
     assert bits(a) == bits(b)
 
 
-@as_it_comes
+@plain
 def test_read_only_and_strided_arrays_are_read_and_never_written(case):
     batch = case.stream(12)
     arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
