@@ -1,5 +1,6 @@
 """What all tests share: steady hypothesis settings, kernels of these very sources, and where the real data are."""
 
+import gc
 import hashlib
 import importlib.util
 import os
@@ -10,14 +11,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples on every run, and no time limit: a busy machine is not a failure.
-settings.register_profile(
-    "steady",
-    derandomize=True,
-    deadline=None,
-    max_examples=50,
-    # The first example of a test may compile a kernel.
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# "thorough" has more of them, for the long run of .ci/run: pytest --hypothesis-profile=thorough.
+for _name, _examples in {"steady": 20, "thorough": 50}.items():
+    settings.register_profile(
+        _name,
+        derandomize=True,
+        deadline=None,
+        max_examples=_examples,
+        # The first example of a test may compile a kernel.
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("steady")
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +41,12 @@ def kernel_folder() -> str:
 
 # Before anything imports Numba; processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: thousands of tests, Numba, scikit-learn. No collection need look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,12 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 import bayou
+from bayou.cli import app
 
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 NEEDS = re.compile(r"^<!-- (data|packages): (.+?) -->$", re.MULTILINE)
+# A `bayou` command without quotes, pipes and patterns; its output may go to a file.
+PLAIN = re.compile(r"bayou (?P<arguments>[\w .,:=#-]+?)(?: > (?P<file>[\w.-]+))?")
+SINGLE = re.compile(r"(?:(?:[^'\"\n\\]|'[^'\n]*'|\"[^\"\n]*\")*\n)*")  # every line is complete in itself
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 TOKEN = re.compile(
     rf"(?P<lines>^\.\.\.$\n?)|(?P<rest>\.\.\.)|(?P<number>{NUMBER})|(?P<space>\s+)|(?P<other>.)", re.MULTILINE
@@ -40,12 +47,13 @@ TOKEN = re.compile(
 
 @dataclass
 class Block:
-    """Code of a page that is run, and what the page says it prints."""
+    """Code of a page that is run, what the page says it prints, and what it printed."""
 
     kind: str
     code: str
     line: int
     output: str | None = None
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,12 @@ def read(path: Path) -> Page:
     return Page(path, blocks, **needs)
 
 
-def run(page: Page) -> dict[str, Any]:
-    """Run a page in the present folder; what its Python has named. AssertionError where something else comes out."""
+def run(page: Page, in_bash: bool = False) -> dict[str, Any]:
+    """Run a page in the present folder; what its Python has named. AssertionError where something else comes out.
+
+    Lines of plain `bayou` commands are run in this process, which starts none and loads nothing again; `in_bash` runs
+    all as a reader would.
+    """
     names: dict[str, Any] = {"__name__": "page"}
     for block in page.blocks:
         where = f"{page.path.name}, line {block.line}"
@@ -90,11 +102,16 @@ def run(page: Page) -> dict[str, Any]:
         source = Path(".blocks", f"{page.path.stem}_{block.line}.{block.kind}").absolute()
         source.parent.mkdir(exist_ok=True)
         source.write_text(block.code, encoding="utf-8")
-        printed = _python(source, names) if block.kind == "python" else _bash(source, where)
+        if block.kind == "python":
+            block.printed = _python(source, names)
+        elif in_bash or not SINGLE.fullmatch(block.code):
+            block.printed = _bash(block.code, where)
+        else:
+            block.printed = "".join(_line(line, where) for line in block.code.splitlines())
         if block.output is not None:
-            complaint = difference(block.output, printed)
+            complaint = difference(block.output, block.printed)
             assert complaint is None, (
-                f"{where}: {complaint}\n--- the page says\n{block.output}--- it printed\n{printed}"
+                f"{where}: {complaint}\n--- the page says\n{block.output}--- it printed\n{block.printed}"
             )
     return names
 
@@ -105,14 +122,27 @@ def _python(source: Path, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def _bash(source: Path, where: str) -> str:
+def _line(line: str, where: str) -> str:
+    """What a line prints that stands by itself."""
+    plain = PLAIN.fullmatch(line)
+    if plain is None:
+        return _bash(line, where)
+    said = CliRunner().invoke(app, shlex.split(plain["arguments"], comments=True))
+    assert said.exit_code == 0, f"{where}: exit code {said.exit_code}\n{said.output}"
+    if plain["file"] is None:
+        return said.stdout
+    Path(plain["file"]).write_text(said.stdout, encoding="utf-8")
+    return ""
+
+
+def _bash(code: str, where: str) -> str:
     first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(bayou.__file__).parents[1]}
     environment = os.environ | {
         name: os.pathsep.join([str(folder), os.environ.get(name, "")]).rstrip(os.pathsep)
         for name, folder in first.items()
     }
     said = subprocess.run(
-        ["bash", "-euo", "pipefail", str(source)], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-euo", "pipefail", "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, f"{where}: exit code {said.returncode}\n{said.stdout}{said.stderr}"
     return said.stdout

@@ -27,7 +27,7 @@ def normalized_regret(learner, stream, examples):
     return evaluate.progressive(learner, stream.batches(examples), truth=stream.weights).normalized_regret
 
 
-@pytest.mark.parametrize(("active", "low", "high"), [(20, 66, 91), (40, 74, 108)])
+@pytest.mark.parametrize(("active", "low", "high"), [(20, 66, 91), pytest.param(40, 74, 108, marks=pytest.mark.long)])
 def test_regret_on_the_table_1_set_is_the_papers(active, low, high):
     """The paper prints 77.66 and 91.5 for one draw; draws differ by about 8 per cent."""
     streams = [simulate.random(n_features=D, active=active / D, seed=seed) for seed in range(5)]

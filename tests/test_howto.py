@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -22,8 +23,9 @@ def pages_with_code() -> list[howto.Page]:
     return [page for page in map(howto.read, sorted(PAGES.glob("*.md"))) if page.blocks]
 
 
+@pytest.mark.parametrize("in_bash", [False, pytest.param(True, marks=pytest.mark.long)], ids=["", "in bash"])
 @pytest.mark.parametrize("page", pages_with_code(), ids=str)
-def test_page(page, tmp_path, monkeypatch, request):
+def test_page(page, in_bash, tmp_path, monkeypatch, request):
     if any(block.kind == "sh" for block in page.blocks) and shutil.which("bash") is None:
         pytest.skip("there is no bash here to run the page's commands")
     for name in page.packages:
@@ -35,7 +37,47 @@ def test_page(page, tmp_path, monkeypatch, request):
         (tmp_path / name).symlink_to(here)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    howto.run(page)
+    names = howto.run(page, in_bash)
+    if page.path.stem in FURTHER:
+        FURTHER[page.path.stem](page, names)
+
+
+def river_learns(page: howto.Page, names: dict[str, Any]) -> None:
+    assert names["auc"].get() > 0.93
+    assert names["one"].predict_proba_one(names["x"]) == names["many"].predict_proba_one(names["x"])
+    assert names["segments"].get() > 0.7
+    assert names["kept"].weights["site=a.com"] > 0 > names["kept"].weights["site=b.com"]
+
+
+def compare_prints_its_table(page: howto.Page, names: dict[str, Any]) -> None:
+    table = re.compile(r"^ *(\S+) +(0\.\d+) +(0\.\d+) +(0\.\d+) +(0\.\d+) ", re.MULTILINE)
+    expected, found = (
+        {name: list(map(float, scores)) for name, *scores in table.findall(text)}
+        for text in (page.path.read_text(encoding="utf-8"), page.blocks[-1].printed)
+    )
+    assert len(found) == 4
+    assert list(found) == list(expected)
+    for name, scores in found.items():
+        assert scores == pytest.approx(expected[name], abs=2e-5)  # the last digit shown, and rounding
+    assert Path("curves.png").stat().st_size > 10_000
+    assert Path("curves.csv").read_text().startswith("learner,example,log_loss")
+
+
+def the_right_features_are_selected(page: howto.Page, names: dict[str, Any]) -> None:
+    assert names["piped"][0].get_support(indices=True).tolist() == [3, 7]
+    assert {row["feature"] for row in json.loads(Path("small.json").read_text())["features"]} == {"3", "7"}
+
+
+# What must have come of a page beyond what it shows.
+FURTHER = {
+    "river": river_learns,
+    "compare": compare_prints_its_table,
+    "select-features": the_right_features_are_selected,
+}
+
+
+def test_further_checks_are_of_pages_that_are_there():
+    assert set(FURTHER) <= {page.path.stem for page in pages_with_code()}
 
 
 def test_pages_have_no_code_that_is_passed_over():
@@ -73,6 +115,35 @@ def test_blocks_run_in_order_in_one_namespace(tmp_path, monkeypatch):
         "```python\nprint(x + 1)\n```\nwhich is\n```text\n3\n```\n",
     )
     assert howto.run(page)["x"] == 2
+
+
+@pytest.mark.parametrize("in_bash", [False, True])
+def test_lines_of_a_block_are_run_one_after_another(tmp_path, monkeypatch, in_bash):
+    monkeypatch.chdir(tmp_path)
+    code = "bayou --version > said.txt\ncat said.txt\nbayou --version  # once more\necho 'two\nlines' | wc -l\n"
+    said = f"bayou {bayou.__version__}\n"
+    howto.run(write(tmp_path, f"```sh\n{code}```\n```text\n{said}{said}2\n```\n"), in_bash)
+    code = code.replace("two\n", "two, ")
+    howto.run(write(tmp_path, f"```sh\n{code}```\n```text\n{said}{said}1\n```\n"), in_bash)
+    with pytest.raises(AssertionError, match=r"page\.md, line 2: exit code 1"):
+        howto.run(write(tmp_path, "```sh\nbayou info nothing.bayou\n```\n"), in_bash)
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("bayou info m.bayou", True),
+        ("bayou train a.svm --set alpha=.1  # some words", True),
+        ("bayou train a.svm > said.txt", True),
+        ("bayou info m.bayou | head -n 3", False),
+        ("bayou train '*.svm'", False),
+        ("bayou info $model", False),
+        ("bayou info m && echo done", False),
+        ("echo done", False),
+    ],
+)
+def test_what_is_run_without_bash(line, plain):
+    assert bool(howto.PLAIN.fullmatch(line)) is plain
 
 
 @pytest.mark.parametrize(
@@ -163,47 +234,6 @@ def test_the_page_has_the_sets_it_should() -> None:
     commands = " ".join(row[1] for row in rows())
     for name in ("a9a", "adult", "criteo", "nycflights13", "sms_spam", "talkingdata"):
         assert name in commands
-
-
-def test_the_river_page_runs() -> None:
-    pytest.importorskip("river", reason="river is not installed: pip install 'bayou[river]'")
-    page = (PAGES / "river.md").read_text()
-    names: dict = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
-        exec(block, names)
-    assert names["auc"].get() > 0.93
-    assert names["one"].predict_proba_one(names["x"]) == names["many"].predict_proba_one(names["x"])
-    assert names["segments"].get() > 0.7
-    assert names["kept"].weights["site=a.com"] > 0 > names["kept"].weights["site=b.com"]
-
-
-def test_the_compare_page_comes_out(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (PAGES / "compare.md").read_text()
-    commands = re.findall(r"^bayou (.*)$", page, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["simulate", "compare"]
-    for command in commands:
-        said = CliRunner().invoke(app, shlex.split(command))
-        assert said.exit_code == 0, said.output
-    table = re.compile(r"^ *(\S+) +(0\.\d+) +(0\.\d+) +(0\.\d+) +(0\.\d+) ", re.MULTILINE)
-    expected = {name: list(map(float, scores)) for name, *scores in table.findall(page)}
-    found = {name: list(map(float, scores)) for name, *scores in table.findall(said.stdout)}
-    assert len(found) == 4
-    assert list(found) == list(expected)
-    for name, scores in found.items():
-        assert scores == pytest.approx(expected[name], abs=2e-5)  # the last digit shown, and rounding
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
-    assert (tmp_path / "curves.csv").read_text().startswith("learner,example,log_loss")
-
-
-def test_the_python_of_selecting_features_runs(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (PAGES / "select-features.md").read_text()
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    names: dict = {}
-    exec(block, names)
-    assert names["piped"][0].get_support(indices=True).tolist() == [3, 7]
-    assert {row["feature"] for row in json.loads((tmp_path / "small.json").read_text())["features"]} == {"3", "7"}
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])

@@ -30,7 +30,11 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+# They are about the face; a learner of each kind is enough, and the others are for the long run.
+FEW = ("marginal", "bank", "lasso", "dictionary")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FEW else pytest.mark.long) for name in MODELS])
 def test_river_s_own_checks_pass(name):
     model = Classifier(**MODELS[name])
     assert model._unit_test_skips() == set()

@@ -67,9 +67,11 @@ def test_every_learner_has_its_mathematics():
 @pytest.mark.skipif(
     browser.find() is None, reason="no browser: install Chromium, or name one in BAYOU_BROWSER, to open the pages in it"
 )
+@pytest.mark.parametrize("pages", ["index.html", pytest.param("**/*.html", marks=pytest.mark.long)])
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
-def test_pages_open_in_a_browser_without_a_complaint_and_fit(site, width):
-    names = [str(page.relative_to(site)) for page in site.rglob("*.html") if page.name != "404.html"]
+def test_pages_open_in_a_browser_without_a_complaint_and_fit(site, width, pages):
+    names = [str(page.relative_to(site)) for page in site.glob(pages) if page.name != "404.html"]
+    assert names
     with browser.Browser() as chromium:
         for name in names:
             page = chromium.open(site / name, width=width, phone=width < 500)

@@ -1,4 +1,4 @@
-"""What all learners say of their own state; the laws are in test_laws."""
+"""What all learners say of their own state; the laws are in tests/laws."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bayou import BadInput, Batch
 from bayou.learners import AdaGrad
-from tests.reference import marginal as reference
+from tests.reference.adagrad import AdaGradReference
 
 WIDTH = 15
 
@@ -32,7 +32,7 @@ def test_equals_the_reference(seed, learning_rate, l2, intercept, weighted):
     X, y, weights = examples(seed)
     weights = weights if weighted else None
     learner = AdaGrad(WIDTH, learning_rate=learning_rate, l2=l2, intercept=intercept, dtype="float64")
-    slow = reference.AdaGradReference(WIDTH, learning_rate, l2, intercept)
+    slow = AdaGradReference(WIDTH, learning_rate, l2, intercept)
     p = learner.learn(Batch.from_csr(X, y, weights))
     np.testing.assert_allclose(p, slow.learn(X, y, weights), rtol=1e-12, atol=1e-12)
     size = max(1.0, np.abs(slow.mean).max())
@@ -48,7 +48,7 @@ def test_equals_the_reference(seed, learning_rate, l2, intercept, weighted):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_float32_stays_near_the_reference(seed):
     X, y, _ = examples(seed, spread=0.5)
-    learner, slow = AdaGrad(WIDTH, dtype="float32"), reference.AdaGradReference(WIDTH, 0.5)
+    learner, slow = AdaGrad(WIDTH, dtype="float32"), AdaGradReference(WIDTH, 0.5)
     p = learner.learn(Batch.from_csr(X, y))
     np.testing.assert_allclose(p, slow.learn(X, y), atol=1e-4)
     np.testing.assert_allclose(learner.mean, slow.mean, atol=1e-4)

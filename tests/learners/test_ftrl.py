@@ -10,7 +10,8 @@ from scipy.optimize import minimize_scalar
 from bayou import BadInput, Batch
 from bayou.learners import FTRL
 from tests.reference import ftrl as reference_ftrl
-from tests.reference import marginal as reference
+from tests.reference.adagrad import AdaGradReference
+from tests.reference.common import sigmoid
 
 WIDTH = 15
 
@@ -35,7 +36,7 @@ def test_the_weight_minimises_what_the_leader_follows(l1, l2):
     gradients, pulls, then = [], [], []
     for x, y in zip(rng.normal(size=30), rng.choice([-1.0, 1.0], 30), strict=True):
         w = reference_ftrl.weight(z, n, alpha, beta, l1, l2)[0]
-        g = -y * reference.sigmoid(-y * x * w) * x
+        g = -y * sigmoid(-y * x * w) * x
         new_z, new_n = reference_ftrl.step(z, n, np.array([x]), y, 1.0, alpha, beta, l1, l2)
         gradients.append(g)
         pulls.append((np.sqrt(new_n[0]) - np.sqrt(n[0])) / alpha)
@@ -53,7 +54,7 @@ def test_the_weight_minimises_what_the_leader_follows(l1, l2):
 def test_without_penalties_it_is_gradient_descent_with_a_step_per_feature():
     """alpha / sqrt(n), which is AdaGrad: McMahan, 2011, section 3."""
     X, y, weights = examples(3)
-    ours, theirs = reference_ftrl.FTRLReference(WIDTH, 0.4, 0.0), reference.AdaGradReference(WIDTH, 0.4)
+    ours, theirs = reference_ftrl.FTRLReference(WIDTH, 0.4, 0.0), AdaGradReference(WIDTH, 0.4)
     np.testing.assert_allclose(ours.learn(X, y, weights), theirs.learn(X, y, weights), rtol=1e-9)
     np.testing.assert_allclose(ours.weights[:-1], theirs.mean, rtol=1e-9, atol=1e-12)
 

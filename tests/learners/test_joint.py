@@ -309,9 +309,9 @@ def test_on_a_dense_stream_full_covariance_beats_marginal_and_diagonal():
     regret = [
         evaluate.progressive(learner, stream.batches(50_000), truth=stream.weights).normalized_regret
         for learner in (
-            Joint(200, covariance="full", intercept=False),
-            Marginal(200, intercept=False),
-            Joint(200, prior_variance=8.0, intercept=False),
+            Joint(50, covariance="full", intercept=False),
+            Marginal(50, intercept=False),
+            Joint(50, prior_variance=8.0, intercept=False),
         )
     ]
     assert regret[0] < min(regret[1:])

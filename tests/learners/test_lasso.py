@@ -172,7 +172,7 @@ def test_it_is_scipys_solver(link, free):
 SETS = ["a9a.train", "w8a.train", "phishing", "colon", "leukemia"]
 
 
-@pytest.mark.parametrize("penalty", [10.0, 1.0])
+@pytest.mark.parametrize("penalty", [10.0, pytest.param(1.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SETS)
 def test_real_data_are_solved_as_well_as_by_liblinear(data_directory, name, penalty):
     """Objectives: coefficients are not unique where features are combinations of others. See benchmarks/lasso.py."""

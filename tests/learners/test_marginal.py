@@ -13,6 +13,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from bayou import BadInput, Batch
 from bayou.learners import Marginal
 from tests.reference import marginal as reference
+from tests.reference.common import LINKS
 
 WIDTH = 12
 links = pytest.mark.parametrize("link", ["logistic", "probit"])
@@ -99,7 +100,7 @@ def test_every_variant_equals_the_reference(link, mean_update, variance_update, 
 @links
 @mean_updates
 @variance_updates
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])
 def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, seed):
     """Values from 1e-6 to 1e3, weights from 0.01 to 1000, labels that surprise.
 
@@ -128,7 +129,7 @@ def test_extreme_steps_equal_the_reference(link, mean_update, variance_update, s
         y = [surprising if rng.random() < 0.7 else -surprising]
         weights = [10 ** rng.uniform(-2, 3)] if weighted else None
         own = np.append(one.toarray(), float(intercept)) ** 2 * slow._variance
-        rounded = 2e-16 * own.sum() / (1 + reference.LINKS[link].shrink * (own.sum() - own))
+        rounded = 2e-16 * own.sum() / (1 + LINKS[link].shrink * (own.sum() - own))
         before = slow._mean.copy()
         p, expected = learner.learn(Batch.from_csr(one, y, weights)), slow.learn(one, y, weights)
         for other in nudged:
@@ -415,6 +416,7 @@ def long_run(learners: list[Marginal], row: dict[int, float], rate: float, examp
             learner.learn(batch)
 
 
+@pytest.mark.parametrize("examples", [MANY // 4, pytest.param(MANY, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("shift", "gain", "rate"),
     [
@@ -422,11 +424,11 @@ def long_run(learners: list[Marginal], row: dict[int, float], rate: float, examp
         (math.log(0.02 / 0.98), 1e9 * 0.02 * 0.98, 0.05),  # one in fifty, then one in twenty
     ],
 )
-def test_an_intercept_that_has_seen_a_billion_examples_follows_a_shift_in_float32(shift, gain, rate):
+def test_an_intercept_that_has_seen_a_billion_examples_follows_a_shift_in_float32(shift, gain, rate, examples):
     learners = [Marginal(1, dtype=dtype) for dtype in ("float32", "float64")]
     for learner in learners:
         learner._arrays()["intercept"][...] = shift, gain  # as after 1e9 examples
-    long_run(learners, {}, rate)
+    long_run(learners, {}, rate, examples)
     (mean32, variance32), (mean64, variance64) = (learner.intercept for learner in learners)
     sd = math.sqrt(variance64)
     print(f"moved {(mean64 - shift) / sd:.1f} sd; float32 off by {(mean32 - mean64) / sd:.5f} sd")
@@ -435,6 +437,7 @@ def test_an_intercept_that_has_seen_a_billion_examples_follows_a_shift_in_float3
     assert variance32 == pytest.approx(variance64, rel=1e-3)
 
 
+@pytest.mark.long
 def test_a_certain_prior_for_the_intercept_does_the_same():
     learners = [Marginal(1, dtype=dtype, intercept_variance=4e-9) for dtype in ("float32", "float64")]
     long_run(learners, {}, 0.2)
@@ -444,7 +447,7 @@ def test_a_certain_prior_for_the_intercept_does_the_same():
     assert variance64 < 4e-9 * 0.999
 
 
-@pytest.mark.parametrize("rate", [0.5, 0.1, 0.003])
+@pytest.mark.parametrize("rate", [0.1, *(pytest.param(rate, marks=pytest.mark.long) for rate in (0.5, 0.003))])
 def test_a_feature_of_every_row_in_float32_stays_near_float64(rate):
     """Rounded to nearest it would be hundreds of sd away: by now a step is smaller than the mean's last place."""
     learners = [Marginal(1, dtype=dtype, intercept=False) for dtype in ("float32", "float64")]
@@ -477,7 +480,12 @@ def test_rounding_to_nearest_would_lose_the_frequent_labels_small_steps():
 
 
 @pytest.mark.parametrize(
-    ("variant", "examples"), [({"variance_update": "peak"}, MANY // 10), ({"mean_update": "newton"}, MANY // 4)]
+    ("variant", "examples"),
+    [
+        ({"variance_update": "peak"}, MANY // 10),
+        ({"mean_update": "newton"}, MANY // 20),
+        pytest.param({"mean_update": "newton"}, MANY // 4, marks=pytest.mark.long),
+    ],
 )
 def test_so_do_the_other_kernels_and_steps(variant, examples):
     learners = [Marginal(1, dtype=dtype, intercept=False, **variant) for dtype in ("float32", "float64")]

@@ -86,7 +86,8 @@ def lasso_set(name, folder):
     return X[:, np.sort(once)], scale(y)
 
 
-SETS = ["diabetes", "prostate", "ozone_interactions", "housing_interactions", "permeability"]
+SETS = ["diabetes", "prostate", "housing_interactions", "permeability"]
+SETS.append(pytest.param("ozone_interactions", marks=pytest.mark.long))
 
 
 @pytest.mark.parametrize("name", SETS)

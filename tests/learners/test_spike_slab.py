@@ -167,7 +167,7 @@ def test_an_integer_weight_is_as_many_copies():
 # --- against the exact posterior ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))])
 @pytest.mark.parametrize("kind", ["indicators", "gaussian"])
 def test_ten_passes_come_within_a_tenth_of_the_exact_inclusion_probabilities(kind, seed):
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ combines the outputs in three storeys:
 
 Labels are y = +1 or -1. A weight c multiplies the log-likelihood of an example; c = 0 predicts and changes nothing.
 
-The fast kernel answers to this file; this file answers to ``test_reference_bank.py``. What keeps the kernel within the
+The fast kernel answers to this file; this file answers to ``test_bank.py``. What keeps the kernel within the
 range of its numbers in absurd cases (values beyond 1e15 times a typical row, say) is left out here.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
 from bayou.learners.bank.lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
-from tests.reference.marginal import LINKS, active_features, label_signs, log_sigmoid, sigmoid
+from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
 C8 = LINKS["logistic"].shrink
 

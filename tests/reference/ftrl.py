@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference.marginal import active_features, label_signs, sigmoid
+from tests.reference.common import active_features, label_signs, sigmoid
 
 
 def weight(z, n, alpha: float, beta: float, l1, l2) -> np.ndarray:

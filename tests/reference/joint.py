@@ -1,12 +1,13 @@
 """The joint Gaussian (DimGauss) in plain NumPy: every rule of marginal-gaussian, appendix D.1, a function each.
 
-Nothing here is clever: covariances are matrices, inverses are inverses. `tests/test_reference_joint.py` checks it
+Nothing here is clever: covariances are matrices, inverses are inverses. `test_joint.py` checks it
 against optimisers and finite differences; the kernels of `bayou.learners.joint` answer to it.
 """
 
 import numpy as np
 
-from tests.reference.marginal import active_features, label_signs, marginal_predict, sigmoid
+from tests.reference.common import active_features, label_signs, sigmoid
+from tests.reference.marginal import marginal_predict
 
 
 def joint_peak(a0: float, tau: float, max_iterations: int = 1000) -> float:

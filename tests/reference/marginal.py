@@ -1,7 +1,4 @@
-"""Every update rule in plain NumPy float64, one example at a time, written to be read.
-
-The fast kernels answer to this file; this file answers to ``test_reference.py``, which checks it against
-minimisers, finite differences and integrals. Nothing here is fast, and nothing here should be made fast.
+"""Marginal: Algorithm 1, the marginalised Gaussian, in plain NumPy float64; see `tests.reference.common`.
 
 The setting. A row has a few non-zero features x_i. Each weight w_i is believed to be N(mean_i, variance_i),
 independently of the others, so the score sum_i x_i w_i is normal too, with total mean m and variance s2:
@@ -14,95 +11,9 @@ regression for sparse online learning", section 3 and appendices B (probit) and 
 An intercept is no special case: it is one more active feature, whose value is always 1.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import numpy as np
-from scipy.special import erfc, erfcx
 
-# ----------------------------------------------------------------------------------------------------
-# Links: a score becomes a probability
-# ----------------------------------------------------------------------------------------------------
-
-
-def sigmoid(z):
-    """S(z) = 1 / (1 + exp(-z)), equation (2). The exponential only ever decays, so it cannot overflow."""
-    decay = np.exp(-np.abs(z))
-    return np.where(np.asarray(z) >= 0, 1.0, decay) / (1.0 + decay)
-
-
-def log_sigmoid(z):
-    """log S(z) = -log(1 + exp(-z)); about z itself far to the left."""
-    return -np.logaddexp(0.0, -np.asarray(z, dtype=float))
-
-
-def probit(z):
-    """Phi(z), the normal distribution function, equation (23)."""
-    return 0.5 * erfc(-np.asarray(z, dtype=float) / np.sqrt(2.0))
-
-
-def log_probit(z):
-    """log Phi(z). On the left Phi(z) = exp(-z^2/2) erfcx(-z/sqrt 2)/2: the logarithm comes first."""
-    far = np.abs(z)
-    left = np.log(0.5 * erfcx(far / np.sqrt(2.0))) - 0.5 * far**2
-    right = np.log1p(-0.5 * erfc(far / np.sqrt(2.0)))
-    return np.where(np.asarray(z) < 0, left, right)
-
-
-def hazard(z):
-    """R(z) = phi(z)/Phi(z), the slope of log Phi in (28). The exp(-z^2/2) in both cancels, erfcx stays."""
-    return np.sqrt(2.0 / np.pi) / erfcx(-np.asarray(z, dtype=float) / np.sqrt(2.0))
-
-
-def hazard_gap(z):
-    """z + R(z) > 0. Far to the left R(z) is nearly -z and the sum would cancel. There, with a = -z,
-
-        z + R(z) = 1/(a + 2/(a + 3/(a + 4/(a + ...))))
-
-    which is Laplace's continued fraction for R(z), less its first term.
-    """
-    a = np.maximum(-np.asarray(z, dtype=float), 8.0)
-    tail = a
-    for k in range(40, 1, -1):  # 40 levels are exact to the last bit for a >= 8
-        tail = a + k / tail
-    return np.where(np.asarray(z) < -8.0, 1.0 / tail, z + hazard(z))
-
-
-def hazard_slope(z):
-    """R(z) (z + R(z)) = -R'(z), the curvature of -log Phi in (30) and (31): 1 far left, 0 far right."""
-    return hazard(z) * hazard_gap(z)
-
-
-def sigmoid_slope(z):
-    """(log S)'(z) = S(-z), the 1 - p of (15). Never 1 - S(z): it loses all digits as S(z) nears 1."""
-    return sigmoid(-z)
-
-
-def sigmoid_curvature(z):
-    """-(log S)''(z) = S(z) S(-z), the p (1 - p) of (17) and (19)."""
-    return sigmoid(z) * sigmoid(-z)
-
-
-class Link(NamedTuple):
-    """What the updates need to know of a link F, where F(y * score) is the probability of the label y."""
-
-    cdf: Callable[[Any], Any]  # F
-    log_cdf: Callable[[Any], Any]  # log F
-    slope: Callable[[Any], Any]  # q(z) = (log F)'
-    curvature: Callable[[Any], Any]  # r(z) = -(log F)'' >= 0
-    shrink: float  # C: averaging F over a normal score of variance v divides the score by sqrt(1 + C v)
-
-
-LINKS = {
-    # S(z) is nearly Phi(z sqrt(pi/8)), (5): they agree in height and slope at 0.
-    "logistic": Link(sigmoid, log_sigmoid, sigmoid_slope, sigmoid_curvature, np.pi / 8.0),
-    "probit": Link(probit, log_probit, hazard, hazard_slope, 1.0),
-}
-
-
-# ----------------------------------------------------------------------------------------------------
-# Marginal: Algorithm 1, the marginalised Gaussian
-# ----------------------------------------------------------------------------------------------------
+from tests.reference.common import LINKS, active_features, label_signs, probit, sigmoid
 
 # A 20-point rule for the mean of a function of a standard normal variable.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
@@ -183,7 +94,7 @@ def newton_shift(z0: float, tau: float, link: str = "logistic", max_iterations: 
 
     Logistic starts at the inflection of S, or at the old mean if that lies beyond it. On either side of the
     inflection t - tau q(z0 + t) bends one way only, and so that every step nears the root without passing it.
-    From the old mean, as (34) is printed, a surprising label can make it jump from side to side for ever.
+    From the old mean, as (34) is printed, a surprising label can make it jump from side to side forever.
 
     Probit starts at the old mean, t = 0: R is convex everywhere, so the steps climb to the root from below.
     """
@@ -287,59 +198,6 @@ def marginal_step(
     return new_mean, new_variance
 
 
-# ----------------------------------------------------------------------------------------------------
-# AdaGrad: the baseline
-# ----------------------------------------------------------------------------------------------------
-
-
-def adagrad_step(
-    weights, accumulator, x, y: float, weight: float = 1.0, learning_rate: float = 0.1, l2=0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """One AdaGrad step on the log loss: new weights and accumulators of the active features, y = +1 or -1.
-
-        g = c (p - [y = 1]) x + l2 w        accumulator += g^2        w -= learning_rate g / sqrt(accumulator)
-
-    c is the example's weight. The accumulator starts at 0 and no epsilon is added, so the first step of a
-    feature has length `learning_rate` whatever its units. `l2` may be an array (0 for the intercept), and
-    decays active features only.
-    """
-    weights, accumulator, x = (np.array(a, dtype=float) for a in (weights, accumulator, x))
-    if weight == 0:
-        return weights, accumulator
-    score = np.sum(x * weights)
-    residual = -y * sigmoid(-y * score)  # p - [y = 1], without its cancellation
-    gradient = weight * residual * x + l2 * weights
-    accumulator = accumulator + gradient**2
-    moves = accumulator > 0  # a gradient of exactly 0 from the start: no direction, no step
-    weights[moves] -= learning_rate * gradient[moves] / np.sqrt(accumulator[moves])
-    return weights, accumulator
-
-
-# ----------------------------------------------------------------------------------------------------
-# Drivers: the rules above, row by row over a sparse matrix
-# ----------------------------------------------------------------------------------------------------
-
-
-def label_signs(labels) -> np.ndarray:
-    """Labels as +1 and -1. 1 is positive; -1 or 0, but not both, is negative."""
-    labels = np.asarray(labels, dtype=float)
-    if not (np.isin(labels, (-1.0, 1.0)).all() or np.isin(labels, (0.0, 1.0)).all()):
-        raise ValueError("labels are 1 and -1, or 1 and 0; nothing else, and not all three")
-    return np.where(labels == 1.0, 1.0, -1.0)
-
-
-def active_features(X, row: int, n_features: int, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and values of a row: duplicates summed, zeros dropped, the intercept at the end."""
-    begin, end = X.indptr[row], X.indptr[row + 1]
-    indices, slots = np.unique(X.indices[begin:end], return_inverse=True)
-    values = np.zeros(len(indices))
-    np.add.at(values, slots, X.data[begin:end])
-    indices, values = indices[values != 0].astype(int), values[values != 0]
-    if intercept:
-        indices, values = np.append(indices, n_features), np.append(values, 1.0)
-    return indices, values
-
-
 class MarginalReference:
     """Algorithm 1 over the rows of a CSR matrix. `temper` is (ku, kp).
 
@@ -413,45 +271,3 @@ class MarginalReference:
             i, x = active_features(X, row, self.n_features, self.has_intercept)
             probability[row], mean[row], variance[row] = self._predict_row(i, x)
         return probability, mean, variance
-
-
-class AdaGradReference:
-    """AdaGrad over the rows of a CSR matrix, all weights 0 at the start. `l2` spares the intercept."""
-
-    def __init__(self, n_features: int, learning_rate: float, l2: float = 0.0, intercept: bool = True):
-        self.n_features, self.learning_rate, self.has_intercept = n_features, learning_rate, intercept
-        # The last entry of each array is the intercept's.
-        self._weights = np.zeros(n_features + 1)
-        self._accumulator = np.zeros(n_features + 1)
-        self._l2 = np.append(np.full(n_features, l2, dtype=float), 0.0)
-
-    @property
-    def mean(self) -> np.ndarray:
-        """The weights, under the name that every learner gives them."""
-        return self._weights[:-1].copy()
-
-    @property
-    def intercept(self) -> float:
-        return float(self._weights[-1])
-
-    def learn(self, X, y, weights=None) -> np.ndarray:
-        """P(y = 1) of each row as predicted just before learning from it."""
-        signs = label_signs(y)
-        weights = np.ones(len(signs)) if weights is None else np.asarray(weights, dtype=float)
-        probabilities = np.empty(len(signs))
-        for row in range(len(signs)):
-            i, x = active_features(X, row, self.n_features, self.has_intercept)
-            w, a, l2 = self._weights[i], self._accumulator[i], self._l2[i]
-            probabilities[row] = sigmoid(np.sum(x * w))
-            self._weights[i], self._accumulator[i] = adagrad_step(
-                w, a, x, signs[row], weights[row], self.learning_rate, l2
-            )
-        return probabilities
-
-    def predict(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """P(y = 1) and the score of each row."""
-        scores = np.empty(X.shape[0])
-        for row in range(X.shape[0]):
-            i, x = active_features(X, row, self.n_features, self.has_intercept)
-            scores[row] = np.sum(x * self._weights[i])
-        return sigmoid(scores), scores

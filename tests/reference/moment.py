@@ -1,20 +1,13 @@
-"""Moment matching in plain NumPy float64, one example at a time, written to be read; see `tests.reference`.
+"""Moment matching in plain NumPy float64, one example at a time, written to be read; see `tests.reference.common`.
 
-``test_reference_moment.py`` checks it against tilted integrals and finite differences. Paper: appendix D.2, which names
+``test_moment.py`` checks it against tilted integrals and finite differences. Paper: appendix D.2, which names
 the method only; the rules are Minka's (2001) and adPredictor's (2010).
 """
 
 import numpy as np
 
-from tests.reference.marginal import (
-    LINKS,
-    MarginalReference,
-    hazard,
-    hazard_slope,
-    marginal_predict,
-    newton_shift,
-    sigmoid,
-)
+from tests.reference.common import LINKS, hazard, hazard_slope, sigmoid
+from tests.reference.marginal import MarginalReference, marginal_predict, newton_shift
 
 # The dense rule below is exact to rounding from here (in standard deviations) to there.
 REACH, POINTS = 12.0, 4001

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from scipy.special import expit, log_ndtr, ndtr
 
-from tests.reference.marginal import active_features, label_signs
+from tests.reference.common import active_features, label_signs
 
 LEAST_VARIANCE = 1e-30
 

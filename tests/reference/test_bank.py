@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
 from bayou.learners.bank.lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
-from tests.reference import marginal as reference
+from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
     C8,
     AdaGradLane,
@@ -25,6 +25,8 @@ from tests.reference.bank import (
     told,
     unit_of,
 )
+from tests.reference.common import active_features
+from tests.reference.marginal import widen
 
 WIDTH = 8
 scores = pytest.mark.parametrize(("m", "s"), [(0.0, 0.5), (1.5, 2.0), (-2.0, 8.0), (4.0, 0.1)])
@@ -287,7 +289,7 @@ def test_what_was_told_stays_when_a_normalised_prior_moves():
     bank = BankReference(WIDTH, [Lane(3.0, normalise=True)], combine="share")
     summed = np.zeros(WIDTH)
     for row in range(X.shape[0]):
-        i, x = reference.active_features(X, row, WIDTH, True)
+        i, x = active_features(X, row, WIDTH, True)
         before = bank.lanes[0].gained.copy()
         look = bank.learn_row(i, x, y[row], 1.0)
         square, features = look.square[:-1], i[:-1]
@@ -306,20 +308,20 @@ def test_memory_after_the_step_is_memory_before_the_next():
     mean, variance = np.zeros(WIDTH + 1), np.append(np.full(WIDTH, 0.7), 3.0)
     cap = variance.copy()
     for row in range(X.shape[0]):
-        i, x = reference.active_features(X, row, WIDTH, True)
-        v = reference.widen(variance[i], 0.1, cap[i])
+        i, x = active_features(X, row, WIDTH, True)
+        v = widen(variance[i], 0.1, cap[i])
         dm, dv = score_step(x @ mean[i], x**2 @ v, y[row], temper_update=0.3)
         mean[i] += x * v * dm
         variance[i] = v * shrunk(x**2 * v * dv)
     np.testing.assert_allclose(lane.mean, mean, rtol=1e-12)
-    np.testing.assert_allclose(lane.variance(ONES), reference.widen(variance, 0.1, cap), rtol=1e-12)
+    np.testing.assert_allclose(lane.variance(ONES), widen(variance, 0.1, cap), rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_adagrad_lane_is_adagrad(weighted):
     X, y = random_rows()
     weights = np.random.default_rng(0).choice([0.0, 0.3, 1.0, 7.0], len(y)) if weighted else None
-    bank, known = BankReference(WIDTH, [Lane(rate=0.8)], combine="share"), reference.AdaGradReference(WIDTH, 0.8)
+    bank, known = BankReference(WIDTH, [Lane(rate=0.8)], combine="share"), AdaGradReference(WIDTH, 0.8)
     np.testing.assert_allclose(bank.learn(X, y, weights), known.learn(X, y, weights), rtol=1e-9)
     np.testing.assert_allclose(bank.lanes[0].mean[:-1], known.mean, rtol=1e-12)
     np.testing.assert_allclose(bank.predict(X)[1], known.predict(X)[1], rtol=1e-9, atol=1e-12)
@@ -370,7 +372,7 @@ def test_within_the_zone_values_are_taken_as_they_are():
     p = bank.learn(X, y)
     mean, variance = np.zeros(WIDTH + 1), np.append(np.ones(WIDTH), 3.0)
     for row in range(len(y)):
-        i, x = reference.active_features(X, row, WIDTH, True)
+        i, x = active_features(X, row, WIDTH, True)
         m, s = x @ mean[i], x**2 @ variance[i]
         assert p[row] == pytest.approx(expit(m / np.sqrt(1 + C8 * s)), rel=1e-9)
         dm, dv = score_step(m, s, y[row])
@@ -626,7 +628,7 @@ def test_the_score_variance_is_the_law_of_total_variance():
     bank.shares, bank.final_shares = np.array([0.2, 0.1, 0.3, 0.4]), np.array([0.5, 0.3, 0.2])
     for lane, intercept in zip(bank.lanes, [-2.0, 1.0, 4.0, 0.0], strict=True):  # they disagree
         lane.mean[-1] = intercept
-    i, x = reference.active_features(X, 5, WIDTH, True)
+    i, x = active_features(X, 5, WIDTH, True)
     look = bank.look(i, x)
     rng, n = np.random.default_rng(5), 400_000
     output, storey = rng.choice(4, n, p=bank.shares), rng.choice(3, n, p=bank.final_shares)

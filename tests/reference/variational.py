@@ -1,13 +1,14 @@
-"""Marginalised variational Bayes in plain NumPy float64, written to be read; see `tests.reference`.
+"""Marginalised variational Bayes in plain NumPy float64, written to be read; see `tests.reference.common`.
 
-``test_reference_variational.py`` checks it against scipy's minimisers of the divergence (49). Equation numbers are
+``test_variational.py`` checks it against scipy's minimisers of the divergence (49). Equation numbers are
 those of appendix D.3.
 """
 
 import numpy as np
 from scipy.special import ndtri
 
-from tests.reference.marginal import LINKS, MarginalReference, log_sigmoid, marginal_predict, sigmoid
+from tests.reference.common import LINKS, log_sigmoid, sigmoid
+from tests.reference.marginal import MarginalReference, marginal_predict
 
 SHRINK = LINKS["logistic"].shrink
 

@@ -35,8 +35,14 @@ def silent(page, path) -> None:
     assert [address for address in page.requests if address.startswith("file")] == [path.resolve().as_uri()]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1280, False),
+        (390, True),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [(1280, True), (390, False)]),
+    ],
+)
 def test_every_plot_is_drawn_and_fits(chromium, report, width, dark) -> None:
     page = chromium.open(report, width=width, dark=dark, phone=width < 500)
     page.wait(DRAWN)
@@ -117,6 +123,7 @@ def test_what_cannot_be_drawn_leaves_words_and_tables(chromium, report, tmp_path
     assert "the log loss is" in page.value("document.getElementById('summary').textContent")
 
 
+@pytest.mark.long
 def test_odd_runs_are_drawn_without_complaint(chromium, tmp_path) -> None:
     for what in ("three rows", "one row", "no row", "all positive", "no posterior", "inclusion"):
         path = tmp_path / f"{what}.html"
