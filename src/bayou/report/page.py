@@ -14,7 +14,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -132,6 +132,19 @@ def _json(plain: Any) -> str:
 # --- numbers and tables -----------------------------------------------------------------------------------------------
 
 
+# (measure, its name, how it is shown, what it means)
+CLASS_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+    ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
+    ("accuracy", "accuracy", words.percent, "on the right side of 50%"),
+    ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
+)
+REGRESSION_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+    ("r2", "R²", "{:.4f}".format, "against the mean of those before"),
+    ("mean_absolute_error", "mean absolute error", "{:.4g}".format, "how far off on average"),
+    ("coverage", "in 90% intervals", words.percent, "90% is right"),
+)
+
+
 def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     """(name, number, what it means)."""
     result = facts.result
@@ -143,7 +156,10 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
         cards.append((name, f"{loss:.4g}" if facts.regress else f"{loss:.4f}", base))
     if held is not None:
         cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
-    cards += _regression_cards(result) if facts.regress else _class_cards(result)
+    for measure, name, shown, meaning in REGRESSION_CARDS if facts.regress else CLASS_CARDS:
+        value = getattr(result, measure)
+        if value is not None:
+            cards.append((name, shown(value), meaning))
     seconds = facts.run.seconds
     if seconds:
         cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
@@ -158,28 +174,6 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
         numbers = ("–" if value is None else f"{value:.5f}" for value in scores.values())
         rows.append([run.name, *numbers, "–" if run.seconds is None else f"{run.seconds:.2f}"])
     return rows
-
-
-def _class_cards(result: Any) -> list[tuple[str, str, str]]:
-    cards = []
-    if result.auc is not None:
-        cards.append(("AUC", f"{result.auc:.4f}", "0.5 is guessing, 1 is perfect"))
-    if result.accuracy is not None:
-        cards.append(("accuracy", words.percent(result.accuracy), "on the right side of 50%"))
-    if result.calibration_error is not None:
-        cards.append(("calibration error", f"{result.calibration_error:.4f}", "predicted against actual rates"))
-    return cards
-
-
-def _regression_cards(result: Any) -> list[tuple[str, str, str]]:
-    cards = []
-    if result.r2 is not None:
-        cards.append(("R²", f"{result.r2:.4f}", "against the mean of those before"))
-    if result.mean_absolute_error is not None:
-        cards.append(("mean absolute error", f"{result.mean_absolute_error:.4g}", "how far off on average"))
-    if result.coverage is not None:
-        cards.append(("in 90% intervals", words.percent(result.coverage), "90% is right"))
-    return cards
 
 
 def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
