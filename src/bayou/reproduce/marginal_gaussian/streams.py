@@ -160,8 +160,8 @@ def one_pass(
 
 
 @dataclass(frozen=True)
-class Job:
-    """One draw of one panel: what a process does at a time."""
+class PanelDraw:
+    """One draw of one panel: the job of one process at a time."""
 
     panel: Panel
     seed: int

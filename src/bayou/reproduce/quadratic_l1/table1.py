@@ -9,7 +9,9 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
-from bayou.reproduce.quadratic_l1 import common as l1
+from bayou.reproduce.files import write_csv
+from bayou.reproduce.quadratic_l1 import PAPER, data, picture, solutions
+from bayou.reproduce.quadratic_l1.solutions import weights_of
 
 SIZES = (20_000, 60_000, 100_000)
 PENALTY = 10.0
@@ -27,7 +29,7 @@ def run(options: Options) -> Outcome:
     columns = ("what", *(f"{name} {size:,}" for size in SIZES for name in ("batch", "online")))
     rows = [
         (f"beta_{j} = {truth:.3f}", *(f"{pair[j]:.3f}" for k in range(len(SIZES)) for pair in (exact[k], online[k])))
-        for j, truth in enumerate(l1.TRUTH)
+        for j, truth in enumerate(data.TRUTH)
     ]
     gaps = np.array([[np.abs(a - b).sum() for a, b in zip(*pair, strict=True)] for pair in found])
     cells = [cell for gap in gaps[0] for cell in ("", f"{gap:.3f}")]
@@ -42,9 +44,9 @@ def run(options: Options) -> Outcome:
         for size, gap in zip(SIZES, row, strict=True)
     ]
     files = (
-        l1.write_csv(options, "l1-table1", ("draw", "examples", "l1_gap"), lines),
-        l1.draw(
-            options, "l1-table1", {"Online against batch": {"mean of our draws": (SIZES, gaps.mean(axis=0))}},
+        write_csv(options.out, "l1-table1", ("draw", "examples", "l1_gap"), lines),
+        picture.draw(
+            options.out, "l1-table1", {"Online against batch": {"mean of our draws": (SIZES, gaps.mean(axis=0))}},
             ("examples", "L1 distance"), marks={"Online against batch": list(zip(SIZES, PAPER_GAPS, strict=True))},
         ),
     )  # fmt: skip
@@ -53,19 +55,16 @@ def run(options: Options) -> Outcome:
 
 def one_draw(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(batch, online) estimates at each size."""
-    X, y = l1.simulated(seed, SIZES[-1])
+    X, y = data.simulated(seed, SIZES[-1])
     exact, online = [], []
     for size in SIZES:
         batch = Batch.from_csr(X[:size], y[:size])
-        exact.append(l1.weights_of(l1.solved(batch, X.shape[1], PENALTY)))
-        online.append(l1.weights_of(l1.online(batch, X.shape[1], PENALTY)))
+        exact.append(weights_of(solutions.solved(batch, X.shape[1], PENALTY)))
+        online.append(weights_of(solutions.online(batch, X.shape[1], PENALTY)))
     return exact, online
 
 
 RECORD = Experiment(
-    name="l1-table1",
-    paper=l1.PAPER,
+    "l1-table1", PAPER, run=run, minutes=(0.2, 1.0),
     what="online L1 estimates against the batch solution, 11 weights, gamma = 10, up to 100,000 examples",
-    minutes=(0.2, 1.0),
-    run=run,
-)
+)  # fmt: skip
