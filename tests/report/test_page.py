@@ -93,7 +93,7 @@ def test_the_summary_says_in_words_what_was_found(report) -> None:
     assert f"AUC {result.auc:.3f}" in parsed.text
     heaviest = max(facts.parts, key=lambda part: part["weight"])
     assert f"“{heaviest['name']}”" in parsed.text
-    assert "These 12 features carry" in parsed.text
+    assert "The 12 strongest features carry" in parsed.text
     assert "it was most unsure of line" in parsed.text
     for what in (
         "lines read 4,002",

@@ -1,8 +1,8 @@
 """One self-contained HTML file: template, style, script, figures and the plotting library, with nothing to fetch.
 
 The page forbids itself, by its content security policy, to load anything and to run any script but its own two, which
-are named by their digests: whatever a feature is called, it is text. The library goes in compressed, 2 MB instead of 5;
-browsers have unpacked such data since 2023.
+are named by their digests: whatever a feature is called, it is text. The library is compressed, to 2 MB from 5;
+browsers have been able to unpack it since 2023.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ CLASS_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
     ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
 )
 REGRESSION_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
-    ("r2", "R²", "{:.4f}".format, "against the mean of those before"),
+    ("r2", "R²", "{:.4f}".format, "against always the mean so far"),
     ("mean_absolute_error", "mean absolute error", "{:.4g}".format, "how far off on average"),
     ("coverage", "in 90% intervals", words.percent, "90% is right"),
 )
@@ -218,7 +218,7 @@ def _parts(facts: Facts) -> list[dict[str, str]]:
 
 
 def _data(facts: Facts) -> list[tuple[str, str]]:
-    """(what, how it is)."""
+    """(name, value) of what is known of the data."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
     told = [("files", ", ".join(data.files))] if data.files else []
     if data.lines is not None:
@@ -235,7 +235,7 @@ def _data(facts: Facts) -> list[tuple[str, str]]:
         told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
     touched, size = len(facts.influence.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))
-    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are taken"))
+    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are in use"))
     if data.hashed:
         told.append(
             ("hash collisions", f"{words.percent(facts.collisions)} of the features share a weight with another")

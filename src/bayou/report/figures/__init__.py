@@ -1,7 +1,7 @@
 """The report's figures, as plotly reads them: plain dictionaries.
 
-Colours are names, such as "@blue" or "@blue/40" (40% of it): page.js puts in those of the light or the dark page. All
-text of users is escaped, since plotly reads a little HTML.
+Colours are names, such as "@blue" or "@blue/40" (40% of it): page.js replaces them by those of the light or the dark
+page. Text that comes from users is escaped, since plotly reads a little HTML.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Figure", "View", "all_of", "compared"]
 
 
 def all_of(facts: Facts) -> list[Figure]:
-    """Those that there is something to show in."""
+    """Those that have something to show."""
     if not facts.result.examples:
         return []
     made: list[Figure | None] = [loss(facts)]

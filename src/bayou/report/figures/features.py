@@ -24,9 +24,8 @@ def features(facts: Facts) -> Figure | None:
     intervals = " with 95% intervals" if influence.sd is not None else ""
     pull = "make the number larger" if facts.regress else "make a positive more likely"
     how = (
-        f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by the part "
-        " of the scores' spread that goes back to a feature; a large weight of a feature that hardly ever comes "
-        "carries little."
+        f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
+        "feature's share of the variance of the scores; a large weight of a rare feature carries little."
     )
     if not facts.learner.record.linear:
         how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
@@ -98,7 +97,7 @@ def inclusion(facts: Facts) -> Figure | None:
     expected = float(influence.inclusion.sum())
     how = (
         "How probable it is that a feature is needed at all, beside its weight. Of "
-        f"{words.count(len(influence.inclusion), 'feature')} that were seen, {expected:,.0f} are expected to be."
+        f"{words.count(len(influence.inclusion), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
     )
     height = 110 + 22 * max(len(top), 8)
     return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)

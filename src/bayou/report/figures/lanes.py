@@ -44,8 +44,8 @@ def lanes(facts: Facts) -> Figure | None:
     if np.isfinite(whole).all():
         views.append(_lane_losses(example, loss - np.array(whole)[:, None], names, shown, axis))
     how = (
-        "The lanes are learners with different priors, side by side. Weight: how far each is believed, by how well it "
-        "has predicted. Loss: its own mean loss so far above that of the whole; above 0 it does worse."
+        "The lanes are learners with different priors that learn side by side. Weight: how much each counts, by how "
+        "well it has predicted. Loss: its own mean loss so far minus that of the whole; above 0 it does worse."
     )
     return Figure("lanes", f"Inside the {facts.learner.name}", how, views, height=400, wide=True)
 
@@ -92,7 +92,7 @@ def _lane_losses(
     layout = {
         "xaxis": axis,
         "yaxis": {
-            "title": {"text": "loss above the whole"},
+            "title": {"text": "loss minus that of the whole"},
             "range": numbers([low - room, high + room]),
             "zeroline": True,
         },

@@ -17,17 +17,17 @@ def loss(facts: Facts) -> Figure:
     example, loss = curve["example"], curve[facts.run.loss_name]
     last = facts.result.examples
     ends = np.array([example[0], last])
-    lately = example >= min(100, last)  # before, a point stands for a handful of examples
+    recent = example >= min(100, last)  # before that, a point stands for a handful of examples
     if len(example) > 2 and 4 * (example[-1] - example[-2]) < example[-2] - example[-3]:
-        lately[-1] = False  # and so does a last one that came soon
+        recent[-1] = False  # and so does a last point that came soon after
     data = [
-        line(example[lately], curve["window_loss"][lately], "lately", "@blue/55", width=1.2, mode="lines+markers"),
+        line(example[recent], curve["window_loss"][recent], "recent", "@blue/55", width=1.2, mode="lines+markers"),
         line(example, loss, "so far", "@blue", width=2.6),
     ]
-    heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][lately])
+    heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][recent])
     if facts.base_loss:
         heights.append(facts.base_loss)
-        guess = "the mean of those before" if facts.regress else "always the share of positives"
+        guess = "always the mean so far" if facts.regress else "always the share of positives"
         data.append(line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
     held = facts.run.loss_of(facts.run.held_out)
     if held is not None:
@@ -36,7 +36,7 @@ def loss(facts: Facts) -> Figure:
     layout = _layout(facts.run.loss_name, heights, last)
     how = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
-        "was predicted before it was learned from, so this is how it does on examples it has not seen."
+        "was predicted before it was learned from, so this is how well it does on examples it has not seen."
     )
     return Figure("loss", "Loss over time", how, [View("", data, layout)], wide=True)
 

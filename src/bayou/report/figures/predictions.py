@@ -1,4 +1,4 @@
-"""How good the predictions were: do probabilities hold, are labels told apart, are numbers right."""
+"""How good the predictions were: whether probabilities hold, labels are told apart, and numbers are right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, li
 def reliability(facts: Facts) -> Figure:
     groups = facts.result.reliability
     p, rate, mass = groups["probability"], groups["rate"], groups["mass"]
-    # Weights count as so many examples of the average weight.
+    # Each group counts as its weight in examples of average weight.
     n = mass * (facts.result.examples / mass.sum())
     low, high = _wilson(rate, n)
     top = min(1.0, 1.08 * max(float(p.max()), float(high.max())))
@@ -32,8 +32,9 @@ def reliability(facts: Facts) -> Figure:
     axis = {"range": numbers(ends)} | odds_ticks(*ends)
     views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(axis)))
     how = (
-        "Predictions in groups of equal size, from low to high: what was predicted, and how often it happened. On "
-        "the dashed line a probability means what it says. Bars: where the true rate lies with 95% certainty."
+        "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
+        "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
+        "confidence."
     )
     return Figure("reliability", "Do the probabilities hold?", how, views)
 
@@ -41,7 +42,7 @@ def reliability(facts: Facts) -> Figure:
 def _against(axis: dict[str, Any]) -> dict[str, Any]:
     return {
         "xaxis": axis | {"title": {"text": "predicted"}},
-        "yaxis": axis | {"title": {"text": "happened"}},
+        "yaxis": axis | {"title": {"text": "observed"}},
         "showlegend": False,
         "hovermode": "closest",
     }
@@ -76,7 +77,7 @@ def _groups(
                 "width": 0,
             },
             "customdata": custom,
-            "hovertemplate": "predicted %{customdata[0]}<br>happened %{customdata[1]} (%{customdata[2]} to "
+            "hovertemplate": "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to "
             "%{customdata[3]})<br>%{customdata[4]} examples<extra></extra>",
         },
     ]
@@ -107,17 +108,17 @@ def scores(facts: Facts) -> Figure | None:
         "barmode": "overlay",
         "bargap": 0.0,
         "xaxis": {"title": {"text": "predicted probability, on a log-odds scale"}} | odds_ticks(edges[0], edges[-1]),
-        "yaxis": {"title": {"text": "share of its label"}, "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "share of that label"}, "tickformat": ".0%"},
     }
     how = (
-        "Which probabilities were given to examples that turned out positive, and which to the negative ones. The "
-        "further the two hills stand apart, the better they are told apart."
+        "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
+        "further apart the two hills are, the better it tells them apart."
     )
     return Figure("scores", "Predictions by label", how, [View("", data, layout)])
 
 
 def predicted(facts: Facts) -> Figure | None:
-    """Of a regressor: what was predicted, and what came."""
+    """Of a regressor: predicted and actual numbers."""
     sample = facts.late[dotted(facts)]
     if not len(sample):
         return None
@@ -130,14 +131,14 @@ def predicted(facts: Facts) -> Figure | None:
         "name": "predictions",
         "marker": {"color": "@blue/55", "size": 5},
         "customdata": [place(sample, k) for k in range(len(sample))],
-        "hovertemplate": "%{customdata}<br>predicted %{x:.4g}, was %{y:.4g}<extra></extra>",
+        "hovertemplate": "%{customdata}<br>predicted %{x:.4g}, actual %{y:.4g}<extra></extra>",
     }
     data = [line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, dots]
     layout = {
         "xaxis": {"title": {"text": "predicted"}},
-        "yaxis": {"title": {"text": "was"}},
+        "yaxis": {"title": {"text": "actual"}},
         "showlegend": False,
         "hovermode": "closest",
     }
-    how = "One dot for each of some predictions of the second half of the run. On the dashed line they were right."
+    how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
     return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)

@@ -1,4 +1,4 @@
-"""How sure the predictions were: what is chance, and what more examples would tell."""
+"""How sure the predictions were: what is chance, and what is lack of examples."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def split_over_time(facts: Facts) -> Figure:
         }
         for part, name, colour, percent in (
             ("aleatoric", "chance (aleatoric)", "@blue", 35),
-            ("epistemic", "want of examples (epistemic)", "@orange", 60),
+            ("epistemic", "lack of examples (epistemic)", "@orange", 60),
         )
     ]
-    data.append(line(example, time["loss"], "loss that was met", "@ink", width=1.6, dash="dot"))
-    # The first few examples may be off by any number.
+    data.append(line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"))
+    # The losses of the first few examples may be of any size.
     total, settled = time["aleatoric"] + time["epistemic"], example >= min(30.0, example[-1])
     top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
     layout = {
@@ -42,8 +42,8 @@ def split_over_time(facts: Facts) -> Figure:
         "hovermode": "x unified",
     }
     how = (
-        "The loss it expected, in two parts. Chance stays however many such examples come; what is for want of "
-        "examples goes away as they do. Where the dotted loss lies above both, it was too sure."
+        "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
+        "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
     )
     return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
 
@@ -59,16 +59,16 @@ def deviations(facts: Facts) -> Figure:
     ]
     data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
     logistic = facts.link == "logistic" and not facts.regress
-    of = "what is expected" if facts.regress else "the score" + " (log-odds)" * logistic
+    of = "the expected number" if facts.regress else "the score" + " (log-odds)" * logistic
     layout = {
         "barmode": "overlay",
         "bargap": 0.0,
         "xaxis": {"title": {"text": f"standard deviation of {of}"}},
         "yaxis": {"title": {"text": "share of predictions"}, "tickformat": ".0%"},
     }
-    how = "How unsure it was of its predictions, early and late in the run. The last bar holds all that lies beyond."
+    how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
     if logistic:
-        how += " An sd of 1 means that odds of 1 : 1 may as well be 1 : 7 or 7 : 1."
+        how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
     return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.regress)
 
 
@@ -107,11 +107,11 @@ def split_scatter(facts: Facts) -> Figure | None:
         )
     layout = {
         "xaxis": {"title": {"text": "chance in the label (aleatoric), nats"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "want of examples (epistemic), nats"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "lack of examples (epistemic), nats"}, "rangemode": "tozero"},
         "hovermode": "closest",
     }
     how = (
-        "One dot for each of some predictions of the second half. Far right: nearly a coin toss, and known to be one. "
-        "High up: something in the example is new; labels for such examples teach the most."
+        "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
+        "one. High up: something in the example is new; labels for such examples teach the most."
     )
     return Figure("dots", "Coin tosses and new things", how, [View("", data, layout)])
