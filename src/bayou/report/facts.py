@@ -85,7 +85,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """All that words and figures need, computed when first asked for."""
 
     run: Run

@@ -23,7 +23,7 @@ from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.report import figures, words
-from bayou.report.facts import Data, Facts, Run
+from bayou.report.facts import Data, Run, RunFacts
 from bayou.report.recorder import Sample
 
 # A quicker level makes the file 4 % larger than the slowest one.
@@ -49,7 +49,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     import jinja2
 
     runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
-    facts = Facts(runs[0], data or Data())
+    facts = RunFacts(runs[0], data or Data())
     drawn = figures.all_of(facts)
     summary = words.summary(facts)
     if len(runs) > 1 and facts.result.examples:
@@ -90,14 +90,14 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     )
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: RunFacts) -> str:
     files = facts.data.files
     if not files:
         return f"What the {facts.learner.name} learned"
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
-def _subtitle(facts: Facts, learners: int) -> str:
+def _subtitle(facts: RunFacts, learners: int) -> str:
     best = f"The best of {learners} learners, " if learners > 1 else ""
     return f"{best}{facts.run.name}: {facts.learner.record.summary}"
 
@@ -145,7 +145,7 @@ REGRESSION_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
 )
 
 
-def _cards(facts: Facts) -> list[tuple[str, str, str]]:
+def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     """(name, number, what it means)."""
     result = facts.result
     cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
@@ -176,7 +176,7 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
     return rows
 
 
-def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
+def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     """Some predictions, for a table."""
     posterior = facts.has_posterior
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
@@ -195,7 +195,7 @@ def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
     ]
 
 
-def _features(facts: Facts) -> list[dict[str, str]]:
+def _features(facts: RunFacts) -> list[dict[str, str]]:
     top = facts.top
     return [
         {
@@ -210,14 +210,14 @@ def _features(facts: Facts) -> list[dict[str, str]]:
     ]
 
 
-def _parts(facts: Facts) -> list[dict[str, str]]:
+def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
         {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
         for part in sorted(facts.parts, key=lambda part: -part["weight"])
     ]
 
 
-def _data(facts: Facts) -> list[tuple[str, str]]:
+def _data(facts: RunFacts) -> list[tuple[str, str]]:
     """(name, value) of what is known of the data."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
     told = [("files", ", ".join(data.files))] if data.files else []

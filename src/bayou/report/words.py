@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayou.report.facts import NAMED, Facts, Run
+from bayou.report.facts import NAMED, Run, RunFacts
 
 # From this weight in the mixture on, a bank has settled on a lane.
 SETTLED = 0.5
 
 
-def summary(facts: Facts) -> list[tuple[str, str]]:
+def summary(facts: RunFacts) -> list[tuple[str, str]]:
     """(topic, a sentence or two), the most important first."""
     if not facts.result.examples:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
@@ -34,7 +34,7 @@ def comparison(runs: Sequence[Run]) -> str:
     )
 
 
-def _loss(facts: Facts) -> str:
+def _loss(facts: RunFacts) -> str:
     run, loss = facts.run, facts.run.loss
     name = run.loss_name.replace("_", " ")
     late = facts.late_loss
@@ -54,7 +54,7 @@ def _loss(facts: Facts) -> str:
     return text
 
 
-def _ranking(facts: Facts) -> str:
+def _ranking(facts: RunFacts) -> str:
     result = facts.result
     if facts.regress:
         covered = (
@@ -72,7 +72,7 @@ def _ranking(facts: Facts) -> str:
     )
 
 
-def _parts(facts: Facts) -> str:
+def _parts(facts: RunFacts) -> str:
     """What the bank settled on."""
     parts = sorted((part for part in facts.parts if part["weight"] > 0), key=lambda part: -part["weight"])
     if not parts:
@@ -91,7 +91,7 @@ def _parts(facts: Facts) -> str:
     return text
 
 
-def _features(facts: Facts) -> str:
+def _features(facts: RunFacts) -> str:
     top = facts.influence.first(NAMED, facts.influence.share)
     if not len(top):
         return ""
@@ -101,7 +101,7 @@ def _features(facts: Facts) -> str:
     return f"{who} {share} of the variation of the score; with the mean of each weight: {', '.join(names)}."
 
 
-def _uncertainty(facts: Facts) -> str:
+def _uncertainty(facts: RunFacts) -> str:
     if not facts.has_posterior:
         return (
             f"{facts.learner.name} keeps no posterior, so it cannot say how unsure it is; "
@@ -119,7 +119,7 @@ def _uncertainty(facts: Facts) -> str:
     )
 
 
-def _unsure(facts: Facts) -> str:
+def _unsure(facts: RunFacts) -> str:
     if not facts.has_posterior or not len(facts.unsure):
         return ""
     sample = facts.unsure
@@ -132,7 +132,7 @@ def _unsure(facts: Facts) -> str:
     return f"Of the predictions that were kept, it was most unsure of {listed(told)}."
 
 
-def said(facts: Facts, expected: float) -> str:
+def said(facts: RunFacts, expected: float) -> str:
     """A prediction: a probability as a percentage, or a number."""
     return number(expected) if facts.regress else percent(expected)
 

@@ -2,8 +2,8 @@
 
 A folder is a paper, and each of its tables and figures is a module with a RECORD. To add one, write the module and put
 its name into the CONTENTS of its paper, in the order in which they are listed. `marginal_gaussian.study.simulated`
-makes the record of an experiment on simulated streams; one of another kind has a function from `Options` to an
-`Outcome`, as figure3 does. `experiment`, `jobs` and `files` are what all papers share.
+makes the record of an experiment on simulated streams; one of another kind has a function from `Options` to
+`Findings`, as figure3 does. `experiment`, `jobs` and `files` are what all papers share.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import importlib
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.reproduce import marginal_gaussian, olss, oslog, quadratic_l1
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 
-__all__ = ["NAMES", "Experiment", "Options", "Outcome", "Table", "experiments", "find"]
+__all__ = ["NAMES", "Experiment", "Findings", "Options", "TextTable", "experiments", "find"]
 
 # By the name that the command has for it, the module of every table and figure.
 _MODULES = {

@@ -1,4 +1,4 @@
-"""What every table and figure has in common: its record, the options of a run, and the outcome."""
+"""What every table and figure has in common: its record, the options of a run, and the findings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Results for people to read: every cell is text."""
 
     title: str
@@ -50,10 +50,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Findings:
     """What an experiment has to show, and the files it wrote."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     notes: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=())
 
@@ -75,7 +75,7 @@ class Experiment:
     paper: str
     what: str
     minutes: tuple[float, float]
-    run: Callable[[Options], Outcome]
+    run: Callable[[Options], Findings]
     takes_data: bool = False
 
 

@@ -78,7 +78,7 @@ def _start(done: Any) -> None:
 
 
 class _Stopped(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer wanted."""
 
 
 def _run(job: Job[Result_co]) -> Sequence[Result_co]:

@@ -6,7 +6,7 @@ page. Text that comes from users is escaped, since plotly reads a little HTML.
 
 from __future__ import annotations
 
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from bayou.report.figures.features import features, inclusion
 from bayou.report.figures.lanes import lanes
 from bayou.report.figures.loss import compared, loss
@@ -17,7 +17,7 @@ from bayou.report.figures.uncertainty import deviations, split_over_time, split_
 __all__ = ["Figure", "View", "all_of", "compared"]
 
 
-def all_of(facts: Facts) -> list[Figure]:
+def all_of(facts: RunFacts) -> list[Figure]:
     """Those that have something to show."""
     if not facts.result.examples:
         return []

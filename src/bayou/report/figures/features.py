@@ -8,12 +8,12 @@ import numpy as np
 
 from bayou.outputs.prediction_table import REACH
 from bayou.report import words
-from bayou.report.facts import DRAWN, Facts
+from bayou.report.facts import DRAWN, RunFacts
 from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
 from bayou.report.influence import Features
 
 
-def features(facts: Facts) -> Figure | None:
+def features(facts: RunFacts) -> Figure | None:
     influence = facts.influence
     orders = [("carry the most", facts.top), ("largest", influence.first(DRAWN, np.abs(influence.mean)))]
     if influence.surety is not None:
@@ -81,7 +81,7 @@ def _named_rows(names: list[str]) -> dict[str, Any]:
     }
 
 
-def inclusion(facts: Facts) -> Figure | None:
+def inclusion(facts: RunFacts) -> Figure | None:
     influence = facts.influence
     if influence.inclusion is None or not len(influence.inclusion):
         return None

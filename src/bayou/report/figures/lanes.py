@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
 # The heaviest lanes have a colour each; the others are one grey band.
@@ -15,7 +15,7 @@ LANES = len(PALETTE)
 OTHERS = "@grey"
 
 
-def lanes(facts: Facts) -> Figure | None:
+def lanes(facts: RunFacts) -> Figure | None:
     looks = list(facts.run.recorder.looks)
     if facts.parts and (not looks or looks[-1][0] < facts.run.recorder.examples):
         looks.append((facts.run.recorder.examples, facts.learner.parts()))

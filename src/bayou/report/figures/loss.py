@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from bayou.report import words
-from bayou.report.facts import Facts, Run
+from bayou.report.facts import Run, RunFacts
 from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
 
-def loss(facts: Facts) -> Figure:
+def loss(facts: RunFacts) -> Figure:
     curve = facts.result.curve
     example, loss = curve["example"], curve[facts.run.loss_name]
     last = facts.result.examples

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from bayou.report import words
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from bayou.report.recorder import Sample
 
 # The most predictions, or features, that get a dot each.
@@ -124,7 +124,7 @@ def bars(
     }
 
 
-def dotted(facts: Facts) -> np.ndarray:
+def dotted(facts: RunFacts) -> np.ndarray:
     """Which rows of the second half get a dot."""
     mass = facts.late.mass
     if len(mass) <= DOTS:

@@ -9,11 +9,11 @@ from scipy.special import expit, logit
 
 from bayou.outputs.prediction_table import REACH
 from bayou.report import words
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, line, numbers, odds_ticks, place
 
 
-def reliability(facts: Facts) -> Figure:
+def reliability(facts: RunFacts) -> Figure:
     groups = facts.result.reliability
     p, rate, mass = groups["probability"], groups["rate"], groups["mass"]
     # Each group counts as its weight in examples of average weight.
@@ -91,7 +91,7 @@ def _wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(np.clip(middle - half, 0.0, 1.0), rate), np.maximum(np.clip(middle + half, 0.0, 1.0), rate)
 
 
-def scores(facts: Facts) -> Figure | None:
+def scores(facts: RunFacts) -> Figure | None:
     sample = facts.sample
     if not len(sample):
         return None
@@ -117,7 +117,7 @@ def scores(facts: Facts) -> Figure | None:
     return Figure("scores", "Predictions by label", how, [View("", data, layout)])
 
 
-def predicted(facts: Facts) -> Figure | None:
+def predicted(facts: RunFacts) -> Figure | None:
     """Of a regressor: predicted and actual numbers."""
     sample = facts.late[dotted(facts)]
     if not len(sample):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.report import words
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, examples_axis, line, numbers, place
 
 
-def split_over_time(facts: Facts) -> Figure:
+def split_over_time(facts: RunFacts) -> Figure:
     time = facts.over_time
     example = time["example"]
     data = [
@@ -48,7 +48,7 @@ def split_over_time(facts: Facts) -> Figure:
     return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
 
 
-def deviations(facts: Facts) -> Figure:
+def deviations(facts: RunFacts) -> Figure:
     sample = facts.sample
     sd = np.sqrt(sample.variance)
     edges = bin_edges(sd, low=0.0, most=0.985)
@@ -72,7 +72,7 @@ def deviations(facts: Facts) -> Figure:
     return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.regress)
 
 
-def split_scatter(facts: Facts) -> Figure | None:
+def split_scatter(facts: RunFacts) -> Figure | None:
     if facts.regress:
         return None  # noise is nearly the same for all
     keep = dotted(facts)

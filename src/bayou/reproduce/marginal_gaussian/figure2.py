@@ -15,7 +15,7 @@ import numpy as np
 
 from bayou import plots
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.marginal_gaussian import PAPER, methods, picture, results, study
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
 
@@ -52,7 +52,7 @@ def panels() -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     traces: list[Trace] = []
     best: dict[str, results.Best] = {}
     if options.data:
@@ -65,8 +65,8 @@ def run(options: Options) -> Outcome:
     )  # fmt: skip
     if not options.data:
         note = "Figure 2 right, the Criteo protocol, needs a file: --data FILE."
-        return Outcome(outcome.tables, (*outcome.notes, note), outcome.files)
-    return Outcome((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
+        return Findings(outcome.tables, (*outcome.notes, note), outcome.files)
+    return Findings((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
 
 
 def file_traces(options: Options) -> list[Trace]:
@@ -100,7 +100,7 @@ def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray,
     return trace.example, 100.0 * (trace.loss / base.loss - 1.0)
 
 
-def file_table(best: Mapping[str, results.Best]) -> Table:
+def file_table(best: Mapping[str, results.Best]) -> TextTable:
     rows = []
     for method, one in best.items():
         (trace,) = one.traces
@@ -110,7 +110,7 @@ def file_table(best: Mapping[str, results.Best]) -> Table:
         rows.append((method, setting, printed, f"{loss:.4f}", f"{share:+.2f} %", results.seconds(trace.seconds)))
     examples = best[BASE].traces[0].example[-1]
     columns = ("method", "setting", "paper, 45 million", "log loss", f"against {BASE}", "CPU time")
-    return Table(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
+    return TextTable(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
 
 
 def draw_with(best: Mapping[str, results.Best]) -> study.Draw:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.marginal_gaussian import PAPER
 
@@ -34,7 +34,7 @@ def columns() -> np.ndarray:
     ])  # fmt: skip
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     found = columns()
     files = (write_csv(options.out, "figure3", COLUMNS, found.T), options.out / "figure3.png")
     draw(options.out, found)
@@ -46,8 +46,8 @@ def run(options: Options) -> Outcome:
         ("the same within 1/3 standard deviation of 0", "substantially small", f"{cdf[near].max():.4f}"),
         ("largest difference of the densities", "", f"{pdf.max():.4f}"),
     )
-    table = Table("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
-    return Outcome((table,), (), files)
+    table = TextTable("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
+    return Findings((table,), (), files)
 
 
 def draw(folder: Path, found: np.ndarray) -> None:

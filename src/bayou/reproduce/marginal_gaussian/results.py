@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.reproduce.experiment import Table
+from bayou.reproduce.experiment import TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, Trace
 
@@ -107,7 +107,7 @@ def final_r(trace: Trace) -> float:
     return float(trace.normalized[-1])
 
 
-def as_table(title: str, found: Sequence[Score], times: bool = True) -> Table:
+def as_table(title: str, found: Sequence[Score], times: bool = True) -> TextTable:
     """The paper's number beside ours."""
     printed = any(score.paper for score in found)
     several = len({score.panel for score in found}) > 1
@@ -126,7 +126,7 @@ def as_table(title: str, found: Sequence[Score], times: bool = True) -> Table:
         row += (seconds(score.seconds),) * times
         rows.append(row)
         before = score.panel
-    return Table(title, columns, tuple(rows))
+    return TextTable(title, columns, tuple(rows))
 
 
 def _number(value: float | None) -> str:

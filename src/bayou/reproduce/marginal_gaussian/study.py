@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayou.core.files import whole_file
-from bayou.reproduce.experiment import Experiment, Options, Outcome, in_words
+from bayou.reproduce.experiment import Experiment, Findings, Options, in_words
 from bayou.reproduce.jobs import run_all
 from bayou.reproduce.marginal_gaussian import PAPER, picture, results
 from bayou.reproduce.marginal_gaussian.methods import RIVALS
@@ -28,7 +28,7 @@ def simulated(
 ) -> Experiment:
     """The record of an experiment whose panels are drawn in a grid of (rows, columns)."""
 
-    def go(options: Options) -> Outcome:
+    def go(options: Options) -> Findings:
         return run(name, title, panels(), options, picture.curves(*grid), draws=draws, minutes=minutes)
 
     return Experiment(name, PAPER, what, minutes, go)
@@ -45,7 +45,7 @@ def run(
     minutes: tuple[float, float],
     more: Sequence[Trace] = (),
     more_shown: Sequence[Trace] = (),
-) -> Outcome:
+) -> Findings:
     """All panels over all draws; a table, two CSV files and a picture.
 
     Args:
@@ -73,7 +73,7 @@ def run(
     files.append(options.out / f"{name}.png")
     title = f"{title}; {_count(seeds, 'draw')}"
     table = results.as_table(f"{title}, T = {' and '.join(f'{size:,}' for size in sizes)}", found)
-    return Outcome((table,), tuple(results.notes(found, RIVALS)), tuple(files))
+    return Findings((table,), tuple(results.notes(found, RIVALS)), tuple(files))
 
 
 def _estimate(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bayou import plots
 from bayou.plots import GREY, INK, PALE
-from bayou.reproduce.experiment import Experiment, Options, Outcome
+from bayou.reproduce.experiment import Experiment, Findings, Options
 from bayou.reproduce.marginal_gaussian import PAPER, figure1, methods, picture, study
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
@@ -25,7 +25,7 @@ LONG_METHODS = (
 )  # fmt: skip
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     long = (options.examples or 0) >= LONG
     minutes = (RECORD.minutes[0], RECORD.minutes[1] * (LONG_SHARE if long else 1.0))
     return study.run(

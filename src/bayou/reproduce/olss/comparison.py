@@ -25,7 +25,7 @@ from scipy.special import ndtr
 from bayou.core.batch import Batch
 from bayou.learners import FTRL, SpikeSlab
 from bayou.plots import BLUE, GREY, ORANGE, PALE, SKY
-from bayou.reproduce.experiment import Options, Table
+from bayou.reproduce.experiment import Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.olss.data import Problem
 
@@ -169,7 +169,7 @@ def everything(found: Sequence[Model], method: str, measure: str, test: str | No
     return at_size(found, method, measure, 1 << 62, test)
 
 
-def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> Table:
+def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> TextTable:
     """Problems (and tests) and methods down, numbers of features across; all features last."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
@@ -180,7 +180,7 @@ def table(title: str, found: Sequence[Model], measure: str, tests: bool = False)
                 cells = [_cell(at_size(some, method, measure, size, test)) for size in SIZES]
                 rows.append((what, method, *cells, _cell(everything(some, whole, measure, test)) if whole else "-"))
     columns = ("what", "method", *(f"{size:,}" for size in SIZES), "all")
-    return Table(f"{title}: {measure} with at most so many features", columns, tuple(rows))
+    return TextTable(f"{title}: {measure} with at most this many features", columns, tuple(rows))
 
 
 def _cell(values: np.ndarray) -> str:
@@ -190,7 +190,7 @@ def _cell(values: np.ndarray) -> str:
     return f"{values.mean():.3f}" + (f"±{values.std():.3f}" if len(values) > 1 else "")
 
 
-def seconds_table(found: Sequence[Model]) -> Table:
+def seconds_table(found: Sequence[Model]) -> TextTable:
     """Seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
@@ -202,7 +202,7 @@ def seconds_table(found: Sequence[Model]) -> Table:
             for method in (OURS, RIVAL, VW)
         ]  # fmt: skip
         rows.append((problem, *spent))
-    return Table("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
+    return TextTable("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
 
 
 def write(folder: Path, name: str, found: Sequence[Model]) -> Path:

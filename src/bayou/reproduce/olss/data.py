@@ -1,4 +1,4 @@
-"""The data of the second paper's experiments, or the public sets that stand in for those nobody outside can have.
+"""The data of the second paper's experiments, or the public sets that stand in for those that are not public.
 
 Its click logs are Yahoo's own. Text: Reuters-21578 (four topics) and 20 Newsgroups, as tf-idf of unit length and as 0/1
 words. Clicks: flights that are late, and TalkingData, both in the order of time, so that the tests are later than what
@@ -55,7 +55,7 @@ def folder(data: Sequence[str]) -> Path:
     found = Path(data[0]) if data else data_folder()
     if not found.is_dir():
         raise BadInput(
-            f"the data sets are not there: {found} is no folder. Say where they are with --data FOLDER, or by the "
+            f"the data sets are not there: {found} is no folder. Say where they are with --data FOLDER, or in the "
             "environment variable BAYOU_DATA."
         )
     return found

@@ -9,14 +9,14 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
 from bayou.plots import PALE
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.olss import PAPER, data
 
 PRIORS = (0.5, 0.1, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-20)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     problems = data.text_problems(where, options.quick)
     problems += [data.talkingdata(where)] if options.quick else data.click_problems(where)
@@ -57,8 +57,8 @@ def run(options: Options) -> Outcome:
         "Fewer are selected the smaller rho0 is, on every set." if steady else "Not steady on every set: see the table."
     )
     files = (options.out / "olss-figure1.png", table)
-    return Outcome(
-        (Table("Figure 1: features selected against rho0, mean over orders", columns, rows),), (note,), files
+    return Findings(
+        (TextTable("Figure 1: features selected against rho0, mean over orders", columns, rows),), (note,), files
     )
 
 

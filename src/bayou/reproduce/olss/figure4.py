@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Options, Outcome
+from bayou.reproduce.experiment import Experiment, Findings, Options
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.olss import PAPER, comparison, data
 from bayou.reproduce.olss.comparison import OURS, RIVAL, Model
@@ -18,7 +18,7 @@ FEW = 50  # up to this number of features spike and slab should be ahead
 RATE = 0.1
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     text = comparison.run_all(data.text_problems(where, options.quick), options, (1, 3))
     rare = data.ipinyou(where)
@@ -50,7 +50,7 @@ def run(options: Options) -> Outcome:
         comparison.write(options.out, "olss-figure4", [*text, *clicks]),
         write_csv(options.out, "olss-figure4f", ("feature", "group", "mean", "inclusion"), lines, end="\n"),
     )
-    return Outcome(tables, notes, files)
+    return Findings(tables, notes, files)
 
 
 def ahead(found: Sequence[Model]) -> str:

@@ -6,13 +6,13 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.olss import PAPER, data
 from bayou.reproduce.olss.comparison import COLOURS, OURS
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     problems = [data.talkingdata(where)] if options.quick else [data.flights(where), data.talkingdata(where)]
     rows, groups = [], {}
@@ -46,8 +46,8 @@ def run(options: Options) -> Outcome:
         write_csv(options.out, "olss-figure5", ("problem", "group", "cardinality", "variance"), lines, end="\n"),
     )
     columns = ("what", "features", "selected", "median rows", "median variance")
-    return Outcome(
-        (Table("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), files
+    return Findings(
+        (TextTable("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), files
     )
 
 

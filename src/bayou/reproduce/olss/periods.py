@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome
+from bayou.reproduce.experiment import Experiment, Findings, Options
 from bayou.reproduce.files import drawn
 from bayou.reproduce.olss import PAPER, comparison, data
 from bayou.reproduce.olss.comparison import Model
@@ -17,11 +17,11 @@ def later_periods(
 ) -> Experiment:
     """The record of such a figure; `problem` reads the set from the folder of data."""
 
-    def run(options: Options) -> Outcome:
+    def run(options: Options) -> Findings:
         found = comparison.run_all([problem(data.folder(options.data))], options, (1, 3))
         draw(options.out, name, found)
         tables = (comparison.table(title, found, "AUC", tests=True), comparison.seconds_table(found))
-        return Outcome(tables, (), (options.out / f"{name}.png", comparison.write(options.out, name, found)))
+        return Findings(tables, (), (options.out / f"{name}.png", comparison.write(options.out, name, found)))
 
     what = "AUC against number of features on three later periods: SpikeSlab, FTRL, VW on " + title.split(": ")[1]
     return Experiment(name, PAPER, what, minutes, run, takes_data=True)

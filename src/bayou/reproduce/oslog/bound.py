@@ -16,7 +16,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.learners import Shrinkage
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, in_words
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable, in_words
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.oslog import PAPER, sets
 
@@ -63,7 +63,7 @@ def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: floa
     return Measured(what, len(y), n, penalty, loss, best.loss, *bounds)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     options.say(f"oslog-bound: {in_words(RECORD.minutes[0 if options.quick else 1])}")
     loaded = sets.load(options.say)
     found = []
@@ -90,8 +90,8 @@ def run(options: Options) -> Outcome:
         for of in found
     )  # fmt: skip
     head = ("stream", "examples x features", "a", "summed loss", "regret", "Theorem 2", "Corollary 1", "Theorem 2")
-    return Outcome(
-        (Table("The paper's bound beside what was measured (no intercept)", head, rows),),
+    return Findings(
+        (TextTable("The paper's bound beside what was measured (no intercept)", head, rows),),
         ("The bound is the paper's, and its proof was never printed: bayou promises nothing of the kind.",),
         (write_csv(options.out, "oslog-bound", COLUMNS, lines),),
     )

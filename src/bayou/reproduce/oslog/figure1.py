@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou.plots import BLUE, GREEN, ORANGE, PALE
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.oslog import PAPER
 
@@ -30,7 +30,7 @@ def columns() -> np.ndarray:
     return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     found = columns()
     files = (write_csv(options.out, "oslog-figure1", COLUMNS, found.T), draw(options.out, found))
     _, w, l1, square, floored = found
@@ -42,8 +42,8 @@ def run(options: Options) -> Outcome:
         ("steps at which it is no number, as printed", f"{int((~np.isfinite(square)).sum())}"),
         (f"largest difference with a floor of {FLOOR:g}", f"{off_floored.max():.4f}"),
     )
-    table = Table("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
-    return Outcome((table,), (), files)
+    table = TextTable("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
+    return Findings((table,), (), files)
 
 
 def draw(folder: Path, found: np.ndarray) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.plots import BLUE, GOLD, GREEN, ORANGE, PALE, PINK, PURPLE
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, in_words
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable, in_words
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.oslog import PAPER, rivals, sets
 from bayou.reproduce.oslog.rivals import RivalRun, chosen, mean_loss
@@ -33,7 +33,7 @@ COLOURS = {
 COVERED = (0.85, 0.95)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     methods, word = rivals.methods()
     seeds = options.seeds(1, 1)
     options.say(f"oslog-regression: {in_words(RECORD.minutes[0 if options.quick else 1])}")
@@ -55,7 +55,7 @@ def run(options: Options) -> Outcome:
     tables = [losses("at their defaults", False, *rest), losses("at the best of a few settings", True, *rest)]
     tables.append(coverage(names, runs))
     notes = [*_notes(names, who, runs), *([word] if word else [])]
-    return Outcome(tuple(tables), tuple(notes), files)
+    return Findings(tuple(tables), tuple(notes), files)
 
 
 def losses(
@@ -66,7 +66,7 @@ def losses(
     runs: Sequence[RivalRun],
     hindsight: dict[Any, float],
     shapes: dict[str, Any],
-) -> Table:
+) -> TextTable:
     """Mean progressive squared loss of everyone on every set, and of the best fixed weights in hindsight."""
     rows = []
     for name in names:
@@ -79,10 +79,10 @@ def losses(
         fixed = np.mean([loss for (of, _), loss in hindsight.items() if of == name])
         rows.append((name, f"{shapes[name][0]:,} x {shapes[name][1]:,}", *cells, f"{fixed:.4f}"))
     head = ("stream", "size", *who, "hindsight")
-    return Table(f"Progressive squared loss, labels of variance 1; {title}", head, tuple(rows))
+    return TextTable(f"Progressive squared loss, labels of variance 1; {title}", head, tuple(rows))
 
 
-def coverage(names: Sequence[str], runs: Sequence[RivalRun]) -> Table:
+def coverage(names: Sequence[str], runs: Sequence[RivalRun]) -> TextTable:
     """Share of labels within their 90 % predictive interval."""
     rows = []
     for name in names:
@@ -93,7 +93,7 @@ def coverage(names: Sequence[str], runs: Sequence[RivalRun]) -> Table:
                 cells.append(f"{np.mean([run.result.coverage for run in found]):.3f}")
         rows.append((name, *cells))
     head = ("stream", "Shrinkage", "best penalty", "Gaussian", "best prior")
-    return Table("Labels within 90 % intervals predicted for them", head, tuple(rows))
+    return TextTable("Labels within 90 % intervals predicted for them", head, tuple(rows))
 
 
 def _notes(names: Sequence[str], who: Sequence[str], runs: Sequence[RivalRun]) -> list[str]:

@@ -44,14 +44,14 @@ def documents(options: Options, name: str) -> list[dict[str, Any]]:
 def stems_of() -> Callable[[str], list[str]]:
     """The function from a text to the stems of its words, which are runs of letters and digits.
 
-    Porter's algorithm (An algorithm for suffix stripping, 1980). Words of one or two letters, as in his own program, and
-    words with digits are left as they are.
+    Porter's algorithm (An algorithm for suffix stripping, 1980). As in his own program, words of one or two letters are
+    left as they are, and so are words with digits.
     """
     try:
         import snowballstemmer
     except ImportError:
         raise BadInput(
-            "word stems need the package snowballstemmer, which is not installed: pip install 'bayou[reproduce]'."
+            "word stems need snowballstemmer, which is not installed: pip install snowballstemmer."
         ) from None
     stem = cache(snowballstemmer.stemmer("porter").stemWord)
 

@@ -9,7 +9,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.learners.lasso import Lasso
 from bayou.plots import COLOURS, PALE
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn, write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, data
 from bayou.reproduce.quadratic_l1.solutions import EXACT, MOST_PASSES, weights_of
@@ -49,7 +49,7 @@ def write(options: Options, name: str, sizes: np.ndarray, online: np.ndarray, ba
     return write_csv(options.out, name, ("examples", "weight", "online", "batch"), lines)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     sizes, online, batch = traces(options)
     with drawn(options.out, "l1-figure3", 8.4, 5.0) as figure:
         axes = figure.subplots()
@@ -65,12 +65,12 @@ def run(options: Options) -> Outcome:
         axes.legend(frameon=False)
     gap = np.abs(online - batch).sum(axis=1)
     picked = [0, len(sizes) // 4, len(sizes) // 2, len(sizes) - 1]
-    table = Table(
+    table = TextTable(
         "l1-figure3: L1 distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)),
         (("ours", *(f"{gap[k]:.3f}" for k in picked)),),
     )  # fmt: skip
     files = (write(options, "l1-figure3", sizes, online, batch), options.out / "l1-figure3.png")
-    return Outcome((table,), (), files)
+    return Findings((table,), (), files)
 
 
 RECORD = Experiment(

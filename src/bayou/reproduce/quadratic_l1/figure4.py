@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.plots import COLOURS
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import drawn
 from bayou.reproduce.quadratic_l1 import PAPER, data, figure3
 
@@ -13,7 +13,7 @@ from bayou.reproduce.quadratic_l1 import PAPER, data, figure3
 WEIGHTS = (0, 3, 5, 6)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     sizes, online, batch = figure3.traces(options)
     with drawn(options.out, "l1-figure4", 10.4, 6.4) as figure:
         for axes, j in zip(figure.subplots(2, 2).flat, WEIGHTS, strict=True):
@@ -32,9 +32,11 @@ def run(options: Options) -> Outcome:
         (f"beta_{j}, true {data.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in picked))
         for j in WEIGHTS
     )
-    table = Table("l1-figure4: distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)), rows)
+    table = TextTable(
+        "l1-figure4: distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)), rows
+    )
     files = (figure3.write(options, "l1-figure4", sizes, online, batch), options.out / "l1-figure4.png")
-    return Outcome((table,), (), files)
+    return Findings((table,), (), files)
 
 
 RECORD = Experiment(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, data, picture, solutions
 from bayou.reproduce.quadratic_l1.solutions import weights_of
@@ -18,7 +18,7 @@ PENALTY = 10.0
 PAPER_GAPS = (0.066, 0.025, 0.016)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     seeds = options.seeds(quick=2, full=10)
     options.say(f"l1-table1: {len(seeds)} draws of {SIZES[-1]:,} examples")
     found = []
@@ -37,7 +37,7 @@ def run(options: Options) -> Outcome:
     means = [f"{mean:.3f} ± {std:.3f}" for mean, std in zip(gaps.mean(axis=0), gaps.std(axis=0), strict=True)]
     rows.append((f"L1 norm, {len(gaps)} draws", *[cell for mean in means for cell in ("", mean)]))
     rows.append(("L1 norm, paper", *[cell for gap in PAPER_GAPS for cell in ("", f"{gap:.3f}")]))
-    table = Table("l1-table1: batch and online estimates, gamma = 10", columns, tuple(rows))
+    table = TextTable("l1-table1: batch and online estimates, gamma = 10", columns, tuple(rows))
     lines = [
         (seed, size, float(gap))
         for seed, row in zip(seeds, gaps, strict=True)
@@ -50,7 +50,7 @@ def run(options: Options) -> Outcome:
             ("examples", "L1 distance"), marks={"Online against batch": list(zip(SIZES, PAPER_GAPS, strict=True))},
         ),
     )  # fmt: skip
-    return Outcome((table,), (), files)
+    return Findings((table,), (), files)
 
 
 def one_draw(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, data, picture, solutions
 from bayou.reproduce.quadratic_l1.solutions import after, shown, weights_of
@@ -23,7 +23,7 @@ VARIANCES = (0.2, 1.0)
 PRINTED = {"probit": (0.074, 0.878, 0.050, 0.0), "logistic": (0.0872, 0.172, 0.003, 0.0)}
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     seeds = options.seeds(quick=3, full=20)
     options.say(f"l1-table2: {len(seeds)} draws of {ROWS:,} examples, two links, two variances of the features")
     rows: list[tuple[str, ...]] = []
@@ -43,7 +43,7 @@ def run(options: Options) -> Outcome:
             panels[title][f"variance {variance:g}"] = ((1, 2, 3), np.maximum(mean[1:], 1e-9))
             done += 1
             options.watch(done, 4)
-    table = Table(
+    table = TextTable(
         "l1-table2: L1 distance from the batch solution",
         ("what", "setting", "online", "z = 1", "z = 2", "z = 3"),
         tuple(rows),
@@ -53,7 +53,7 @@ def run(options: Options) -> Outcome:
         picture.draw(options.out, "l1-table2", panels, ("passes", "L1 distance"), marks=marks),
     )
     note = "The paper's 0 after three passes is less than 0.0005 in each weight."
-    return Outcome((table,), (note,), files)
+    return Findings((table,), (note,), files)
 
 
 def one_draw(seed: int, link: str, penalty: float, variance: float) -> list[float]:

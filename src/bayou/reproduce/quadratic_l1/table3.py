@@ -1,7 +1,7 @@
 """Table 3: online, all memory and reduced memory on Reuters 'earn', gamma = 100 (quadratic-l1, section 7.1).
 
 Raw counts of Porter's stems in the 9,603 ModApte training documents. The paper's own feature file, of weighted counts,
-is not to be had: 21,989 features there, 21,877 here.
+is not available: 21,989 features there, 21,877 here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, data, picture, solutions
 from bayou.reproduce.quadratic_l1.solutions import EXACT, after, shown, weights_of
@@ -27,7 +27,7 @@ PRINTED = {
 }
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     X, y, names = data.reuters(options)
     batch, width = Batch.from_csr(X, y), X.shape[1]
     options.say(f"l1-table3: {len(y):,} documents, {width:,} stems, gamma = {PENALTY:.0f}")
@@ -38,7 +38,7 @@ def run(options: Options) -> Outcome:
     reduced = solutions.gaps(batch, width, "reduced", PENALTY, exact, max_active=ROOM)
     ours = {"online": float(np.abs(online - exact).sum())}
     ours |= {f"MP z = {z}": after(full, z) for z in (3, 5)} | {f"RMMP z = {z}": after(reduced, z) for z in (3, 5, 7)}
-    gaps = Table(
+    gaps = TextTable(
         f"l1-table3: L1 distance from the batch solution, k = {ROOM} for RMMP", ("what", "paper", "ours"),
         tuple((name, shown(PRINTED[name]), shown(gap)) for name, gap in ours.items()),
     )  # fmt: skip
@@ -63,8 +63,8 @@ def run(options: Options) -> Outcome:
             marks={title: [(3, 1.691), (5, 0.034), (3, 3.496), (5, 0.4027), (7, 3e-4)]},
         ),
     )  # fmt: skip
-    tables = (gaps, Table("counts", ("what", "paper", "ours"), rows), largest(exact, online, names))
-    return Outcome(tables, (), files)
+    tables = (gaps, TextTable("counts", ("what", "paper", "ours"), rows), largest(exact, online, names))
+    return Findings(tables, (), files)
 
 
 def passes_to(gaps: list[float], near: float) -> int:
@@ -72,14 +72,14 @@ def passes_to(gaps: list[float], near: float) -> int:
     return next((z + 1 for z, gap in enumerate(gaps) if gap < near), len(gaps))
 
 
-def largest(exact: np.ndarray, online: np.ndarray, names: list[str]) -> Table:
+def largest(exact: np.ndarray, online: np.ndarray, names: list[str]) -> TextTable:
     order = np.argsort(-np.abs(exact), kind="stable")
     support = order[: np.count_nonzero(exact)]
     rows = tuple(
         ("intercept" if j == 0 else names[j - 1], f"{exact[j]:.4g}", f"{online[j]:.4g}")
         for j in (*support[:5], *support[-5:])
     )
-    return Table("the five largest and five smallest weights", ("what", "batch", "online"), rows)
+    return TextTable("the five largest and five smallest weights", ("what", "batch", "online"), rows)
 
 
 RECORD = Experiment(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, data, picture, solutions, table3
 from bayou.reproduce.quadratic_l1.solutions import EXACT, after, shown, weights_of
@@ -17,7 +17,7 @@ PAPER_NONZEROS, PAPER_ONLINE = 150, 28.290
 PRINTED = {3120: 1.4e-3, 2000: 0.047, 1000: 0.044, 600: 0.048, 300: 1.269}
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     X, y, names = data.reuters(options)
     batch, width = Batch.from_csr(X, y), X.shape[1]
     options.say(f"l1-table4: {len(y):,} documents, {width:,} stems, gamma = {PENALTY:.0f}")
@@ -33,7 +33,7 @@ def run(options: Options) -> Outcome:
         options.watch(done + 1, len(PRINTED))
     counts = f"{PAPER_NONZEROS} weights are not 0 in the paper, {np.count_nonzero(exact)} here."
     columns = ("what", f"paper, z = {PASSES}", f"ours, z = {PASSES}", f"passes to {EXACT:g}")
-    table = Table("l1-table4: L1 distance from the batch solution", columns, tuple(rows))
+    table = TextTable("l1-table4: L1 distance from the batch solution", columns, tuple(rows))
     title = "Reuters 'earn', gamma = 10"
     files = (
         write_csv(options.out, "l1-table4", ("method", "pass", "l1_gap"), lines),
@@ -42,7 +42,7 @@ def run(options: Options) -> Outcome:
             marks={title: [(PASSES, one) for one in PRINTED.values()]},
         ),
     )  # fmt: skip
-    return Outcome((table, table3.largest(exact, online, names)), (counts,), files)
+    return Findings((table, table3.largest(exact, online, names)), (counts,), files)
 
 
 RECORD = Experiment(

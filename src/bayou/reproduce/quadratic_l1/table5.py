@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, picture, solutions
 from bayou.reproduce.quadratic_l1.data import documents
 from bayou.reproduce.quadratic_l1.solutions import after, shown, weights_of
 
 SETS = {"IMDB": "imdb_reviews.jsonl.gz", "Enron": "enron_spam.jsonl.gz"}
-PART = 10  # one document in so many is in the small training set
+PART = 10  # one document in ten is in the small training set
 ROOM, LARGE_ROOM = 1500, 2500
 PENALTY, LARGE_PENALTY = 1.0, 10.0
 # Left, gamma = 10, k = 1500: online, and z = 2, 5, 10.
@@ -57,7 +57,7 @@ def texts(options: Options, name: str) -> Texts:
     return Texts(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     rows, lines, panels, tables, notes = [], [], {}, [], []
     for done, name in enumerate(SETS):
         data = texts(options, name)
@@ -84,16 +84,16 @@ def run(options: Options) -> Outcome:
         words = tuple(
             ("intercept" if j == 0 else data.names[j - 1], f"{exact[j]:.3f}", f"{weights[j]:.3f}") for j in order
         )
-        tables.append(Table(f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), words))
+        tables.append(TextTable(f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), words))
         options.watch(done + 1, len(SETS))
     rows.insert(0, ("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values())))
     title = f"l1-table5: L1 distance from the batch solution, gamma = {PENALTY:g}, RMMP with k = {ROOM}"
-    table = Table(title, ("what", *PRINTED), tuple(rows))
+    table = TextTable(title, ("what", *PRINTED), tuple(rows))
     files = (
         write_csv(options.out, "l1-table5", ("set", "method", "pass", "l1_gap"), lines),
         picture.draw(options.out, "l1-table5", panels, ("passes", "L1 distance")),
     )
-    return Outcome((table, *tables), tuple(notes), files)
+    return Findings((table, *tables), tuple(notes), files)
 
 
 RECORD = Experiment(

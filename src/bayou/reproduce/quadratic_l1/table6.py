@@ -15,7 +15,7 @@ from scipy.special import expit
 from sklearn.model_selection import StratifiedKFold
 
 from bayou.estimators import LassoClassifier, PathPoint
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 from bayou.reproduce.files import write_csv
 from bayou.reproduce.quadratic_l1 import PAPER, picture, table5
 
@@ -26,7 +26,7 @@ LARGE_PENALTIES = (100.0, 60.0, 40.0, 25.0, 16.0, 10.0, 6.0, 4.0, 2.5, 1.6, 1.0)
 PRINTED = {"optimized": (70.34, 83.96), "naive": (73.67, 87.11)}
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     rows = [(f"paper: RCV1, {name}", "", "", f"{r:.2f}", f"{p:.2f}", "", "") for name, (r, p) in PRINTED.items()]
     lines: list[tuple[Any, ...]] = []
     panels: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -65,7 +65,7 @@ def run(options: Options) -> Outcome:
             options.out, "l1-table6", panels, ("weights that are not 0", "log loss on test documents"), logarithmic="x"
         ),
     )
-    return Outcome((Table("l1-table6: on test documents", columns, tuple(rows)),), (), files)
+    return Findings((TextTable("l1-table6: on test documents", columns, tuple(rows)),), (), files)
 
 
 def model() -> LassoClassifier:
