@@ -18,7 +18,7 @@ SMALL = {
 }
 every_generator = pytest.mark.parametrize("make", SMALL.values(), ids=SMALL.keys())
 
-# Chi-square and the like: seeds are fixed, so a test that passes once passes for ever.
+# Chi-square and the like: seeds are fixed, so a test that passes once passes forever.
 SURPRISE = 1e-3
 
 
@@ -82,7 +82,7 @@ def test_labels_follow_the_true_weights(make, link):
     p = (special.expit if link == "logistic" else special.ndtr)(score)
     positive = batch.labels > 0
     for group in np.array_split(np.argsort(p), 20):
-        # So many standard errors are passed by one group in 30,000.
+        # One group in 30,000 is further off than this many standard errors.
         allowed = 4.2 * np.sqrt(np.sum(p[group] * (1 - p[group]))) + 1
         assert abs(np.sum(positive[group] - p[group])) < allowed
 

@@ -16,7 +16,7 @@ from plotly import graph_objects
 from bayou import BadInput, Batch, evaluate
 from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
 from bayou.report import Recorder, Run, page, write
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 from tests.report.runs import NASTY, ODD, ordinary
 
 
@@ -69,7 +69,7 @@ class Parsed(HTMLParser):
 @pytest.fixture(scope="module")
 def report():
     run, data = ordinary()
-    return Parsed(page.render(run, data)), Facts(run, data)
+    return Parsed(page.render(run, data)), RunFacts(run, data)
 
 
 def everything(value):
@@ -93,7 +93,7 @@ def test_the_summary_says_in_words_what_was_found(report) -> None:
     assert f"AUC {result.auc:.3f}" in parsed.text
     heaviest = max(facts.parts, key=lambda part: part["weight"])
     assert f"“{heaviest['name']}”" in parsed.text
-    assert "These 12 features carry" in parsed.text
+    assert "The 12 strongest features carry" in parsed.text
     assert "it was most unsure of line" in parsed.text
     for what in (
         "lines read 4,002",
@@ -187,7 +187,7 @@ def test_numbers_are_predicted_as_well() -> None:
     parsed = Parsed(page.render(run))
     assert list(parsed.figures) == ["loss", "predicted", "split", "deviations", "features"]
     assert f"the squared loss is {result.squared_loss:.3f}" in parsed.text
-    facts = Facts(run)
+    facts = RunFacts(run)
     assert facts.late_means[0] == pytest.approx(0.25, rel=0.15)  # the noise that was drawn
     assert facts.late_means[1] < 0.02
     assert facts.late.label.max() > 5.0

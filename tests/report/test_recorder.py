@@ -104,7 +104,7 @@ def test_the_lanes_are_looked_at_at_geometrically_spaced_examples() -> None:
     assert at[:4] == [1, 2, 3, 4]
     assert {10, 100, 1000} <= set(at)
     assert max(b / a for a, b in itertools.pairwise(at[10:])) < 1.2
-    # A look shows what a learner that has seen so many examples shows.
+    # A look shows what a learner shows that has seen that many examples.
     alone = Bank(30)
     alone.learn(stream(700)[:100])
     assert dict(recorder.looks)[100] == alone.parts()

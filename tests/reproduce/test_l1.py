@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,15 +10,8 @@ import pytest
 from bayou import Batch
 from bayou.core.errors import BadInput
 from bayou.reproduce import Options, find
-from bayou.reproduce.quadratic_l1 import (
-    common as l1,
-)
-from bayou.reproduce.quadratic_l1 import (
-    stems,
-    table1,
-    table2,
-    table6,
-)
+from bayou.reproduce.quadratic_l1 import data, table1, table2, table6
+from bayou.reproduce.quadratic_l1.solutions import online, solved, weights_of
 
 
 def test_stems_are_porters():
@@ -31,21 +25,30 @@ def test_stems_are_porters():
         "hopeful": "hope", "goodness": "good", "revival": "reviv", "adjustment": "adjust", "adoption": "adopt",
         "irritant": "irrit", "probate": "probat", "rate": "rate", "cease": "ceas", "controll": "control",
     }  # fmt: skip
-    assert {word: stems.stem(word) for word in pairs} == pairs
-    assert stems.words("The 1,234 SHARES were re-offered.") == ["the", "1", "234", "share", "were", "re", "offer"]
+    stems = data.stems_of()
+    assert stems(" ".join(pairs)) == list(pairs.values())
+    assert stems("The 1,234 SHARES were re-offered.") == ["the", "1", "234", "share", "were", "re", "offer"]
+    # As in his program, words of one or two letters have no ending; nor has one with digits.
+    assert stems("as us vs 1980s") == ["as", "us", "vs", "1980s"]
+
+
+def test_without_the_stemmer_a_sentence_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    with pytest.raises(BadInput, match=r"which is not installed: pip install snowballstemmer\."):
+        data.stems_of()
 
 
 def test_the_online_gap_is_the_papers_in_size():
-    X, y = l1.simulated(0, 20_000)
+    X, y = data.simulated(0, 20_000)
     batch = Batch.from_csr(X, y)
-    exact = l1.weights_of(l1.solved(batch, 10, table1.PENALTY))
-    gap = np.abs(l1.weights_of(l1.online(batch, 10, table1.PENALTY)) - exact).sum()
+    exact = weights_of(solved(batch, 10, table1.PENALTY))
+    gap = np.abs(weights_of(online(batch, 10, table1.PENALTY)) - exact).sum()
     assert 0.5 * table1.PAPER_GAPS[0] < gap < 2 * table1.PAPER_GAPS[0]
 
 
 @pytest.mark.parametrize(("link", "penalty"), table2.HALVES.items())
 def test_table_2_comes_out_with_a_variance_of_a_fifth_and_not_with_1(link, penalty):
-    paper = table2.PAPER[link]
+    paper = table2.PRINTED[link]
     right, wrong = (np.mean([table2.one_draw(s, link, penalty, v) for s in range(3)], axis=0) for v in (0.2, 1.0))
     assert right[:2] == pytest.approx(paper[:2], rel=0.3)
     assert (wrong[:2] > 2 * np.array(paper[:2])).all()

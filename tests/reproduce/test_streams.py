@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayou import evaluate, reproduce, simulate
+from bayou import evaluate, simulate
 from bayou.learners import AdaGrad, Marginal
 from bayou.reproduce.marginal_gaussian import figure1, results
-from bayou.reproduce.marginal_gaussian.streams import PRIOR, Job, Method, Panel, Trace, one_pass
+from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, PanelDraw, Trace, one_pass
 
 GRID = (
     Method("Marginal", "Marginal", {}, PRIOR, (0.5, 1.0, 4.0)),
@@ -23,7 +23,7 @@ def panel(methods=GRID, **more):
 
 
 def test_one_pass_gives_the_very_regret_of_separate_runs():
-    traces = {(t.method, t.setting): t for t in Job(panel(), 3, 20_000).run()}
+    traces = {(t.method, t.setting): t for t in PanelDraw(panel(), 3, 20_000).run()}
     stream = simulate.random(n_features=50, active=0.2, weight_std=2.0, seed=3)
     alone = {("Marginal", f"prior {v:g}"): Marginal(50, prior_variance=v, intercept=False) for v in (2.0, 4.0, 16.0)}
     alone |= {("AdaGrad", f"learning rate {v:g}"): AdaGrad(50, learning_rate=v, intercept=False) for v in (0.1, 0.4)}
@@ -57,7 +57,7 @@ def test_priors_of_groups_are_multiplied_feature_by_feature():
 
 def test_progress_adds_up_to_the_work():
     done = []
-    job = Job(panel(), 0, 20_000)
+    job = PanelDraw(panel(), 0, 20_000)
     job.run(done.append)
     assert len(done) == 3  # batches
     assert sum(done) == pytest.approx(job.work)
@@ -109,10 +109,3 @@ def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(TypeError):
         results.write_curves(tmp_path, "curves", [one, broken], [one])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_records_are_complete():
-    names = [experiment.name for experiment in reproduce.experiments()]
-    assert tuple(names) == reproduce.NAMES
-    for experiment in reproduce.experiments():
-        assert 0 < experiment.minutes[0] <= experiment.minutes[1]

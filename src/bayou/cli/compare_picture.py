@@ -13,19 +13,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from bayou.cli.comparing import Outcome
 from bayou.cli.usage import BadUsage
 from bayou.core.errors import BadInput
+from bayou.plots import STYLE
 
 KINDS = (".png", ".svg", ".pdf")
-INK, GREY = "#222222", "#8a8a8a"
-STYLE: Any = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 # The losses of the first few examples are noise, and would press all that follows flat.
 FIRST = 100
 

@@ -14,24 +14,24 @@ from bayou.cli.usage import BadUsage, usage
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bayou.reproduce import Experiment, Table
+    from bayou.reproduce import Experiment, TextTable
 
 
 def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="Tables and figures to run, as `list`, the default, shows them.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller, in a minute or two.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many draws of weights and stream.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, of a minute or two.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of draws of weights and stream.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the first draw.")] = 0,
-    examples: Annotated[int | None, typer.Option(min=100, help="How many examples each stream has.")] = None,
+    examples: Annotated[int | None, typer.Option(min=100, help="Number of examples of each stream.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures and curves (CSV).")] = Path("reproduce"),
     data: Annotated[
         list[str] | None,
         typer.Option(help="figure2: a Criteo file; l1-table3 to 6: their texts; olss-*: the folder of the data sets."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes that share the draws; one per core if not given.")
+        int | None, typer.Option(min=1, help="Number of processes that share the draws; by default one per core.")
     ] = None,
 ) -> None:
     """Run the papers' tables and figures again.
@@ -51,7 +51,7 @@ def reproduce(
 
     from bayou import reproduce as papers
 
-    # Tables are as wide as they need to be where nobody looks at them.
+    # Not on a terminal, tables are as wide as they need to be.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     if names == ["list"]:
         _list(papers.experiments(), console)
@@ -63,7 +63,7 @@ def reproduce(
     _make_folder(out)
     for experiment in chosen:
         with _Progress() as progress:
-            outcome = experiment.run(
+            findings = experiment.run(
                 papers.Options(
                     out=out,
                     quick=quick,
@@ -76,16 +76,16 @@ def reproduce(
                     say=progress.say,
                 )
             )
-        for table in outcome.tables:
+        for table in findings.tables:
             _print(table, console)
-        for note in outcome.notes:
+        for note in findings.notes:
             console.print(note, markup=False, soft_wrap=True)
-        files = ", ".join(str(path) for path in outcome.files)
+        files = ", ".join(str(path) for path in findings.files)
         print(f"written: {files}", file=sys.stderr)
 
 
 def _make_folder(out: Path) -> None:
-    """Say it before the work if the files can have no place."""
+    """Make the folder for the files, or say before the work that it cannot be made."""
     if out.exists() and not out.is_dir():
         raise BadUsage(f"--out is {out}, which is a file; it must be a folder.")
     try:
@@ -103,16 +103,16 @@ def _cores() -> int:
 
 
 def _list(experiments: list[Experiment], console: Console) -> None:
-    from bayou.reproduce import Table
+    from bayou.reproduce import TextTable
     from bayou.reproduce.experiment import in_words
 
     rows = tuple(
         (one.name, one.paper, one.what, in_words(one.minutes[0]), in_words(one.minutes[1])) for one in experiments
     )
-    _print(Table("", ("name", "paper", "what is run", "--quick", "full, two cores"), rows), console, numbers=False)
+    _print(TextTable("", ("name", "paper", "what is run", "--quick", "full, two cores"), rows), console, numbers=False)
 
 
-def _print(table: Table, console: Console, numbers: bool = True) -> None:
+def _print(table: TextTable, console: Console, numbers: bool = True) -> None:
     from rich import box
     from rich.table import Table as Shown
 
@@ -130,7 +130,7 @@ def _print(table: Table, console: Console, numbers: bool = True) -> None:
 
 
 class _Progress:
-    """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
+    """Sentences and a bar on standard error; the bar only on a terminal."""
 
     def __enter__(self) -> _Progress:
         self._bar: Any = None

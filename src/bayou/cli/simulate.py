@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from bayou.simulate import Simulation
 
-# As bayou.simulate.GENERATORS has them; that module is too heavy for showing help.
+# The names in bayou.simulate.GENERATORS, which is too slow to import for showing help.
 KINDS = ("random", "nonbinary", "categorical", "longtail", "groups")
 
 
 def simulate(
     kind: Annotated[str, typer.Argument(help=f"Which stream: {', '.join(KINDS)}.")],
     out: Annotated[str, typer.Option(help="Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.")],
-    examples: Annotated[int, typer.Option(min=0, help="How many.")] = 100_000,
+    examples: Annotated[int, typer.Option(min=0, help="Number of examples.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
     truth: Annotated[Path | None, typer.Option(help="Where to write the true weights: a .npz file.")] = None,
     set_: Annotated[
@@ -56,7 +56,7 @@ def simulate(
 
     with usage(), watch.compiling(), without_blas():
         stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
-        for batch in stream.batches(1):  # has the kernels loaded, or compiled
+        for batch in stream.batches(1):  # loads or compiles the kernels
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
@@ -86,7 +86,7 @@ def _settings(given: list[str], generator: Any) -> dict[str, Any]:
 
 
 def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(examples so far, the text of the latest), drawn and written out in all cores, in order."""
+    """(examples so far, the text of the latest), drawn and written on all cores, in order."""
     from bayou.outputs.text import svmlight
     from bayou.simulate import BATCH_SIZE
     from bayou.sources import spare_cores

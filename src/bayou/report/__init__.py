@@ -4,8 +4,8 @@
     result = evaluate.progressive(recorder, recorder.cut(batches))
     write("report.html", Run(recorder, result))
 
-`recorder` remembers, `uncertainty` tells what more examples would help from what they would not, `influence` finds the
-features that matter, `words` says it, `figures` draws it, `page` puts it into one file.
+`recorder` remembers, `uncertainty` tells what more examples would remove from what they would not, `influence` finds
+the features that matter, `words` and `figures` show it in sentences and plots, and `page` puts it all into one file.
 """
 
 from bayou.report.facts import Data, Run

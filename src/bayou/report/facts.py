@@ -1,4 +1,4 @@
-"""What a report is made of: a run, its data, and what follows from them. No words and no pictures yet."""
+"""What a report is made of: a run, its data, and the numbers that follow from them; no words or pictures yet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bayou.report.recorder import STRETCHES, Recorder, Sample
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 
-# How many features are named in words, how many are drawn.
+# The number of features that are named in words, and that are drawn.
 NAMED, DRAWN = 12, 24
-# How many predictions are shown that it is unsure of, or was surprised by.
+# The number of predictions shown that it was unsure of, or surprised by.
 SHOWN = 8
 
 
@@ -33,7 +33,7 @@ class Data:
     skipped: int = 0
     bad: Sequence[str] = ()  # the first few of those, as sentences
     folded: int = 0
-    names: Any = None  # `Names`, or what can say them as that does
+    names: Any = None  # `Names`, or anything with its `name_of`
     hashed: bool = False
     negative_rate: float = 1.0
 
@@ -54,7 +54,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Run:
-    """A learner's way through the data: what was recorded, and how good its predictions were."""
+    """One pass of a learner over the data: what was recorded, and how good its predictions were."""
 
     recorder: Recorder
     result: Any  # an Evaluation, or a RegressionEvaluation
@@ -84,8 +84,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """All that words and figures need, worked out when first asked for."""
+class RunFacts:
+    """All that words and figures need, computed when first asked for."""
 
     run: Run
     data: Data = field(default_factory=Data)
@@ -104,7 +104,7 @@ class Facts:
 
     @cached_property
     def late(self) -> Sample:
-        """The second half of the run: what it is like when most is learned."""
+        """The second half of the run, when most is learned."""
         return self.sample.second_half()
 
     @property
@@ -128,7 +128,7 @@ class Facts:
 
     @property
     def base_loss(self) -> float | None:
-        """The loss of somebody who knows this share and nothing else; of numbers, the mean of those before."""
+        """The loss of always predicting this share; for numbers, of always predicting the mean so far."""
         if self.regress:
             r2, loss = self.result.r2, self.run.loss
             return None if r2 is None or loss is None or r2 >= 1 else loss / (1.0 - r2)
@@ -136,7 +136,7 @@ class Facts:
 
     @property
     def late_loss(self) -> float | None:
-        """The mean loss since half of the examples were over."""
+        """The mean loss over the second half of the examples."""
         curve = self.result.curve
         if len(curve["example"]) < 2 or self.result.examples < 100:
             return None
@@ -244,9 +244,10 @@ class Facts:
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """How the parts of the learner are at the end."""
+        """The parts of the learner at the end of the run."""
         return [part for part in self.learner.parts() if "weight" in part]
 
     @cached_property
-    def storeys(self) -> list[dict[str, Any]]:
+    def levels(self) -> list[dict[str, Any]]:
+        """What combines the parts, each with its share in the final prediction."""
         return [part for part in self.learner.parts() if "share" in part]

@@ -1,9 +1,9 @@
 """Which features matter: how much of the scores' spread each carries, and what is believed of its weight.
 
 A feature of weight w and value x (0 where it is absent) adds w x to the score. What it carries is the variance of that,
-w^2 Var(x), over the remembered rows of the run's second half: a large weight of a feature that hardly ever comes
-carries little, and so does one that always comes with the same value. Shares are of the sum over features; they do not
-know that features come together.
+w^2 Var(x), over the remembered rows of the run's second half: a large weight of a rare feature carries
+little, and so does that of a feature whose value is always the same. Shares are of the sum over features; that features
+come together does not enter.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@
     })
     .catch((error) => {
       document.getElementById("notice").textContent =
-        "The plots could not be drawn: this browser is older than 2023, or does not allow scripts. Words and tables are all here.";
+        "The plots could not be drawn: this browser is older than 2023, or does not allow scripts. Text and tables are all here.";
       console.error(error);
     });
 })();

@@ -1,8 +1,8 @@
 """One self-contained HTML file: template, style, script, figures and the plotting library, with nothing to fetch.
 
 The page forbids itself, by its content security policy, to load anything and to run any script but its own two, which
-are named by their digests: whatever a feature is called, it is text. The library goes in compressed, 2 MB instead of 5;
-browsers have unpacked such data since 2023.
+are named by their digests: whatever a feature is called, it is text. The library is compressed, to 2 MB from 5;
+browsers have been able to unpack it since 2023.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,7 +23,7 @@ from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.report import figures, words
-from bayou.report.facts import Data, Facts, Run
+from bayou.report.facts import Data, Run, RunFacts
 from bayou.report.recorder import Sample
 
 # A quicker level makes the file 4 % larger than the slowest one.
@@ -49,7 +49,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     import jinja2
 
     runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
-    facts = Facts(runs[0], data or Data())
+    facts = RunFacts(runs[0], data or Data())
     drawn = figures.all_of(facts)
     summary = words.summary(facts)
     if len(runs) > 1 and facts.result.examples:
@@ -90,14 +90,14 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     )
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: RunFacts) -> str:
     files = facts.data.files
     if not files:
         return f"What the {facts.learner.name} learned"
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
-def _subtitle(facts: Facts, learners: int) -> str:
+def _subtitle(facts: RunFacts, learners: int) -> str:
     best = f"The best of {learners} learners, " if learners > 1 else ""
     return f"{best}{facts.run.name}: {facts.learner.record.summary}"
 
@@ -132,7 +132,20 @@ def _json(plain: Any) -> str:
 # --- numbers and tables -----------------------------------------------------------------------------------------------
 
 
-def _cards(facts: Facts) -> list[tuple[str, str, str]]:
+# (measure, its name, how it is shown, what it means)
+CLASS_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+    ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
+    ("accuracy", "accuracy", words.percent, "on the right side of 50%"),
+    ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
+)
+REGRESSION_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+    ("r2", "R²", "{:.4f}".format, "against always the mean so far"),
+    ("mean_absolute_error", "mean absolute error", "{:.4g}".format, "how far off on average"),
+    ("coverage", "in 90% intervals", words.percent, "90% is right"),
+)
+
+
+def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     """(name, number, what it means)."""
     result = facts.result
     cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
@@ -143,7 +156,10 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
         cards.append((name, f"{loss:.4g}" if facts.regress else f"{loss:.4f}", base))
     if held is not None:
         cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
-    cards += _regression_cards(result) if facts.regress else _class_cards(result)
+    for measure, name, shown, meaning in REGRESSION_CARDS if facts.regress else CLASS_CARDS:
+        value = getattr(result, measure)
+        if value is not None:
+            cards.append((name, shown(value), meaning))
     seconds = facts.run.seconds
     if seconds:
         cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
@@ -160,29 +176,7 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
     return rows
 
 
-def _class_cards(result: Any) -> list[tuple[str, str, str]]:
-    cards = []
-    if result.auc is not None:
-        cards.append(("AUC", f"{result.auc:.4f}", "0.5 is guessing, 1 is perfect"))
-    if result.accuracy is not None:
-        cards.append(("accuracy", words.percent(result.accuracy), "on the right side of 50%"))
-    if result.calibration_error is not None:
-        cards.append(("calibration error", f"{result.calibration_error:.4f}", "predicted against actual rates"))
-    return cards
-
-
-def _regression_cards(result: Any) -> list[tuple[str, str, str]]:
-    cards = []
-    if result.r2 is not None:
-        cards.append(("R²", f"{result.r2:.4f}", "against the mean of those before"))
-    if result.mean_absolute_error is not None:
-        cards.append(("mean absolute error", f"{result.mean_absolute_error:.4g}", "how far off on average"))
-    if result.coverage is not None:
-        cards.append(("in 90% intervals", words.percent(result.coverage), "90% is right"))
-    return cards
-
-
-def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
+def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     """Some predictions, for a table."""
     posterior = facts.has_posterior
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
@@ -201,7 +195,7 @@ def _rows(facts: Facts, sample: Sample) -> list[dict[str, str]]:
     ]
 
 
-def _features(facts: Facts) -> list[dict[str, str]]:
+def _features(facts: RunFacts) -> list[dict[str, str]]:
     top = facts.top
     return [
         {
@@ -216,15 +210,15 @@ def _features(facts: Facts) -> list[dict[str, str]]:
     ]
 
 
-def _parts(facts: Facts) -> list[dict[str, str]]:
+def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
         {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
         for part in sorted(facts.parts, key=lambda part: -part["weight"])
     ]
 
 
-def _data(facts: Facts) -> list[tuple[str, str]]:
-    """(what, how it is)."""
+def _data(facts: RunFacts) -> list[tuple[str, str]]:
+    """(name, value) of what is known of the data."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
     told = [("files", ", ".join(data.files))] if data.files else []
     if data.lines is not None:
@@ -241,7 +235,7 @@ def _data(facts: Facts) -> list[tuple[str, str]]:
         told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
     touched, size = len(facts.influence.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))
-    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are taken"))
+    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are in use"))
     if data.hashed:
         told.append(
             ("hash collisions", f"{words.percent(facts.collisions)} of the features share a weight with another")

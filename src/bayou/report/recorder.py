@@ -3,7 +3,7 @@
 A run is divided into stretches that grow geometrically, STRETCHES of them per tenfold number of rows. Of each stretch
 at most PICKED rows are remembered, one drawn from each of as many equal parts, with all that was believed of them
 before they were learned from. A remembered row stands for the rows of its part: the sample shows both how things were
-at any time and, weighted by `stands_for`, how they were over all. At the end of each stretch the parts of the learner
+at any time and, weighted by `stands_for`, how they were overall. At the end of each stretch the parts of the learner
 (the lanes of a bank) are looked at.
 """
 
@@ -32,10 +32,10 @@ class Sample:
     expected: np.ndarray  # the label, before the row was learned from: the probability of a positive, or a number
     mean: np.ndarray  # of the score
     variance: np.ndarray
-    noise: np.ndarray  # variance of a number around its expectation; NaN of a class
+    noise: np.ndarray  # variance of a number around its expectation; NaN for a class
     label: np.ndarray  # 1 or 0, or a number
     weight: np.ndarray  # the example's own
-    stands_for: np.ndarray  # so many rows of the stream
+    stands_for: np.ndarray  # the number of rows of the stream that it stands for
     line: np.ndarray  # -1 if not known
     tags: list[str]
     features: list[tuple[np.ndarray, np.ndarray] | None]  # indices and values
@@ -55,7 +55,7 @@ class Sample:
         return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
 
     def second_half(self) -> Sample:
-        """What came when half of the run was over."""
+        """The rows of the second half of the run."""
         return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
 
 
@@ -77,7 +77,7 @@ class Recorder:
     def __init__(self, learner: Learner, seed: int = 0) -> None:
         self.learner = learner
         self.rows = self.nonzeros = 0
-        self.shortest: int | None = None  # how few features a row had
+        self.shortest: int | None = None  # the fewest features of a row
         self.longest = 0
         self.looks: list[tuple[int, list[dict[str, Any]]]] = []  # (examples of this run, the learner's parts)
         self._begun = learner.examples
@@ -98,7 +98,7 @@ class Recorder:
     def cut(self, batches: Iterable[Batch], others: Sequence[Recorder] = ()) -> Iterator[Batch]:
         """The same rows, in batches that end where the learner is to be looked at; learn each before the next.
 
-        `others`: recorders of learners that go through the same batches, to be looked at, too.
+        `others`: recorders of learners that go through the same batches, to be looked at as well.
         """
         given = 0
         for batch in batches:
@@ -119,11 +119,11 @@ class Recorder:
             self.looks.append((examples, parts))
 
     def learn(self, batch: Batch) -> np.ndarray:
-        """What the learner's own `learn` answers."""
+        """As the learner's own `learn`."""
         return self.observe(batch).expected
 
     def observe(self, batch: Batch) -> Prediction:
-        """What the learner's own `observe` answers."""
+        """As the learner's own `observe`."""
         prediction = self.learner.observe(batch)
         self._remember(batch, prediction)
         return prediction

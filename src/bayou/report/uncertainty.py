@@ -1,4 +1,4 @@
-"""How much of a prediction's uncertainty more examples could take away, and how much they could not.
+"""How much of a prediction's uncertainty more examples could remove, and how much they could not.
 
 A learner with a posterior believes the score z of an example to be N(m, s^2); were z known, the label would be positive
 with probability F(z). With the entropy H(p) = -p ln p - (1 - p) ln(1 - p) and means over z,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayou.report.facts import NAMED, Facts, Run
+from bayou.report.facts import NAMED, Run, RunFacts
 
-# A weight in the mixture from which on a bank has settled.
+# From this weight in the mixture on, a bank has settled on a lane.
 SETTLED = 0.5
 
 
-def summary(facts: Facts) -> list[tuple[str, str]]:
-    """What about, and a sentence or two; the most important first."""
+def summary(facts: RunFacts) -> list[tuple[str, str]]:
+    """(topic, a sentence or two), the most important first."""
     if not facts.result.examples:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
     told = [
@@ -20,7 +20,7 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
         ("Lanes", _parts(facts)),
         ("Features", _features(facts)),
         ("Uncertainty", _uncertainty(facts)),
-        ("Unsure of", _unsure(facts)),
+        ("Least sure", _unsure(facts)),
     ]
     return [(what, text) for what, text in told if text]
 
@@ -34,7 +34,7 @@ def comparison(runs: Sequence[Run]) -> str:
     )
 
 
-def _loss(facts: Facts) -> str:
+def _loss(facts: RunFacts) -> str:
     run, loss = facts.run, facts.run.loss
     name = run.loss_name.replace("_", " ")
     late = facts.late_loss
@@ -43,9 +43,9 @@ def _loss(facts: Facts) -> str:
     text += "" if late is None else f". Over the second half alone it is {number(late)}."
     if facts.base_loss and loss is not None:
         won = 1.0 - loss / facts.base_loss
-        guess = "the mean of what came before" if facts.regress else f"the share of positives, {percent(facts.rate)},"
-        text += f" Always saying {guess} would have cost {number(facts.base_loss)}"
-        text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not paid."
+        guess = "the mean so far" if facts.regress else f"the share of positives, {percent(facts.rate)},"
+        text += f" Always predicting {guess} would have cost {number(facts.base_loss)}"
+        text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not helped."
     elif facts.rate is not None:
         text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to tell apart."
     held = run.held_out
@@ -54,11 +54,15 @@ def _loss(facts: Facts) -> str:
     return text
 
 
-def _ranking(facts: Facts) -> str:
+def _ranking(facts: RunFacts) -> str:
     result = facts.result
     if facts.regress:
-        covered = "" if result.coverage is None else f"; {percent(result.coverage)} fell inside their 90% intervals"
-        return f"Numbers were {number(result.mean_absolute_error)} off on average{covered}."
+        covered = (
+            ""
+            if result.coverage is None
+            else f"; {percent(result.coverage)} of the numbers fell inside their 90% intervals"
+        )
+        return f"Predictions were {number(result.mean_absolute_error)} off on average{covered}."
     if result.auc is None or result.calibration_error is None:
         return ""
     return (
@@ -68,7 +72,7 @@ def _ranking(facts: Facts) -> str:
     )
 
 
-def _parts(facts: Facts) -> str:
+def _parts(facts: RunFacts) -> str:
     """What the bank settled on."""
     parts = sorted((part for part in facts.parts if part["weight"] > 0), key=lambda part: -part["weight"])
     if not parts:
@@ -76,29 +80,28 @@ def _parts(facts: Facts) -> str:
     if parts[0]["weight"] >= SETTLED:
         weight = percent(parts[0]["weight"])
         text = (
-            f"Of its lanes the {facts.learner.name} settled on “{parts[0]['name']}”, which has {weight} of the weight."
+            f"Of its lanes, the {facts.learner.name} settled on “{parts[0]['name']}”, which has {weight} of the weight."
         )
     else:
         first = [f"“{part['name']}” ({percent(part['weight'])})" for part in parts[:3]]
         text = f"The {facts.learner.name} has not settled on one lane; the heaviest are {listed(first)}."
-    stacked = sum(part["share"] for part in facts.storeys if part["name"].startswith("stacker"))
+    stacked = sum(part["share"] for part in facts.levels if part["name"].startswith("stacker"))
     if stacked:
-        text += f" {percent(stacked)} of its final word comes from stacking the lanes, which also corrects them."
+        text += f" {percent(stacked)} of its final prediction comes from stacking the lanes, which also corrects them."
     return text
 
 
-def _features(facts: Facts) -> str:
+def _features(facts: RunFacts) -> str:
     top = facts.influence.first(NAMED, facts.influence.share)
     if not len(top):
         return ""
     names = [f"{shortened(name, 40)} ({signed(mean)})" for name, mean in zip(top.name, top.mean, strict=True)]
+    who = "One feature carries" if len(top) == 1 else f"The {len(top)} strongest features carry"
     share = percent(float(top.share.sum()))
-    one = len(top) == 1
-    known = f"This feature carries {share}" if one else f"These {len(top)} features carry {share}"
-    return f"{known} of what moves the score, the strongest first, with the mean of the weight: {', '.join(names)}."
+    return f"{who} {share} of the variation of the score; with the mean of each weight: {', '.join(names)}."
 
 
-def _uncertainty(facts: Facts) -> str:
+def _uncertainty(facts: RunFacts) -> str:
     if not facts.has_posterior:
         return (
             f"{facts.learner.name} keeps no posterior, so it cannot say how unsure it is; "
@@ -111,12 +114,12 @@ def _uncertainty(facts: Facts) -> str:
     what = "numbers" if facts.regress else "labels"
     return (
         f"In the second half of the run it expected a loss of {number(total)} per example. "
-        f"{percent(aleatoric / total)} of that is chance in the {what}, which no number of such examples takes away; "
-        f"{percent(epistemic / total)} is for want of examples."
+        f"{percent(aleatoric / total)} of that is chance in the {what}, which more examples do not remove; "
+        f"{percent(epistemic / total)} is lack of examples, which they do."
     )
 
 
-def _unsure(facts: Facts) -> str:
+def _unsure(facts: RunFacts) -> str:
     if not facts.has_posterior or not len(facts.unsure):
         return ""
     sample = facts.unsure
@@ -126,11 +129,11 @@ def _unsure(facts: Facts) -> str:
         f"{said(facts, low[k])} to {said(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
-    return f"Of the predictions we kept a record of, it was most unsure of {listed(told)}."
+    return f"Of the predictions that were kept, it was most unsure of {listed(told)}."
 
 
-def said(facts: Facts, expected: float) -> str:
-    """A prediction: a probability in per cent, or a number."""
+def said(facts: RunFacts, expected: float) -> str:
+    """A prediction: a probability as a percentage, or a number."""
     return number(expected) if facts.regress else percent(expected)
 
 
@@ -154,7 +157,7 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Two digits that count, but all of them near 0 and 1.
+    """Two significant digits, and more of them near 1.
 
     >>> percent(0.5), percent(0.0123), percent(0.99951), percent(0.00001), percent(1.0)
     ('50%', '1.2%', '99.95%', '<0.01%', '100%')
@@ -190,7 +193,7 @@ def listed(texts: list[str]) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut out of its middle: a column's name stands before its value, and both tell something.
+    """Cut in its middle: a column's name stands before its value, and both tell something.
 
     >>> shortened("marital-status=Never-married", 20)
     'marita…Never-married'

@@ -1,8 +1,9 @@
 """The papers' tables and figures, run again: `bayou reproduce`.
 
-One module is one table or figure, with a RECORD that lists it. To add one: write the module, and put its name in
-NAMES (l1-table1 is the module quadratic_l1/table1). `marginal_gaussian.study.run` is the whole course of an
-experiment on simulated streams; one of another kind writes its files and returns an `Outcome` itself, as figure3 does.
+A folder is a paper, and each of its tables and figures is a module with a RECORD. To add one, write the module and put
+its name into the CONTENTS of its paper, in the order in which they are listed. `marginal_gaussian.study.simulated`
+makes the record of an experiment on simulated streams; one of another kind has a function from `Options` to
+`Findings`, as figure3 does. `experiment`, `jobs` and `files` are what all papers share.
 """
 
 from __future__ import annotations
@@ -11,34 +12,28 @@ import importlib
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
+from bayou.reproduce import marginal_gaussian, olss, oslog, quadratic_l1
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 
-__all__ = ["Experiment", "Options", "Outcome", "Table", "experiments", "find"]
+__all__ = ["NAMES", "Experiment", "Findings", "Options", "TextTable", "experiments", "find"]
 
-NAMES = (
-    "table1", "montecarlo", "figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "uniform", "groups",
-    "l1-table1", "l1-table2", "l1-table3", "l1-table4", "l1-table5", "l1-table6", "l1-figure3", "l1-figure4",
-    "olss-figure1", "olss-figure2", "olss-figure3", "olss-figure4", "olss-figure5",
-    "oslog-regression", "oslog-bound", "oslog-figure1",
-)  # fmt: skip
-# What a name begins with, and the folder of its paper; a name without it is of the first paper.
-_PAPERS = {"l1": "quadratic_l1", "olss": "olss", "oslog": "oslog"}
+# By the name that the command has for it, the module of every table and figure.
+_MODULES = {
+    f"{paper.PREFIX}{module}": f"{paper.__name__}.{module}"
+    for paper in (marginal_gaussian, quadratic_l1, olss, oslog)
+    for module in paper.CONTENTS
+}
+NAMES = tuple(_MODULES)
 
 
 def experiments() -> list[Experiment]:
     """Every table and figure there is, in the order they are listed."""
-    return [_record(name) for name in NAMES]
+    return [find(name) for name in NAMES]
 
 
 def find(name: str) -> Experiment:
     """The table or figure called `name`, or a sentence that lists the names there are."""
-    if name not in NAMES:
+    if name not in _MODULES:
         near = did_you_mean(name, NAMES)
         raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(NAMES)}.{near}")
-    return _record(name)
-
-
-def _record(name: str) -> Experiment:
-    paper, dash, module = name.partition("-")
-    folder = f"{_PAPERS[paper]}.{module}" if dash else f"marginal_gaussian.{name}"
-    return importlib.import_module(f"bayou.reproduce.{folder}").RECORD
+    return importlib.import_module(_MODULES[name]).RECORD

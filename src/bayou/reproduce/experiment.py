@@ -1,9 +1,8 @@
-"""What every table and figure has in common: the record that lists it, how it is asked for, what it gives back."""
+"""What every table and figure has in common: its record, the options of a run, and the findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Options:
-    """How an experiment is asked for.
+    """How an experiment is to be run.
 
     Attributes:
         out: the folder its files go to.
-        quick: smaller, for a look in a minute or two.
-        draws: how many draws of true weights and stream; None is the experiment's own number.
+        quick: a smaller run, of a minute or two.
+        draws: the number of draws of true weights and stream; None is the experiment's own number.
         first_seed: the seed of the first draw; the others follow it.
-        examples: how many examples a stream has; None is the experiment's own number.
-        jobs: how many processes share the draws.
-        data: files of the user's, where an experiment runs on some.
-        watch: called with (what is done, of how much) as the work goes on.
+        examples: the number of examples of a stream; None is the experiment's own number.
+        jobs: the number of processes that share the draws.
+        data: the user's files, for an experiment that can run on them.
+        watch: called with (work done, work in all) as the work goes on.
         say: called with a sentence before the work.
     """
 
@@ -36,13 +35,14 @@ class Options:
     say: Callable[[str], Any] = lambda sentence: None
 
     def seeds(self, quick: int, full: int) -> range:
+        """One for each draw; `quick` and `full` are the experiment's own numbers of draws."""
         draws = self.draws or (quick if self.quick else full)
         return range(self.first_seed, self.first_seed + draws)
 
 
 @dataclass(frozen=True)
-class Table:
-    """Results for a person: every cell is text, and numbers are on the right."""
+class TextTable:
+    """Results for people to read: every cell is text."""
 
     title: str
     columns: tuple[str, ...]
@@ -50,10 +50,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Findings:
     """What an experiment has to show, and the files it wrote."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     notes: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=())
 
@@ -63,19 +63,19 @@ class Experiment:
     """A table or figure of a paper.
 
     Attributes:
-        name: as the command says it; its files are called so, too.
+        name: its name in the command and in the names of its files.
         paper: which paper it is from.
         what: what is run.
         minutes: about how long the quick and the full run take on two cores.
-        run: does it.
-        takes_data: whether it can run on files of the user's.
+        run: runs it.
+        takes_data: whether it can run on the user's files.
     """
 
     name: str
     paper: str
     what: str
     minutes: tuple[float, float]
-    run: Callable[[Options], Outcome]
+    run: Callable[[Options], Findings]
     takes_data: bool = False
 
 
@@ -91,12 +91,3 @@ def in_words(minutes: float) -> str:
     if minutes < 1.5:
         return "about a minute"
     return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:.1f} hours"
-
-
-@contextmanager
-def written(folder: Path, name: str) -> Iterator[Path]:
-    """The name to write a file to; it is there whole, or not at all."""
-    from bayou.core.files import whole_file
-
-    with whole_file(folder / name) as path:
-        yield path

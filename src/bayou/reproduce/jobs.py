@@ -1,4 +1,4 @@
-"""Jobs shared among processes, the longest first, with word of how far they are."""
+"""Jobs shared among processes, the longest first, with reports of how far they are."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from bayou.reproduce.marginal_gaussian.streams import Job, Trace
+Result_co = TypeVar("Result_co", covariant=True)
 
 # Seconds between two looks at how far the processes are.
 SELDOM = 0.2
-# What the work done is set to when the rest of it is not wanted.
+# The work done is set to this when the rest is no longer wanted.
 STOP = -math.inf
 
 _done: Any = None
 
 
-def run_all(jobs: Sequence[Job], processes: int, watch: Callable[[float, float], Any]) -> list[Trace]:
-    """The traces of all jobs, in the jobs' order; they do not depend on the number of processes."""
+class Job(Protocol[Result_co]):
+    """What one process does at a time. It must be picklable."""
+
+    @property
+    def work(self) -> float:
+        """How much it is, in any unit that all jobs share."""
+
+    def run(self, on_work: Callable[[float], Any]) -> Sequence[Result_co]:
+        """Do it, and call `on_work` with each part of the work that is done."""
+
+
+def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[float, float], Any]) -> list[Result_co]:
+    """The results of all jobs, in the jobs' order, whatever the number of processes."""
     total = sum(job.work for job in jobs)
     if min(processes, len(jobs)) <= 1:
         return _one_after_another(jobs, total, watch)
@@ -41,11 +52,14 @@ def run_all(jobs: Sequence[Job], processes: int, watch: Callable[[float, float],
             done.value = STOP
             pool.shutdown(cancel_futures=True)
             raise
-        return [trace for k in range(len(jobs)) for trace in futures[k].result()]
+        return [result for k in range(len(jobs)) for result in futures[k].result()]
 
 
-def _one_after_another(jobs: Sequence[Job], total: float, watch: Callable[[float, float], Any]) -> list[Trace]:
-    done, found = 0.0, []
+def _one_after_another(
+    jobs: Sequence[Job[Result_co]], total: float, watch: Callable[[float, float], Any]
+) -> list[Result_co]:
+    done = 0.0
+    found: list[Result_co] = []
 
     def add(work: float) -> None:
         nonlocal done
@@ -64,10 +78,10 @@ def _start(done: Any) -> None:
 
 
 class _Stopped(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer wanted."""
 
 
-def _run(job: Job) -> list[Trace]:
+def _run(job: Job[Result_co]) -> Sequence[Result_co]:
     def add(work: float) -> None:
         with _done.get_lock():
             if _done.value == STOP:

@@ -12,23 +12,11 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from bayou import plots
 from bayou.cli.demo.study import NINETY, Knowledge, Run, Study
+from bayou.plots import BLUE, GREY, ORANGE, PALE
 
-BLUE, ORANGE, INK, GREY, PALE = "#1f6f8b", "#d9662b", "#222222", "#8a8a8a", "#e6e6e6"
-STYLE: Any = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 14,
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+STYLE: Any = plots.STYLE | {"axes.titlepad": 14, "axes.titlesize": 12}
 # The regret of the first few examples is noise.
 FIRST = 100
 

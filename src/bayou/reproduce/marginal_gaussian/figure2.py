@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from bayou import plots
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
-from bayou.reproduce.marginal_gaussian import methods, picture, results, study
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.marginal_gaussian import PAPER, methods, picture, results, study
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
 
 BITS = 22
@@ -54,7 +52,7 @@ def panels() -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     traces: list[Trace] = []
     best: dict[str, results.Best] = {}
     if options.data:
@@ -67,8 +65,8 @@ def run(options: Options) -> Outcome:
     )  # fmt: skip
     if not options.data:
         note = "Figure 2 right, the Criteo protocol, needs a file: --data FILE."
-        return Outcome(outcome.tables, (*outcome.notes, note), outcome.files)
-    return Outcome((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
+        return Findings(outcome.tables, (*outcome.notes, note), outcome.files)
+    return Findings((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
 
 
 def file_traces(options: Options) -> list[Trace]:
@@ -102,7 +100,7 @@ def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray,
     return trace.example, 100.0 * (trace.loss / base.loss - 1.0)
 
 
-def file_table(best: Mapping[str, results.Best]) -> Table:
+def file_table(best: Mapping[str, results.Best]) -> TextTable:
     rows = []
     for method, one in best.items():
         (trace,) = one.traces
@@ -112,19 +110,15 @@ def file_table(best: Mapping[str, results.Best]) -> Table:
         rows.append((method, setting, printed, f"{loss:.4f}", f"{share:+.2f} %", results.seconds(trace.seconds)))
     examples = best[BASE].traces[0].example[-1]
     columns = ("method", "setting", "paper, 45 million", "log loss", f"against {BASE}", "CPU time")
-    return Table(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
+    return TextTable(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
 
 
 def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
     """The long tail, and beside it the file if there is one."""
 
     def draw(path: Path, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
-        with rc_context(picture.STYLE):
-            columns = 2 if best else 1
-            figure = Figure(
-                figsize=(5.2 * columns + 1.6 * (not best), 4.8), dpi=110,
-                layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08),
-            )  # fmt: skip
+        columns = 2 if best else 1
+        with plots.picture(path, 5.2 * columns + 1.6 * (not best), 4.8) as figure:
             axes = figure.subplots(1, columns, squeeze=False)
             picture.regret_panel(axes[0, 0], panels[0], found)
             axes[0, 0].set_xlabel("examples seen, t")
@@ -132,7 +126,6 @@ def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
             if best:
                 _draw_file(axes[0, 1], best)
             picture.legend(figure, axes, 5 if best else 4)
-            figure.savefig(path, format="png")
 
     return draw
 
@@ -145,7 +138,7 @@ def _draw_file(axes: Any, best: Mapping[str, results.Best]) -> None:
         colour, dashes, width = picture.LINES[method]
         axes.plot(seen[shown], height[shown], color=colour, linestyle=dashes, linewidth=width, label=method)
     axes.set_xscale("log")
-    axes.grid(axis="y", color=picture.PALE)
+    axes.grid(axis="y", color=plots.PALE)
     axes.set_axisbelow(True)
     axes.set_title("the file: loss against the best AdaGrad")
     axes.set_xlabel("examples seen, t")
@@ -153,10 +146,6 @@ def _draw_file(axes: Any, best: Mapping[str, results.Best]) -> None:
 
 
 RECORD = Experiment(
-    name="figure2",
-    paper=methods.PAPER,
+    "figure2", PAPER, run=run, minutes=(0.3, 1.0), takes_data=True,
     what="left: regret on a long tail of 8,388,606 features; right, with --data FILE: loss on a Criteo file",
-    minutes=(0.3, 1.0),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

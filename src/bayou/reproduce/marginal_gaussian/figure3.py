@@ -6,22 +6,19 @@ paper says that the two differ by less than 0.02 everywhere.
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import methods, picture
+from bayou.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.marginal_gaussian import PAPER
 
 COLUMNS = ("x", "logistic_pdf", "normal_pdf", "pdf_difference", "sigmoid", "normal_cdf", "cdf_difference")
 VARIANCE = 8.0 / math.pi
 PAPER_BOUND = 0.02
-BLUE, ORANGE, GREEN = "#1f6f8b", "#d9662b", "#3f8f4f"
 
 
 def columns() -> np.ndarray:
@@ -37,14 +34,10 @@ def columns() -> np.ndarray:
     ])  # fmt: skip
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     found = columns()
-    with written(options.out, "figure3.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows([repr(float(value)) for value in row] for row in found.T)
-    with written(options.out, "figure3.png") as path:
-        draw(path, found)
+    files = (write_csv(options.out, "figure3", COLUMNS, found.T), options.out / "figure3.png")
+    draw(options.out, found)
     x, pdf, cdf = found[0], np.abs(found[3]), np.abs(found[6])
     near = np.abs(x) <= math.sqrt(VARIANCE) / 3
     rows = (
@@ -53,14 +46,13 @@ def run(options: Options) -> Outcome:
         ("the same within 1/3 standard deviation of 0", "substantially small", f"{cdf[near].max():.4f}"),
         ("largest difference of the densities", "", f"{pdf.max():.4f}"),
     )
-    table = Table("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
-    return Outcome((table,), (), (options.out / "figure3.csv", options.out / "figure3.png"))
+    table = TextTable("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
+    return Findings((table,), (), files)
 
 
-def draw(path: Path, found: np.ndarray) -> None:
+def draw(folder: Path, found: np.ndarray) -> None:
     x, density, normal, pdf, sigmoid, cdf, difference = found
-    with rc_context(picture.STYLE):
-        figure = Figure(figsize=(10.4, 3.7), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    with drawn(folder, "figure3", 10.4, 3.7) as figure:
         left, middle, right = figure.subplots(1, 3)
         for axes, title, of_logistic, of_normal, between in (
             (left, "Densities", density, normal, pdf),
@@ -73,24 +65,20 @@ def draw(path: Path, found: np.ndarray) -> None:
             axes.legend(frameon=False, fontsize=9, loc="upper left")
         left.set_ylim(top=0.33)
         right.plot(x, pdf, color=GREEN, linewidth=2, label="of densities")
-        right.plot(x, difference, color=picture.INK, linewidth=2, linestyle=(0, (5, 2)), label="of distributions")
+        right.plot(x, difference, color=INK, linewidth=2, linestyle=(0, (5, 2)), label="of distributions")
         for bound in (-PAPER_BOUND, PAPER_BOUND):
-            right.axhline(bound, color=picture.GREY, linewidth=1, linestyle=(0, (6, 3)))
+            right.axhline(bound, color=GREY, linewidth=1, linestyle=(0, (6, 3)))
         right.set_ylim(-0.03, 0.036)
-        right.annotate("the paper's bound, ±0.02", (-10, 0.0205), fontsize=8.5, color=picture.INK, va="bottom")
+        right.annotate("the paper's bound, ±0.02", (-10, 0.0205), fontsize=8.5, color=INK, va="bottom")
         right.set_title("Differences")
         right.legend(frameon=False, fontsize=9, loc="upper right", ncols=2, borderaxespad=0)
         for axes in (left, middle, right):
             axes.set_xlabel("x")
-            axes.grid(axis="y", color=picture.PALE)
+            axes.grid(axis="y", color=PALE)
             axes.set_axisbelow(True)
-        figure.savefig(path, format="png")
 
 
 RECORD = Experiment(
-    name="figure3",
-    paper=methods.PAPER,
+    "figure3", PAPER, run=run, minutes=(0.05, 0.05),
     what="the logistic distribution beside the normal one of variance 8/pi; nothing is learned",
-    minutes=(0.05, 0.05),
-    run=run,
-)
+)  # fmt: skip

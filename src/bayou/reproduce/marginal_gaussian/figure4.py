@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome
-from bayou.reproduce.marginal_gaussian import methods, picture, study
+from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Panel
+from bayou.reproduce.marginal_gaussian.study import simulated
 
 
 def panels(weights: str = "normal") -> list[Panel]:
@@ -25,17 +25,8 @@ def panels(weights: str = "normal") -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Outcome:
-    return study.run(
-        "figure4", "Figure 4: random binary features", panels(), options, picture.curves(3, 3),
-        draws=(2, 3), minutes=RECORD.minutes,
-    )  # fmt: skip
-
-
-RECORD = Experiment(
-    name="figure4",
-    paper=methods.PAPER,
+RECORD = simulated(
+    "figure4", "Figure 4: random binary features", panels, grid=(3, 3),
+    draws=(2, 3), minutes=(0.6, 4.0),
     what="regret over time; 5, 20 or 40 of 200 features active, weights of std 1, 2 or 3",
-    minutes=(0.6, 4.0),
-    run=run,
-)
+)  # fmt: skip

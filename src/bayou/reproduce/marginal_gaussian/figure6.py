@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome
-from bayou.reproduce.marginal_gaussian import methods, picture, study
+from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Panel
+from bayou.reproduce.marginal_gaussian.study import simulated
 
 
 def panels() -> list[Panel]:
@@ -25,17 +25,8 @@ def panels() -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Outcome:
-    return study.run(
-        "figure6", "Figure 6: categorical features", panels(), options, picture.curves(1, 2),
-        draws=(2, 3), minutes=RECORD.minutes,
-    )  # fmt: skip
-
-
-RECORD = Experiment(
-    name="figure6",
-    paper=methods.PAPER,
+RECORD = simulated(
+    "figure6", "Figure 6: categorical features", panels, grid=(1, 2),
+    draws=(2, 3), minutes=(0.2, 0.7),
     what="regret over time; five features from each of 10 categories of 200, picked evenly or by exp(-n/20)",
-    minutes=(0.2, 0.7),
-    run=run,
-)
+)  # fmt: skip

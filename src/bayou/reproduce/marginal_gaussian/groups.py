@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome
-from bayou.reproduce.marginal_gaussian import methods, picture, study
+from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Panel
+from bayou.reproduce.marginal_gaussian.study import simulated
 
 # Standard deviations of the true weights; each governs an equal share of 200 features.
 GROUPS = ((0.5, 2.0), (0.5, 1.0, 2.0, 4.0))
@@ -26,17 +26,8 @@ def panels() -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Outcome:
-    return study.run(
-        "groups", "Section 4: several priors", panels(), options, picture.curves(1, 2),
-        draws=(2, 3), minutes=RECORD.minutes,
-    )  # fmt: skip
-
-
-RECORD = Experiment(
-    name="groups",
-    paper=methods.PAPER,
+RECORD = simulated(
+    "groups", "Section 4: several priors", panels, grid=(1, 2),
+    draws=(2, 3), minutes=(0.2, 1.0),
     what="section 4: several priors, each for a subset of 200 features",
-    minutes=(0.2, 1.0),
-    run=run,
-)
+)  # fmt: skip

@@ -4,16 +4,14 @@ The paper's names: Gauss is Marginal with Newton's mean, ApproxG (Gauss Approx) 
 and G the peak's. DimGauss is Joint, ADF is Moment, VB is Variational, SGD is AdaGrad. Grids of priors are multiples of
 the true variance.
 
-The paper does not specify its ADF. Its regret grows as that of a probit model does which is asked for logistic labels:
-"Moment probit". "Moment probit step" updates likewise and predicts with the sigmoid, (8); "Moment exact" is right in
+The paper does not specify its ADF. Its regret grows like that of a probit model that is given logistic labels: "Moment
+probit". "Moment probit step" makes the same updates and predicts with the sigmoid, (8); "Moment exact" is right in
 both.
 """
 
 from __future__ import annotations
 
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method
-
-PAPER = "marginal-gaussian"
 
 MATCHED: dict = {"varied": PRIOR, "values": (1.0,)}
 
@@ -44,11 +42,11 @@ VB_1000 = Method("VB-1000", "Variational", {"expectation": "monte-carlo", "n_poi
 ADAGRAD = Method("AdaGrad", "AdaGrad", {}, "learning_rate", (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5))
 BANK = Method("Bank", "Bank")
 
-# Whom the paper says Algorithm 1 outperforms; the exact Moment and the bank are not in the paper.
+# Those that the paper says Algorithm 1 outperforms; the exact Moment and the bank are not in the paper.
 RIVALS = ("Joint", "Moment probit", "Variational", "AdaGrad")
 
 
 def figure_methods(std: float) -> tuple[Method, ...]:
-    """Who meets in the figures: the prior 1 shows what a prior costs that does not match."""
+    """Those that the figures compare; prior 1 shows what a prior costs that does not match."""
     narrow = () if std == 1.0 else (PRIOR_ONE,)
     return (MARGINAL, *narrow, JOINT, MOMENT_PROBIT, MOMENT_STEP, MOMENT_EXACT, ADAGRAD, BANK)

@@ -8,60 +8,42 @@ from typing import Any
 
 import numpy as np
 
-# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-
+from bayou import plots
+from bayou.plots import BLUE, GOLD, GREEN, GREY, INK, NAVY, OCHRE, ORANGE, PALE, PINK, PURPLE, SKY
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
-INK, GREY, PALE = "#222222", "#8a8a8a", "#e6e6e6"
-STYLE: Any = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 # Colour, dashes and width of each method; later ones are drawn above earlier ones.
 LINES: dict[str, tuple[str, Any, float]] = {
-    "Marginal, prior 1": ("#7fb2c4", (0, (4, 1.5)), 1.6),
-    "Marginal, best prior": ("#7fb2c4", "-", 1.6),
-    "AdaGrad": ("#d9662b", "-", 2.0),
-    "Joint": ("#3f8f4f", "-", 2.0),
-    "Moment probit": ("#8a4f9e", "-", 2.0),
+    "Marginal, prior 1": (SKY, (0, (4, 1.5)), 1.6),
+    "Marginal, best prior": (SKY, "-", 1.6),
+    "AdaGrad": (ORANGE, "-", 2.0),
+    "Joint": (GREEN, "-", 2.0),
+    "Moment probit": (PURPLE, "-", 2.0),
     "Moment probit step": ("#b58fc4", (0, (4, 1.5)), 1.6),
-    "Variational": ("#c9a227", "-", 2.0),
-    "VB-100": ("#c9a227", (0, (1, 1)), 2.0),
-    "VB-1000": ("#a07f10", "-", 2.0),
-    "Marginal newton, peak": ("#16495c", "-", 2.2),
+    "Variational": (GOLD, "-", 2.0),
+    "VB-100": (GOLD, (0, (1, 1)), 2.0),
+    "VB-1000": (OCHRE, "-", 2.0),
+    "Marginal newton, peak": (NAVY, "-", 2.2),
     "Marginal taylor, peak": ("#8fd0e6", (0, (2, 2)), 2.2),
-    "Marginal": ("#1f6f8b", "-", 2.6),
-    "Marginal newton": ("#1f6f8b", "-", 2.6),
+    "Marginal": (BLUE, "-", 2.6),
+    "Marginal newton": (BLUE, "-", 2.6),
     "Marginal taylor": ("#bfe3f0", (0, (3, 3)), 1.6),
-    "Moment exact": ("#d14f7a", (0, (5, 2)), 1.6),
+    "Moment exact": (PINK, (0, (5, 2)), 1.6),
     "Bank": (INK, (0, (1, 1.4)), 1.5),
 }
 # The regret of the first few examples is noise.
 FIRST = 100
-# A panel is at most so many times as high as its lowest curve ends: those that break would press the others flat.
+# A panel is at most this many times as high as its lowest curve ends: one that explodes would press the others flat.
 HIGHEST = 3.2
 
 
 def curves(rows: int, columns: int) -> Any:
-    """How to draw so many panels, row by row."""
+    """How to draw a grid of panels, row by row."""
 
     def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
-        with rc_context(STYLE):
-            size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
-            figure = Figure(figsize=size, dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+        size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
+        with plots.picture(path, *size) as figure:
             axes = figure.subplots(rows, columns, squeeze=False)
             for k, panel in enumerate(panels):
                 regret_panel(axes.flat[k], panel, [score for score in found if score.panel == panel.name])
@@ -70,7 +52,6 @@ def curves(rows: int, columns: int) -> Any:
             for one in axes[:, 0]:
                 one.set_ylabel("regret / ln t")
             legend(figure, axes, len(LINES) if rows > 1 else 5)
-            figure.savefig(path, format="png")
 
     return draw
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayou.reproduce.experiment import Table, written
+from bayou.reproduce.experiment import TextTable
+from bayou.reproduce.files import write_csv
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, Trace
 
 CURVE_COLUMNS = (
@@ -20,7 +20,7 @@ SUMMARY_COLUMNS = (
     "panel", "method", "setting", "examples", "draws", "paper_examples", "paper_r", "r", "r_std", "ratio", "ratio_std",
     "paper_seconds", "seconds",
 )  # fmt: skip
-# Whom the others are measured against.
+# What the others are measured against.
 REFERENCE = "Marginal"
 
 
@@ -107,7 +107,7 @@ def final_r(trace: Trace) -> float:
     return float(trace.normalized[-1])
 
 
-def as_table(title: str, found: Sequence[Score], times: bool = True) -> Table:
+def as_table(title: str, found: Sequence[Score], times: bool = True) -> TextTable:
     """The paper's number beside ours."""
     printed = any(score.paper for score in found)
     several = len({score.panel for score in found}) > 1
@@ -126,7 +126,7 @@ def as_table(title: str, found: Sequence[Score], times: bool = True) -> Table:
         row += (seconds(score.seconds),) * times
         rows.append(row)
         before = score.panel
-    return Table(title, columns, tuple(rows))
+    return TextTable(title, columns, tuple(rows))
 
 
 def _number(value: float | None) -> str:
@@ -170,13 +170,13 @@ def write_curves(folder: Path, name: str, traces: Iterable[Trace], shown: Iterab
     def rows() -> Iterable[tuple[Any, ...]]:
         for trace in traces:
             who = (trace.panel, trace.method, trace.setting)
-            regrets = [("", "")] * len(trace.example)
+            regrets: list[tuple[float | None, float | None]] = [(None, None)] * len(trace.example)
             if trace.regret is not None:
-                regrets = [(_exact(a), _exact(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
+                regrets = [(_known(a), _known(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
             for example, loss, regret in zip(trace.example, trace.loss, regrets, strict=True):
-                yield (*who, int(who in chosen), trace.draw, int(example), _exact(loss), *regret)
+                yield (*who, int(who in chosen), trace.draw, int(example), _known(loss), *regret)
 
-    return _write(folder, f"{name}.csv", CURVE_COLUMNS, rows())
+    return write_csv(folder, name, CURVE_COLUMNS, rows())
 
 
 def write_summary(folder: Path, name: str, found: Sequence[Score]) -> Path:
@@ -184,23 +184,14 @@ def write_summary(folder: Path, name: str, found: Sequence[Score]) -> Path:
     rows = (
         (
             score.panel, score.method, score.setting, score.examples, len(score.traces),
-            *((score.paper[0], _exact(score.paper[1])) if score.paper else ("", "")),
-            *(_exact(value) for value in (score.r, score.r_std, score.ratio, score.ratio_std)),
-            _exact(score.paper[2]) if score.paper else "", _exact(score.seconds),
+            *((score.paper[0], _known(score.paper[1])) if score.paper else ("", "")),
+            *(_known(value) for value in (score.r, score.r_std, score.ratio, score.ratio_std)),
+            _known(score.paper[2]) if score.paper else "", _known(score.seconds),
         )
         for score in found
     )  # fmt: skip
-    return _write(folder, f"{name}-summary.csv", SUMMARY_COLUMNS, rows)
+    return write_csv(folder, f"{name}-summary", SUMMARY_COLUMNS, rows)
 
 
-def _write(folder: Path, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
-    with written(folder, name) as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(rows)
-    return folder / name
-
-
-def _exact(value: Any) -> str:
-    """As few digits as give the very number back; nothing for what is not known."""
-    return "" if value is None or np.isnan(value) else repr(float(value))
+def _known(value: Any) -> float | None:
+    return None if value is None or np.isnan(value) else float(value)

@@ -1,7 +1,7 @@
 """A stream and the methods that meet on it: one panel of a figure, one half of a table.
 
 A method is a learner with all its settings but one; the values of that one are its grid. Every learner of every grid
-learns each batch as it is drawn, so a stream is drawn once however many learners there are.
+learns each batch as it is drawn, so a stream is drawn once, however many learners there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.evaluate.classification import Meter
 
-# What a grid's values are: multiples of the true prior variance, or a parameter of the learner.
+# The values of a grid are multiples of the true prior variance, or those of a parameter of the learner.
 PRIOR = "prior"
 
 
@@ -27,7 +27,7 @@ class Method:
     """One learner and its grid.
 
     Attributes:
-        name: as tables and pictures call it.
+        name: its name in tables and pictures.
         learner: the class in bayou.learners.
         settings: the parameters that are fixed.
         varied: the parameter whose values are tried: PRIOR, or one of the learner's own.
@@ -69,12 +69,12 @@ class Panel:
     """A stream, the methods that meet on it, and what the paper says of them.
 
     Attributes:
-        name: as files and tables call it; title: as the picture does.
+        name: its name in files and tables; title: in the picture.
         generator: the name of a stream in bayou.simulate; settings: its parameters.
         n_features: d.
-        methods: who meets.
+        methods: those that are compared.
         active: about how many features an example has, for an estimate of the work.
-        examples: how many examples the full and the quick run have.
+        examples: the numbers of examples of the full and of the quick run.
         paper: by method, what the paper prints: {examples: (r, seconds or None)}.
     """
 
@@ -100,7 +100,7 @@ class Trace:
     """The curve of one learner over one draw of a stream.
 
     Attributes:
-        example, loss, regret: how many examples, and the summed log loss and regret so far. No regret without a truth.
+        example, loss, regret: the number of examples, summed log loss and regret so far. No regret without a truth.
         seconds: CPU time to draw the stream, learn it and score it, as if this learner had been alone.
     """
 
@@ -149,7 +149,7 @@ def one_pass(
         on_batch(len(batch))
     found = []
     for contestant, meter, seconds in zip(contestants, meters, spent, strict=True):
-        curve = meter.curve()  # `result` would also work out what nobody asks for here, AUC above all
+        curve = meter.curve()  # `result` would also compute what is not needed here, AUC above all
         found.append(
             Trace(
                 panel, contestant.method, contestant.setting, draw,
@@ -160,8 +160,8 @@ def one_pass(
 
 
 @dataclass(frozen=True)
-class Job:
-    """One draw of one panel: what a process does at a time."""
+class PanelDraw:
+    """One draw of one panel: the job of one process at a time."""
 
     panel: Panel
     seed: int
@@ -190,7 +190,7 @@ class Job:
         )
 
     def _warm_up(self, stream: simulate.Simulation) -> None:
-        """Have all kernels there before the clock runs: one example is drawn, and a small stream is learned."""
+        """Compile all kernels before the clock runs: one example is drawn, and a small stream is learned."""
         for _ in stream.batches(1):
             pass
         small = simulate.random(n_features=16, active=0.5)

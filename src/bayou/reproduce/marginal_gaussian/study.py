@@ -1,4 +1,4 @@
-"""The common course of the experiments on simulated streams: run, choose, write, draw."""
+"""The common course of the experiments on simulated streams: learn, choose the best settings, write, draw."""
 
 from __future__ import annotations
 
@@ -6,13 +6,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.reproduce.experiment import Options, Outcome, in_words, written
+from bayou.core.files import whole_file
+from bayou.reproduce.experiment import Experiment, Findings, Options, in_words
 from bayou.reproduce.jobs import run_all
-from bayou.reproduce.marginal_gaussian import results
+from bayou.reproduce.marginal_gaussian import PAPER, picture, results
 from bayou.reproduce.marginal_gaussian.methods import RIVALS
-from bayou.reproduce.marginal_gaussian.streams import Job, Panel, Trace
+from bayou.reproduce.marginal_gaussian.streams import Panel, PanelDraw, Trace
 
 Draw = Callable[[Path, Sequence[Panel], Sequence[results.Score]], Any]
+
+
+def simulated(
+    name: str,
+    title: str,
+    panels: Callable[[], Sequence[Panel]],
+    *,
+    grid: tuple[int, int],
+    draws: tuple[int, int],
+    minutes: tuple[float, float],
+    what: str,
+) -> Experiment:
+    """The record of an experiment whose panels are drawn in a grid of (rows, columns)."""
+
+    def go(options: Options) -> Findings:
+        return run(name, title, panels(), options, picture.curves(*grid), draws=draws, minutes=minutes)
+
+    return Experiment(name, PAPER, what, minutes, go)
 
 
 def run(
@@ -26,15 +45,17 @@ def run(
     minutes: tuple[float, float],
     more: Sequence[Trace] = (),
     more_shown: Sequence[Trace] = (),
-) -> Outcome:
+) -> Findings:
     """All panels over all draws; a table, two CSV files and a picture.
 
     Args:
-        draws: how many draws the quick and the full run have; minutes: how long these take.
-        more: curves of the same figure that were made otherwise; more_shown: those of them that are shown.
+        draws: the numbers of draws of the quick and of the full run; minutes: how long these take.
+        more: curves of the same figure that come from elsewhere; more_shown: those of them that are shown.
     """
     seeds = options.seeds(*draws)
-    jobs = [Job(panel, seed, panel.n_examples(options.quick, options.examples)) for panel in panels for seed in seeds]
+    jobs = [
+        PanelDraw(panel, seed, panel.n_examples(options.quick, options.examples)) for panel in panels for seed in seeds
+    ]
     estimate = _estimate(panels, jobs, options, draws, minutes)
     n_learners = sum(max(1, len(method.values)) for method in panels[0].methods)
     sizes = sorted({job.examples for job in jobs})
@@ -47,16 +68,20 @@ def run(
     shown = [trace for score in found for trace in score.traces]
     files = [results.write_curves(options.out, name, [*traces, *more], [*shown, *more_shown])]
     files.append(results.write_summary(options.out, name, found))
-    with written(options.out, f"{name}.png") as path:
+    with whole_file(options.out / f"{name}.png") as path:
         draw(path, panels, found)
     files.append(options.out / f"{name}.png")
     title = f"{title}; {_count(seeds, 'draw')}"
     table = results.as_table(f"{title}, T = {' and '.join(f'{size:,}' for size in sizes)}", found)
-    return Outcome((table,), tuple(results.notes(found, RIVALS)), tuple(files))
+    return Findings((table,), tuple(results.notes(found, RIVALS)), tuple(files))
 
 
 def _estimate(
-    panels: Sequence[Panel], jobs: Sequence[Job], options: Options, draws: tuple[int, int], minutes: tuple[float, float]
+    panels: Sequence[Panel],
+    jobs: Sequence[PanelDraw],
+    options: Options,
+    draws: tuple[int, int],
+    minutes: tuple[float, float],
 ) -> float:
     """Minutes, from those that the usual size takes with two processes."""
     which = 0 if options.quick else 1

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-from bayou.reproduce.experiment import Experiment, Options, Outcome
-from bayou.reproduce.marginal_gaussian import figure1, methods, picture, study
+from bayou import plots
+from bayou.plots import GREY, INK, PALE
+from bayou.reproduce.experiment import Experiment, Findings, Options
+from bayou.reproduce.marginal_gaussian import PAPER, figure1, methods, picture, study
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
 LONG = 3_000_000
+# The methods of the long run take this share of the time of all.
+LONG_SHARE = 0.6
 LONG_METHODS = (
     methods.TAYLOR, methods.JOINT, methods.MOMENT_PROBIT, methods.MOMENT_STEP, methods.MOMENT_EXACT,
     methods.ADAGRAD, methods.BANK,
 )  # fmt: skip
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     long = (options.examples or 0) >= LONG
     minutes = (RECORD.minutes[0], RECORD.minutes[1] * (LONG_SHARE if long else 1.0))
     return study.run(
@@ -34,14 +34,9 @@ def run(options: Options) -> Outcome:
     )  # fmt: skip
 
 
-# How much of the time of all methods the long run's take.
-LONG_SHARE = 0.6
-
-
 def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
     """Every draw a dot, the paper's number a diamond, beside each other for each method."""
-    with rc_context(picture.STYLE):
-        figure = Figure(figsize=(10.4, 4.8), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    with plots.picture(path, 10.4, 4.8) as figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for one, panel in zip(axes, panels, strict=True):
             mine = [score for score in found if score.panel == panel.name]
@@ -51,31 +46,27 @@ def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
                 one.plot(last, [row] * len(last), "o", color=colour, markersize=5, alpha=0.6)
                 one.plot(score.r, row, "|", color=colour, markersize=16, markeredgewidth=2.4)
                 if score.paper:
-                    one.plot(score.paper[1], row, "D", markersize=7, color=picture.INK, markerfacecolor="none")
-            one.axvline(picture.bound_of(panel), color=picture.GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=1)
+                    one.plot(score.paper[1], row, "D", markersize=7, color=INK, markerfacecolor="none")
+            one.axvline(picture.bound_of(panel), color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=1)
             one.set_yticks(range(len(mine)), [score.method for score in mine])
             one.set_ylim(len(mine) - 0.5, -0.5)
             one.set_xlim(left=0)
-            one.grid(axis="x", color=picture.PALE)
+            one.grid(axis="x", color=PALE)
             one.set_axisbelow(True)
             one.set_title(f"{panel.title}, T = {mine[0].examples:,}")
             one.set_xlabel("regret / ln T")
-        dot = axes[0].plot([], [], "o", color=picture.GREY, markersize=5)[0]
-        mean = axes[0].plot([], [], "|", color=picture.GREY, markersize=16, markeredgewidth=2.4)[0]
-        diamond = axes[0].plot([], [], "D", markersize=7, color=picture.INK, markerfacecolor="none")[0]
-        bound = axes[0].plot([], [], color=picture.GREY, linestyle=(0, (6, 3)), linewidth=1.3)[0]
+        dot = axes[0].plot([], [], "o", color=GREY, markersize=5)[0]
+        mean = axes[0].plot([], [], "|", color=GREY, markersize=16, markeredgewidth=2.4)[0]
+        diamond = axes[0].plot([], [], "D", markersize=7, color=INK, markerfacecolor="none")[0]
+        bound = axes[0].plot([], [], color=GREY, linestyle=(0, (6, 3)), linewidth=1.3)[0]
         printed = {score.paper[0] for score in found if score.paper}
         paper = "the paper" + (f", T = {printed.pop():,}" if len(printed) == 1 else "")
         names = ["one draw", "mean", paper, "0.5 ln T per parameter"]
         figure.legend([dot, mean, diamond, bound], names, loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(path, format="png")
 
 
 RECORD = Experiment(
-    name="table1",
-    paper=methods.PAPER,
+    "table1", PAPER, run=run, minutes=(0.4, 4.0),
     what="regret and time of all methods, 20 or 40 of 200 features active, weights of std 1; "
     "--examples 10000000 is the table's longer half",
-    minutes=(0.4, 4.0),
-    run=run,
-)
+)  # fmt: skip

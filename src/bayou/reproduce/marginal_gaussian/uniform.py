@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome
-from bayou.reproduce.marginal_gaussian import figure4, methods, picture, study
+from bayou.reproduce.marginal_gaussian import figure4
+from bayou.reproduce.marginal_gaussian.streams import Panel
+from bayou.reproduce.marginal_gaussian.study import simulated
 
 
-def run(options: Options) -> Outcome:
-    return study.run(
-        "uniform", "Appendix E: as figure 4, weights uniformly distributed", figure4.panels("uniform"), options,
-        picture.curves(3, 3), draws=(2, 3), minutes=RECORD.minutes,
-    )  # fmt: skip
+def panels() -> list[Panel]:
+    return figure4.panels("uniform")
 
 
-RECORD = Experiment(
-    name="uniform",
-    paper=methods.PAPER,
+RECORD = simulated(
+    "uniform", "Appendix E: as figure 4, weights uniformly distributed", panels, grid=(3, 3),
+    draws=(2, 3), minutes=(0.6, 4.0),
     what="appendix E: as figure 4, true weights uniform in +-std sqrt(3)",
-    minutes=(0.6, 4.0),
-    run=run,
-)
+)  # fmt: skip

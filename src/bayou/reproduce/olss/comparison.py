@@ -1,14 +1,13 @@
 """The second paper's comparison: test AUC and F1 at every number of features, for spike and slab, FTRL and VW.
 
-Each order of the training rows is learned from once, in a stream, but for its last fifth, on which settings are chosen:
-of all models of a method with no more than so many features the one that did best there is shown. Settings are rho0
-and tau0 for spike and slab; alpha and l1 for FTRL. Both are chosen for the measure that is shown. VW is logistic
-regression on all features at its defaults, as in the paper; it is left out where it is not installed.
+Each order of the training rows is learned from once, in a stream, except for its last fifth, on which settings are
+chosen: of all models of a method with at most a given number of features, the one that did best there is shown.
+Settings are rho0 and tau0 for spike and slab; alpha and l1 for FTRL. Both are chosen for the measure that is shown. VW
+is logistic regression on all features at its defaults, as in the paper; it is left out where it is not installed.
 """
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import subprocess
 import sys
@@ -25,10 +24,11 @@ from scipy.special import ndtr
 
 from bayou.core.batch import Batch
 from bayou.learners import FTRL, SpikeSlab
-from bayou.reproduce.experiment import Options, Table, written
+from bayou.plots import BLUE, GREY, ORANGE, PALE, SKY
+from bayou.reproduce.experiment import Options, TextTable
+from bayou.reproduce.files import write_csv
 from bayou.reproduce.olss.data import Problem
 
-PAPER = "olss"
 PRIORS = (
     *(0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3),
     *(1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20, 1e-30),
@@ -149,7 +149,7 @@ def _vw_text(path: Path, X: csr_array, y: Any, weights: Any) -> None:
 
 
 def best(found: Sequence[Model], method: str, measure: str, order: int, size: int) -> Model | None:
-    """Of a method's models of one order with at most so many features, and some, the one best on validation rows."""
+    """Of a method's models of one order with 1 to `size` features, the one best on the validation rows."""
     fitting = [m for m in found if m.method == method and m.order == order and 0 < m.size <= size]
     return max(fitting, key=lambda m: m.valid[measure], default=None)
 
@@ -169,7 +169,7 @@ def everything(found: Sequence[Model], method: str, measure: str, test: str | No
     return at_size(found, method, measure, 1 << 62, test)
 
 
-def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> Table:
+def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> TextTable:
     """Problems (and tests) and methods down, numbers of features across; all features last."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
@@ -180,7 +180,7 @@ def table(title: str, found: Sequence[Model], measure: str, tests: bool = False)
                 cells = [_cell(at_size(some, method, measure, size, test)) for size in SIZES]
                 rows.append((what, method, *cells, _cell(everything(some, whole, measure, test)) if whole else "-"))
     columns = ("what", "method", *(f"{size:,}" for size in SIZES), "all")
-    return Table(f"{title}: {measure} with at most so many features", columns, tuple(rows))
+    return TextTable(f"{title}: {measure} with at most this many features", columns, tuple(rows))
 
 
 def _cell(values: np.ndarray) -> str:
@@ -190,7 +190,7 @@ def _cell(values: np.ndarray) -> str:
     return f"{values.mean():.3f}" + (f"±{values.std():.3f}" if len(values) > 1 else "")
 
 
-def seconds_table(found: Sequence[Model]) -> Table:
+def seconds_table(found: Sequence[Model]) -> TextTable:
     """Seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
@@ -202,21 +202,22 @@ def seconds_table(found: Sequence[Model]) -> Table:
             for method in (OURS, RIVAL, VW)
         ]  # fmt: skip
         rows.append((problem, *spent))
-    return Table("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
+    return TextTable("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
 
 
 def write(folder: Path, name: str, found: Sequence[Model]) -> Path:
     """All models and what they are worth."""
-    with written(folder, f"{name}.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        measured = [f"valid_{measure}" for measure in MEASURES]
-        writer.writerow(["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES])
-        for m in found:
-            for test, worth in m.test.items():
-                start = [m.problem, m.method, m.setting, m.order, m.size, f"{m.seconds:.6g}"]
-                values = [*(m.valid[k] for k in MEASURES), test, *(worth[k] for k in MEASURES)]
-                writer.writerow([*start, *(v if isinstance(v, str) else f"{v:.6g}" for v in values)])
-    return folder / f"{name}.csv"
+    measured = [f"valid_{measure}" for measure in MEASURES]
+    columns = ["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES]
+    rows = [
+        [
+            m.problem, m.method, m.setting, m.order, m.size, f"{m.seconds:.6g}",
+            *(f"{m.valid[k]:.6g}" for k in MEASURES), test, *(f"{worth[k]:.6g}" for k in MEASURES),
+        ]
+        for m in found
+        for test, worth in m.test.items()
+    ]  # fmt: skip
+    return write_csv(folder, name, columns, rows, end="\n")
 
 
 def run_all(problems: Sequence[Problem], options: Options, draws: tuple[int, int]) -> list[Model]:
@@ -232,7 +233,7 @@ def run_all(problems: Sequence[Problem], options: Options, draws: tuple[int, int
     return found
 
 
-COLOURS = {OURS: "#1f6f8b", RIVAL: "#d9662b", FULL: "#7fb2c4", VW: "#8a8a8a"}
+COLOURS = {OURS: BLUE, RIVAL: ORANGE, FULL: SKY, VW: GREY}
 
 
 def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, title: str) -> None:
@@ -253,4 +254,4 @@ def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, tit
         if len(worth) and not np.isnan(worth).any():
             axes.axhline(worth.mean(), color=COLOURS[method], linestyle=(0, (4, 2)), linewidth=1.4, label=method)
     axes.set(xscale="log", title=title, xlabel="features", ylabel=measure)
-    axes.grid(axis="y", color="#e6e6e6")
+    axes.grid(axis="y", color=PALE)

@@ -1,4 +1,4 @@
-"""The data of the second paper's experiments, or the public sets that stand in for those nobody outside can have.
+"""The data of the second paper's experiments, or the public sets that stand in for those that are not public.
 
 Its click logs are Yahoo's own. Text: Reuters-21578 (four topics) and 20 Newsgroups, as tf-idf of unit length and as 0/1
 words. Clicks: flights that are late, and TalkingData, both in the order of time, so that the tests are later than what
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from bayou.core.errors import BadInput
+from bayou.reproduce.files import data_folder
 
 TOPICS = ("acq", "money-fx", "grain", "earn")
 # tau0: of rows of unit length, and of 0/1 features; the usual one in the middle.
@@ -52,11 +52,10 @@ class Problem:
 
 def folder(data: Sequence[str]) -> Path:
     """Where the files are: --data, the folder that BAYOU_DATA names, or ../shared/data."""
-    named = data[0] if data else os.environ.get("BAYOU_DATA")
-    found = Path(named) if named else Path("../shared/data")
+    found = Path(data[0]) if data else data_folder()
     if not found.is_dir():
         raise BadInput(
-            f"the data sets are not there: {found} is no folder. Say where they are with --data FOLDER, or by the "
+            f"the data sets are not there: {found} is no folder. Say where they are with --data FOLDER, or in the "
             "environment variable BAYOU_DATA."
         )
     return found

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import time
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.olss import data
-from bayou.reproduce.olss.comparison import PAPER
+from bayou.plots import PALE
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.olss import PAPER, data
 
 PRIORS = (0.5, 0.1, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-20)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     problems = data.text_problems(where, options.quick)
     problems += [data.talkingdata(where)] if options.quick else data.click_problems(where)
@@ -39,12 +36,13 @@ def run(options: Options) -> Outcome:
                 counts[problem.name][at, prior] = len(learner.selected)
             options.watch(k * len(orders) + at + 1, len(problems) * len(orders))
         nanoseconds[problem.name] = seconds / (len(orders) * len(PRIORS) * problem.X.nnz) * 1e9
-    with written(options.out, "olss-figure1.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["problem", "order", "rho0", "selected"])
-        for name, found in counts.items():
-            for order, row in zip(orders, found, strict=True):
-                writer.writerows([name, order, rho, count] for rho, count in zip(PRIORS, row.tolist(), strict=True))
+    lines = [
+        (name, order, rho, count)
+        for name, found in counts.items()
+        for order, row in zip(orders, found, strict=True)
+        for rho, count in zip(PRIORS, row.tolist(), strict=True)
+    ]
+    table = write_csv(options.out, "olss-figure1", ("problem", "order", "rho0", "selected"), lines, end="\n")
     _draw(options, {problem.name: problem.X.shape[1] for problem in problems}, counts)
     rows = tuple(
         (
@@ -58,15 +56,14 @@ def run(options: Options) -> Outcome:
     note = (
         "Fewer are selected the smaller rho0 is, on every set." if steady else "Not steady on every set: see the table."
     )
-    files = (options.out / "olss-figure1.png", options.out / "olss-figure1.csv")
-    return Outcome(
-        (Table("Figure 1: features selected against rho0, mean over orders", columns, rows),), (note,), files
+    files = (options.out / "olss-figure1.png", table)
+    return Findings(
+        (TextTable("Figure 1: features selected against rho0, mean over orders", columns, rows),), (note,), files
     )
 
 
 def _draw(options: Options, features: dict[str, int], counts: dict[str, np.ndarray]) -> None:
-    with rc_context(picture.STYLE), written(options.out, "olss-figure1.png") as path:
-        figure = Figure(figsize=(8.5, 5), dpi=110, layout="constrained")
+    with drawn(options.out, "olss-figure1", 8.5, 5, pad=None) as figure:
         axes = figure.subplots()
         for k, (name, found) in enumerate(counts.items()):
             share = np.maximum(found, 0.5) / features[name]
@@ -77,16 +74,11 @@ def _draw(options: Options, features: dict[str, int], counts: dict[str, np.ndarr
             )
         axes.set(xscale="log", yscale="log", xlabel="rho0, the inclusion prior", ylabel="share of features selected")
         axes.set_title("features selected against the inclusion prior")
-        axes.grid(axis="y", color=picture.PALE)
+        axes.grid(axis="y", color=PALE)
         figure.legend(loc="outside right upper", frameon=False)
-        figure.savefig(path, format="png")
 
 
 RECORD = Experiment(
-    name="olss-figure1",
-    paper=PAPER,
+    "olss-figure1", PAPER, run=run, minutes=(0.5, 2.0), takes_data=True,
     what="features selected against rho0: Reuters, 20 Newsgroups, flights, TalkingData, Criteo, Frappe",
-    minutes=(0.5, 2.0),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

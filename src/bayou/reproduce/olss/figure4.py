@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Options, Outcome, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.olss import comparison, data
-from bayou.reproduce.olss.comparison import OURS, PAPER, RIVAL, Model
+from bayou.reproduce.experiment import Experiment, Findings, Options
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.olss import PAPER, comparison, data
+from bayou.reproduce.olss.comparison import OURS, RIVAL, Model
 
-FEW = 50  # up to so many features spike and slab is to be ahead
+FEW = 50  # up to this number of features spike and slab should be ahead
 RATE = 0.1
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     text = comparison.run_all(data.text_problems(where, options.quick), options, (1, 3))
     rare = data.ipinyou(where)
@@ -31,11 +28,10 @@ def run(options: Options) -> Outcome:
     learner.learn(Batch.from_csr(flights.X, flights.y))
     touched = learner.touched
     mean, inclusion = learner.mean[touched], learner.inclusion[touched]
-    with written(options.out, "olss-figure4f.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["feature", "group", "mean", "inclusion"])
-        for j, m, p in zip(touched.tolist(), mean, inclusion, strict=True):
-            writer.writerow([j, flights.groups[j], f"{m:.6g}", f"{p:.6g}"])
+    lines = [
+        (j, flights.groups[j], f"{m:.6g}", f"{p:.6g}")
+        for j, m, p in zip(touched.tolist(), mean, inclusion, strict=True)
+    ]
     _draw(options, text, clicks, mean, inclusion)
     tables = (
         comparison.table("Figure 4a-d: text", text, "AUC"),
@@ -49,8 +45,12 @@ def run(options: Options) -> Outcome:
         f"Figure 4f: {len(touched):,} features of flights; {np.sum(inclusion > 0.5):,} are selected, and "
         f"{between:.1%} have an inclusion probability between 0.1 and 0.9.",
     )
-    files = [comparison.write(options.out, "olss-figure4", [*text, *clicks]), options.out / "olss-figure4f.csv"]
-    return Outcome(tables, notes, (options.out / "olss-figure4.png", *files))
+    files = (
+        options.out / "olss-figure4.png",
+        comparison.write(options.out, "olss-figure4", [*text, *clicks]),
+        write_csv(options.out, "olss-figure4f", ("feature", "group", "mean", "inclusion"), lines, end="\n"),
+    )
+    return Findings(tables, notes, files)
 
 
 def ahead(found: Sequence[Model]) -> str:
@@ -83,9 +83,8 @@ def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion:
     shown = [(text, name, measure) for name in (names if len(names) < 4 else names[::2]) for measure in ("AUC", "F1")]
     shown += [(clicks, name, "AUC") for name in dict.fromkeys(model.problem for model in clicks)]
     columns = 4
-    with rc_context(picture.STYLE), written(options.out, "olss-figure4.png") as path:
-        rows = -(-(len(shown) + 1) // columns)
-        figure = Figure(figsize=(4.2 * columns, 3.4 * rows + 0.4), dpi=100, layout="constrained")
+    rows = -(-(len(shown) + 1) // columns)
+    with drawn(options.out, "olss-figure4", 4.2 * columns, 3.4 * rows + 0.4, dpi=100, pad=None) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for one, (found, name, measure) in zip(axes, shown, strict=False):
             comparison.panel(one, [m for m in found if m.problem == name], measure, None, name)
@@ -96,14 +95,9 @@ def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion:
             one.axis("off")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(path, format="png")
 
 
 RECORD = Experiment(
-    name="olss-figure4",
-    paper=PAPER,
+    "olss-figure4", PAPER, run=run, minutes=(1.5, 25.0), takes_data=True,
     what="AUC and F1 against number of features on text; rare clicks; inclusion probability against mean",
-    minutes=(1.5, 25.0),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

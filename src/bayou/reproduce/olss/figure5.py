@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.olss import data
-from bayou.reproduce.olss.comparison import COLOURS, OURS, PAPER
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.olss import PAPER, data
+from bayou.reproduce.olss.comparison import COLOURS, OURS
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     where = data.folder(options.data)
     problems = [data.talkingdata(where)] if options.quick else [data.flights(where), data.talkingdata(where)]
-    rows, groups, files = [], {}, []
+    rows, groups = [], {}
     for problem in problems:
         options.say(f"olss-figure5: {problem.name}, {problem.X.shape[0]:,} rows")
         learner = SpikeSlab(problem.X.shape[1], inclusion_prior=0.1, slab_variance=1.0)
@@ -34,13 +30,8 @@ def run(options: Options) -> Outcome:
             often = f"{np.median(met[chosen]):,.0f}" if len(chosen) else "-"
             rows.append((f"{problem.name}: {kind}", f"{(kinds == kind).sum():,}", f"{len(chosen):,}", often, spread))
     rows.sort(key=lambda row: (row[0].split(":")[0], int(row[1].replace(",", ""))))
-    with written(options.out, "olss-figure5.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["problem", "group", "cardinality", "variance"])
-        for (name, kind), (size, some) in groups.items():
-            writer.writerows([name, kind, size, f"{value:.6g}"] for value in some)
-    with rc_context(picture.STYLE), written(options.out, "olss-figure5.png") as path:
-        figure = Figure(figsize=(6.2 * len(problems), 4.4), dpi=110, layout="constrained")
+    lines = [(name, kind, size, f"{value:.6g}") for (name, kind), (size, some) in groups.items() for value in some]
+    with drawn(options.out, "olss-figure5", 6.2 * len(problems), 4.4, pad=None) as figure:
         for axes, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
             mine = {kind: found for (name, kind), found in groups.items() if name == problem.name and len(found[1])}
             order = sorted(mine, key=lambda kind: mine[kind][0])
@@ -50,19 +41,17 @@ def run(options: Options) -> Outcome:
             axes.set(
                 xscale="log", xlabel="posterior variance", title=f"{problem.name}: variance by group (cardinality)"
             )
-        figure.savefig(path, format="png")
-    files = [options.out / "olss-figure5.png", options.out / "olss-figure5.csv"]
+    files = (
+        options.out / "olss-figure5.png",
+        write_csv(options.out, "olss-figure5", ("problem", "group", "cardinality", "variance"), lines, end="\n"),
+    )
     columns = ("what", "features", "selected", "median rows", "median variance")
-    return Outcome(
-        (Table("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), tuple(files)
+    return Findings(
+        (TextTable("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), files
     )
 
 
 RECORD = Experiment(
-    name="olss-figure5",
-    paper=PAPER,
+    "olss-figure5", PAPER, run=run, minutes=(0.2, 0.5), takes_data=True,
     what="posterior variances of selected weights by group of features: flights and TalkingData",
-    minutes=(0.2, 0.5),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

@@ -2,13 +2,12 @@
 
     L_T <= inf_w (L_T^w + a |D^-1/2 w|^2) + Y^2 (2n ln(16 Y^2 / (a sqrt(pi))) + ln det(A_T / (8 Y^2)))
 
-with D of the weights before the last example, A_T = M + a D^-1 and Y the largest |label|. On real sets it is so large
-that it says nothing. It is also false: with x = y = 1 and a = 100 three hundred examples cost more than it allows.
+with D of the weights before the last example, A_T = M + a D^-1 and Y the largest |label|. On real sets it is too
+large to say anything. It is also false: with x = y = 1 and a = 100 three hundred examples cost more than it allows.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 
@@ -17,8 +16,9 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.learners import Shrinkage
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, in_words, written
-from bayou.reproduce.oslog import common as oslog
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable, in_words
+from bayou.reproduce.files import write_csv
+from bayou.reproduce.oslog import PAPER, sets
 
 COLUMNS = ("what", "examples", "features", "penalty", "loss", "hindsight_loss", "regret", "theorem_2", "corollary_1")
 # As printed there is no floor; this one is never reached.
@@ -63,23 +63,24 @@ def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: floa
     return Measured(what, len(y), n, penalty, loss, best.loss, *bounds)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     options.say(f"oslog-bound: {in_words(RECORD.minutes[0 if options.quick else 1])}")
-    loaded = oslog.sets(options.say)
+    loaded = sets.load(options.say)
     found = []
     for done, (one, X, y) in enumerate(loaded):
         options.watch(done, len(loaded))
-        X, y = oslog.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
+        X, y = sets.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
         found.append(measure(one.name, X, y, 1.0))
     ones = np.ones((300, 1))
     found.append(measure("x = y = 1, as printed", ones, ones[:, 0], 100.0, NO_FLOOR))
     found.append(measure("x = y = 1, with a floor", ones, ones[:, 0], 100.0))
-    with written(options.out, "oslog-bound.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for of in found:
-            numbers = (of.penalty, of.loss, of.hindsight, of.loss - of.hindsight, of.theorem_2, of.corollary_1)
-            writer.writerow((of.what, of.examples, of.features, *(repr(number) for number in numbers)))
+    lines = [
+        (
+            of.what, of.examples, of.features, of.penalty, of.loss, of.hindsight, of.loss - of.hindsight, of.theorem_2,
+            of.corollary_1,
+        )
+        for of in found
+    ]  # fmt: skip
     rows = tuple(
         (
             of.what, f"{of.examples:,} x {of.features:,}", f"{of.penalty:g}", f"{of.loss:,.1f}",
@@ -89,17 +90,14 @@ def run(options: Options) -> Outcome:
         for of in found
     )  # fmt: skip
     head = ("stream", "examples x features", "a", "summed loss", "regret", "Theorem 2", "Corollary 1", "Theorem 2")
-    return Outcome(
-        (Table("The paper's bound beside what was measured (no intercept)", head, rows),),
+    return Findings(
+        (TextTable("The paper's bound beside what was measured (no intercept)", head, rows),),
         ("The bound is the paper's, and its proof was never printed: bayou promises nothing of the kind.",),
-        (options.out / "oslog-bound.csv",),
+        (write_csv(options.out, "oslog-bound", COLUMNS, lines),),
     )
 
 
 RECORD = Experiment(
-    name="oslog-bound",
-    paper=oslog.PAPER,
+    "oslog-bound", PAPER, run=run, minutes=(0.3, 3.0),
     what="the paper's bound on the loss beside the loss, on eleven regression sets, and a case in which it is false",
-    minutes=(0.3, 3.0),
-    run=run,
-)
+)  # fmt: skip

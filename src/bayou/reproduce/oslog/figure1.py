@@ -6,17 +6,14 @@ crosses 0, and d has not followed, they do not: the paper's "visible difference 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.oslog import common as oslog
+from bayou.plots import BLUE, GREEN, ORANGE, PALE
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.oslog import PAPER
 
 COLUMNS = ("point", "w", "l1", "square", "square_with_floor")
 # One weight goes from -1 to 1 in 200 steps: the kink is at the hundredth, as in the paper's picture.
@@ -33,14 +30,9 @@ def columns() -> np.ndarray:
     return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     found = columns()
-    with written(options.out, "oslog-figure1.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows([repr(float(value)) for value in row] for row in found.T)
-    with written(options.out, "oslog-figure1.png") as path:
-        draw(path, found)
+    files = (write_csv(options.out, "oslog-figure1", COLUMNS, found.T), draw(options.out, found))
     _, w, l1, square, floored = found
     off, off_floored = np.abs(square - l1), np.abs(floored - l1)
     far = np.abs(w) > 0.1
@@ -50,34 +42,29 @@ def run(options: Options) -> Outcome:
         ("steps at which it is no number, as printed", f"{int((~np.isfinite(square)).sum())}"),
         (f"largest difference with a floor of {FLOOR:g}", f"{off_floored.max():.4f}"),
     )
-    table = Table("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
-    files = (options.out / "oslog-figure1.csv", options.out / "oslog-figure1.png")
-    return Outcome((table,), (), files)
+    table = TextTable("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
+    return Findings((table,), (), files)
 
 
-def draw(path: Path, found: np.ndarray) -> None:
+def draw(folder: Path, found: np.ndarray) -> Path:
     point, _, l1, square, floored = found
-    with rc_context(picture.STYLE):
-        figure = Figure(figsize=(8.6, 3.6), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    with drawn(folder, "oslog-figure1", 8.6, 3.6) as figure:
         left, right = figure.subplots(1, 2)
         for axes in (left, right):
-            axes.plot(point, l1, color="#1f6f8b", linewidth=2.4, label="|w|")
-            axes.plot(point, square, color="#d9662b", linewidth=1.6, linestyle=(0, (5, 2)), label="w² / |w before|")
-            axes.plot(point, floored, color="#3f8f4f", linewidth=1.4, label=f"with a floor of {FLOOR:g}")
+            axes.plot(point, l1, color=BLUE, linewidth=2.4, label="|w|")
+            axes.plot(point, square, color=ORANGE, linewidth=1.6, linestyle=(0, (5, 2)), label="w² / |w before|")
+            axes.plot(point, floored, color=GREEN, linewidth=1.4, label=f"with a floor of {FLOOR:g}")
             axes.set_xlabel("step; w goes from -1 to 1")
-            axes.grid(axis="y", color=picture.PALE)
+            axes.grid(axis="y", color=PALE)
         left.set_title("All of it")
         left.legend(frameon=False, fontsize=9)
         right.set_xlim(94, 106)
         right.set_ylim(0, 0.08)
         right.set_title("The kink")
-        figure.savefig(path, format="png")
+    return folder / "oslog-figure1.png"
 
 
 RECORD = Experiment(
-    name="oslog-figure1",
-    paper=oslog.PAPER,
+    "oslog-figure1", PAPER, run=run, minutes=(0.05, 0.05),
     what="the weighted square beside |w|, whose place it takes; nothing is learned",
-    minutes=(0.05, 0.05),
-    run=run,
-)
+)  # fmt: skip

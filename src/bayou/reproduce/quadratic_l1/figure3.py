@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.core.batch import Batch
 from bayou.learners.lasso import Lasso
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.quadratic_l1 import common as l1
+from bayou.plots import COLOURS, PALE
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn, write_csv
+from bayou.reproduce.quadratic_l1 import PAPER, data
+from bayou.reproduce.quadratic_l1.solutions import EXACT, MOST_PASSES, weights_of
 
 ROWS = 100_000
 POINTS = 50
@@ -21,70 +22,58 @@ PENALTY = 100.0
 def traces(options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(examples, online estimates, batch estimates), the estimates as (points, weights)."""
     rows = options.examples or ROWS
-    X, y = l1.simulated(options.first_seed, rows)
+    X, y = data.simulated(options.first_seed, rows)
     sizes = np.unique(np.linspace(rows / POINTS, rows, POINTS).astype(int) // 10 * 10)
     learner = Lasso(X.shape[1], penalty=PENALTY, penalize_intercept=True)
-    exact = Lasso(X.shape[1], algorithm="multipass", penalty=PENALTY, penalize_intercept=True, tolerance=l1.EXACT)
+    exact = Lasso(X.shape[1], algorithm="multipass", penalty=PENALTY, penalize_intercept=True, tolerance=EXACT)
     online, batches, before = [], [], 0
     for done, size in enumerate(sizes):
         learner.learn(Batch.from_csr(X[before:size], y[before:size]))
-        online.append(l1.weights_of(learner))
+        online.append(weights_of(learner))
         whole, exact, before = Batch.from_csr(X[:size], y[:size]), exact.at_penalty(PENALTY), size
-        for _ in range(l1.MOST_PASSES):
+        for _ in range(MOST_PASSES):
             exact.learn(whole)
             if exact.end_pass():
                 break
-        batches.append(l1.weights_of(exact))
+        batches.append(weights_of(exact))
         options.watch(done + 1, len(sizes))
     return sizes, np.array(online), np.array(batches)
 
 
-def write(options: Options, name: str, sizes: np.ndarray, online: np.ndarray, batch: np.ndarray) -> object:
+def write(options: Options, name: str, sizes: np.ndarray, online: np.ndarray, batch: np.ndarray) -> Path:
     lines = [
         (int(size), weight, float(online[k, weight]), float(batch[k, weight]))
         for k, size in enumerate(sizes)
         for weight in range(online.shape[1])
     ]
-    return l1.write_csv(options, name, ("examples", "weight", "online", "batch"), lines)
+    return write_csv(options.out, name, ("examples", "weight", "online", "batch"), lines)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     sizes, online, batch = traces(options)
-    with rc_context(picture.STYLE):
-        figure = Figure(figsize=(8.4, 5.0), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    with drawn(options.out, "l1-figure3", 8.4, 5.0) as figure:
         axes = figure.subplots()
         for j in range(online.shape[1]):
-            colour = l1.COLOURS[j % len(l1.COLOURS)]
+            colour = COLOURS[j % len(COLOURS)]
             axes.plot(sizes, online[:, j], color=colour, linewidth=2, label="online" if j == 0 else None)
-            axes.plot(
-                sizes,
-                batch[:, j],
-                color=colour,
-                linewidth=1.4,
-                linestyle=(0, (4, 2)),
-                label="batch" if j == 0 else None,
-            )
+            label = "batch" if j == 0 else None
+            axes.plot(sizes, batch[:, j], color=colour, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
         axes.set_title("Eleven weights, gamma = 100: online (solid) and batch (dashed)")
         axes.set_xlabel("examples, t")
         axes.set_ylabel("estimate")
-        axes.grid(axis="y", color=picture.PALE)
+        axes.grid(axis="y", color=PALE)
         axes.legend(frameon=False)
-        with written(options.out, "l1-figure3.png") as path:
-            figure.savefig(path, format="png")
     gap = np.abs(online - batch).sum(axis=1)
     picked = [0, len(sizes) // 4, len(sizes) // 2, len(sizes) - 1]
-    table = Table(
+    table = TextTable(
         "l1-figure3: L1 distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)),
         (("ours", *(f"{gap[k]:.3f}" for k in picked)),),
     )  # fmt: skip
     files = (write(options, "l1-figure3", sizes, online, batch), options.out / "l1-figure3.png")
-    return Outcome((table,), (), files)  # type: ignore[arg-type]
+    return Findings((table,), (), files)
 
 
 RECORD = Experiment(
-    name="l1-figure3",
-    paper=l1.PAPER,
+    "l1-figure3", PAPER, run=run, minutes=(0.3, 0.3),
     what="online estimates of 11 weights beside the batch ones, gamma = 100, up to 100,000 examples",
-    minutes=(0.3, 0.3),
-    run=run,
-)
+)  # fmt: skip

@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table, written
-from bayou.reproduce.marginal_gaussian import picture
-from bayou.reproduce.quadratic_l1 import common as l1
-from bayou.reproduce.quadratic_l1 import figure3
+from bayou.plots import COLOURS
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import drawn
+from bayou.reproduce.quadratic_l1 import PAPER, data, figure3
 
 # Large and small, positive and negative.
 WEIGHTS = (0, 3, 5, 6)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     sizes, online, batch = figure3.traces(options)
-    with rc_context(picture.STYLE):
-        figure = Figure(figsize=(10.4, 6.4), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    with drawn(options.out, "l1-figure4", 10.4, 6.4) as figure:
         for axes, j in zip(figure.subplots(2, 2).flat, WEIGHTS, strict=True):
-            axes.plot(sizes, online[:, j], color=l1.COLOURS[0], linewidth=2, label="online")
-            axes.plot(sizes, batch[:, j], color=l1.COLOURS[0], linewidth=1.4, linestyle=(0, (4, 2)), label="batch")
-            axes.set_title(f"beta_{j}, true {l1.TRUTH[j]:.3f}")
+            axes.plot(sizes, online[:, j], color=COLOURS[0], linewidth=2, label="online")
+            axes.plot(sizes, batch[:, j], color=COLOURS[0], linewidth=1.4, linestyle=(0, (4, 2)), label="batch")
+            axes.set_title(f"beta_{j}, true {data.TRUTH[j]:.3f}")
             axes.set_xlabel("examples, t")
             right = axes.twinx()
-            right.plot(sizes, np.abs(online - batch)[:, j], color=l1.COLOURS[2], linewidth=1.6, label="distance")
+            right.plot(sizes, np.abs(online - batch)[:, j], color=COLOURS[2], linewidth=1.6, label="distance")
             right.set_ylim(bottom=0)
-            right.tick_params(axis="y", colors=l1.COLOURS[2])
+            right.tick_params(axis="y", colors=COLOURS[2])
             handles = axes.get_legend_handles_labels()[0] + right.get_legend_handles_labels()[0]
             axes.legend(handles=handles, frameon=False, fontsize=8.5)
-        with written(options.out, "l1-figure4.png") as path:
-            figure.savefig(path, format="png")
     picked = [0, len(sizes) // 2, len(sizes) - 1]
     rows = tuple(
-        (f"beta_{j}, true {l1.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in picked))
+        (f"beta_{j}, true {data.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in picked))
         for j in WEIGHTS
     )
-    table = Table("l1-figure4: distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)), rows)
+    table = TextTable(
+        "l1-figure4: distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)), rows
+    )
     files = (figure3.write(options, "l1-figure4", sizes, online, batch), options.out / "l1-figure4.png")
-    return Outcome((table,), (), files)  # type: ignore[arg-type]
+    return Findings((table,), (), files)
 
 
 RECORD = Experiment(
-    name="l1-figure4",
-    paper=l1.PAPER,
+    "l1-figure4", PAPER, run=run, minutes=(0.3, 0.3),
     what="four of figure 3's weights, with the distance between online and batch",
-    minutes=(0.3, 0.3),
-    run=run,
-)
+)  # fmt: skip

@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
-from bayou.reproduce.quadratic_l1 import common as l1
-from bayou.reproduce.quadratic_l1 import table3
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import write_csv
+from bayou.reproduce.quadratic_l1 import PAPER, picture, solutions
+from bayou.reproduce.quadratic_l1.data import documents
+from bayou.reproduce.quadratic_l1.solutions import after, shown, weights_of
 
 SETS = {"IMDB": "imdb_reviews.jsonl.gz", "Enron": "enron_spam.jsonl.gz"}
-PART = 10  # one document in so many is in the small training set
+PART = 10  # one document in ten is in the small training set
 ROOM, LARGE_ROOM = 1500, 2500
 PENALTY, LARGE_PENALTY = 1.0, 10.0
 # Left, gamma = 10, k = 1500: online, and z = 2, 5, 10.
-PAPER = {"online": 24.798, "z = 2": 87.940, "z = 5": 0.480, "z = 10": 0.001}
+PRINTED = {"online": 24.798, "z = 2": 87.940, "z = 5": 0.480, "z = 10": 0.001}
 
 
 class Texts(NamedTuple):
@@ -38,7 +40,7 @@ def texts(options: Options, name: str) -> Texts:
     """tf-idf weights of words, the weights learned from the training documents. Enron is split at random."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    found = l1.documents(options, SETS[name])
+    found = documents(options, SETS[name])
     generator = np.random.default_rng(0)
     if "split" in found[0]:
         train = np.array([one["split"] == "train" for one in found])
@@ -55,21 +57,21 @@ def texts(options: Options, name: str) -> Texts:
     return Texts(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> Findings:
     rows, lines, panels, tables, notes = [], [], {}, [], []
     for done, name in enumerate(SETS):
         data = texts(options, name)
         X, y = data.X[data.small], data.y[data.small]
         batch, width = Batch.from_csr(X, y), X.shape[1]
         options.say(f"l1-table5: {name}, {len(y):,} documents of {len(data.y):,}, {width:,} words")
-        exact = l1.weights_of(l1.solved(batch, width, PENALTY))
-        online = float(np.abs(l1.weights_of(l1.online(batch, width, PENALTY)) - exact).sum())
-        gaps = l1.gaps(batch, width, "reduced", PENALTY, exact, max_active=ROOM)
-        ours = {"online": online} | {f"z = {z}": l1.after(gaps, z) for z in (2, 5, 10)}
-        rows.append((f"{name}, {len(y):,} documents", *(l1.shown(ours[column]) for column in PAPER)))
+        exact = weights_of(solutions.solved(batch, width, PENALTY))
+        online = float(np.abs(weights_of(solutions.online(batch, width, PENALTY)) - exact).sum())
+        gaps = solutions.gaps(batch, width, "reduced", PENALTY, exact, max_active=ROOM)
+        ours = {"online": online} | {f"z = {z}": after(gaps, z) for z in (2, 5, 10)}
+        rows.append((f"{name}, {len(y):,} documents", *(shown(ours[column]) for column in PRINTED)))
         lines += [(name, "online", 1, online), *((name, "RMMP", z + 1, gap) for z, gap in enumerate(gaps))]
-        panels[name] = {f"RMMP, k = {ROOM}": table3.curve(gaps)}
-        whole = l1.solved(
+        panels[name] = {f"RMMP, k = {ROOM}": picture.by_pass(gaps)}
+        whole = solutions.solved(
             Batch.from_csr(data.X, data.y), width, LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM
         )
         notes.append(
@@ -77,28 +79,24 @@ def run(options: Options) -> Outcome:
             f"{whole.active_size} weights are not 0, {whole.n_passes} passes, violation "
             f"{whole.kkt_violation / LARGE_PENALTY:.1e} of the penalty."
         )
-        weights = l1.weights_of(whole)
+        weights = weights_of(whole)
         order = np.argsort(-np.abs(weights), kind="stable")[:10]
         words = tuple(
             ("intercept" if j == 0 else data.names[j - 1], f"{exact[j]:.3f}", f"{weights[j]:.3f}") for j in order
         )
-        tables.append(Table(f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), words))
+        tables.append(TextTable(f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), words))
         options.watch(done + 1, len(SETS))
-    rows.insert(0, ("paper: RCV1, 23,149 documents, gamma = 10", *(l1.shown(gap) for gap in PAPER.values())))
+    rows.insert(0, ("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values())))
     title = f"l1-table5: L1 distance from the batch solution, gamma = {PENALTY:g}, RMMP with k = {ROOM}"
-    table = Table(title, ("what", *PAPER), tuple(rows))
+    table = TextTable(title, ("what", *PRINTED), tuple(rows))
     files = (
-        l1.write_csv(options, "l1-table5", ("set", "method", "pass", "l1_gap"), lines),
-        l1.draw(options, "l1-table5", panels, ("passes", "L1 distance")),
+        write_csv(options.out, "l1-table5", ("set", "method", "pass", "l1_gap"), lines),
+        picture.draw(options.out, "l1-table5", panels, ("passes", "L1 distance")),
     )
-    return Outcome((table, *tables), tuple(notes), files)
+    return Findings((table, *tables), tuple(notes), files)
 
 
 RECORD = Experiment(
-    name="l1-table5",
-    paper=l1.PAPER,
+    "l1-table5", PAPER, run=run, minutes=(0.8, 3.0), takes_data=True,
     what="IMDB and Enron (for RCV1): a tenth of the documents by all algorithms, all of them by reduced memory",
-    minutes=(0.8, 3.0),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

@@ -15,19 +15,19 @@ from scipy.special import expit
 from sklearn.model_selection import StratifiedKFold
 
 from bayou.estimators import LassoClassifier, PathPoint
-from bayou.reproduce.experiment import Experiment, Options, Outcome, Table
-from bayou.reproduce.quadratic_l1 import common as l1
-from bayou.reproduce.quadratic_l1 import table5
+from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.files import write_csv
+from bayou.reproduce.quadratic_l1 import PAPER, picture, table5
 
 # The paper's grid, and what lies between: a path costs little more.
 PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)
 LARGE_PENALTIES = (100.0, 60.0, 40.0, 25.0, 16.0, 10.0, 6.0, 4.0, 2.5, 1.6, 1.0)
 # recall, precision
-PAPER = {"optimized": (70.34, 83.96), "naive": (73.67, 87.11)}
+PRINTED = {"optimized": (70.34, 83.96), "naive": (73.67, 87.11)}
 
 
-def run(options: Options) -> Outcome:
-    rows = [(f"paper: RCV1, {name}", "", "", f"{r:.2f}", f"{p:.2f}", "", "") for name, (r, p) in PAPER.items()]
+def run(options: Options) -> Findings:
+    rows = [(f"paper: RCV1, {name}", "", "", f"{r:.2f}", f"{p:.2f}", "", "") for name, (r, p) in PRINTED.items()]
     lines: list[tuple[Any, ...]] = []
     panels: dict[str, dict[str, tuple[Any, Any]]] = {}
     for done, name in enumerate(table5.SETS):
@@ -58,14 +58,14 @@ def run(options: Options) -> Outcome:
         options.watch(done + 1, len(table5.SETS))
     columns = ("what", "gamma", "weights", "recall %", "precision %", "accuracy %", "log loss")
     files = (
-        l1.write_csv(
-            options, "l1-table6", ("set", "documents", "penalty", "weights", "log_loss", "kkt_violation"), lines
+        write_csv(
+            options.out, "l1-table6", ("set", "documents", "penalty", "weights", "log_loss", "kkt_violation"), lines
         ),
-        l1.draw(
-            options, "l1-table6", panels, ("weights that are not 0", "log loss on test documents"), logarithmic="x"
+        picture.draw(
+            options.out, "l1-table6", panels, ("weights that are not 0", "log loss on test documents"), logarithmic="x"
         ),
     )
-    return Outcome((Table("l1-table6: on test documents", columns, tuple(rows)),), (), files)
+    return Findings((TextTable("l1-table6: on test documents", columns, tuple(rows)),), (), files)
 
 
 def model() -> LassoClassifier:
@@ -96,10 +96,6 @@ def judged(point: PathPoint, X: Any, y: np.ndarray) -> Sequence[float]:
 
 
 RECORD = Experiment(
-    name="l1-table6",
-    paper=l1.PAPER,
+    "l1-table6", PAPER, run=run, minutes=(1.5, 8.0), takes_data=True,
     what="IMDB and Enron (for RCV1): cross-validated on a tenth of the documents against plain training on all",
-    minutes=(1.5, 8.0),
-    run=run,
-    takes_data=True,
-)
+)  # fmt: skip

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from bayou.reproduce.jobs import run_all
-from bayou.reproduce.marginal_gaussian.streams import Job, Method, Panel
+from bayou.reproduce.marginal_gaussian.streams import Method, Panel, PanelDraw
 
 
 def jobs(examples, draws):
     methods = (Method("AdaGrad", "AdaGrad", {}, "learning_rate", (0.1, 0.4)),)
     panel = Panel("tiny", "tiny", "random", {"n_features": 20, "active": 0.5}, 20, methods, 10, (1, 1))
-    return [Job(panel, seed, examples) for seed in range(draws)]
+    return [PanelDraw(panel, seed, examples) for seed in range(draws)]
 
 
 def test_processes_change_no_bit_and_report_all_work():

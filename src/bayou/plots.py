@@ -1,0 +1,40 @@
+"""The look of every picture that matplotlib draws: colours, style, and the file it goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+INK, GREY, PALE = "#222222", "#8a8a8a", "#e6e6e6"
+BLUE, ORANGE, GREEN, PURPLE, GOLD = "#1f6f8b", "#d9662b", "#3f8f4f", "#8a4f9e", "#c9a227"
+PINK, SKY, NAVY, OCHRE = "#d14f7a", "#7fb2c4", "#16495c", "#a07f10"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD, PINK, SKY, NAVY, GREY, OCHRE)
+STYLE: Any = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def picture(path: Path, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
+    """A figure in this style to draw in, in inches; it is written as PNG when the block ends without an error."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(width, height), dpi=dpi, layout=ConstrainedLayoutEngine(w_pad=pad, h_pad=pad))
+        yield figure
+        figure.savefig(path, format="png")

@@ -1,0 +1,32 @@
+"""The report's figures, as plotly reads them: plain dictionaries.
+
+Colours are names, such as "@blue" or "@blue/40" (40% of it): page.js replaces them by those of the light or the dark
+page. Text that comes from users is escaped, since plotly reads a little HTML.
+"""
+
+from __future__ import annotations
+
+from bayou.report.facts import RunFacts
+from bayou.report.figures.features import features, inclusion
+from bayou.report.figures.lanes import lanes
+from bayou.report.figures.loss import compared, loss
+from bayou.report.figures.parts import Figure, View
+from bayou.report.figures.predictions import predicted, reliability, scores
+from bayou.report.figures.uncertainty import deviations, split_over_time, split_scatter
+
+__all__ = ["Figure", "View", "all_of", "compared"]
+
+
+def all_of(facts: RunFacts) -> list[Figure]:
+    """Those that have something to show."""
+    if not facts.result.examples:
+        return []
+    made: list[Figure | None] = [loss(facts)]
+    if facts.regress:
+        made.append(predicted(facts))
+    else:
+        made += [reliability(facts), scores(facts)]
+    if facts.has_posterior:
+        made += [split_over_time(facts), deviations(facts), split_scatter(facts)]
+    made += [features(facts), inclusion(facts), lanes(facts)]
+    return [figure for figure in made if figure is not None]

@@ -1,0 +1,121 @@
+"""Which features matter: their weights, and how probable it is that they are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.core.prediction import reach
+from bayou.report import words
+from bayou.report.facts import DRAWN, RunFacts
+from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
+from bayou.report.influence import Features
+
+
+def features(facts: RunFacts) -> Figure | None:
+    influence = facts.influence
+    orders = [("carry the most", facts.top), ("largest", influence.first(DRAWN, np.abs(influence.mean)))]
+    if influence.surety is not None:
+        orders.append(("surest", influence.first(DRAWN, influence.surety)))
+    views = [_weights_view(name, features) for name, features in orders if len(features)]
+    if not views:
+        return None
+    intervals = " with 95% intervals" if influence.sd is not None else ""
+    pull = "make the number larger" if facts.regress else "make a positive more likely"
+    how = (
+        f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
+        "feature's share of the variance of the scores; a large weight of a rare feature carries little."
+    )
+    if not facts.learner.record.linear:
+        how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
+    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
+    return Figure("features", "Features", how, views, height=height, wide=True)
+
+
+def _weights_view(name: str, features: Features) -> View:
+    n = len(features)
+    sd = features.sd
+    custom = [
+        [
+            escaped(words.shortened(features.name[k], 80)),
+            "" if sd is None else f" ± {sd[k]:.3g} (sd)",
+            words.percent(features.seen[k]),
+            words.percent(features.share[k]),
+        ]
+        for k in range(n)
+    ]
+    trace = {
+        "type": "scatter",
+        "x": numbers(features.mean),
+        "y": list(range(n)),
+        "mode": "markers",
+        "marker": {"color": ["@blue" if mean >= 0 else "@orange" for mean in features.mean], "size": 8},
+        "customdata": custom,
+        "hovertemplate": "<b>%{customdata[0]}</b><br>weight %{x:+.3g}%{customdata[1]}<br>in %{customdata[2]} of the "
+        "examples<br>carries %{customdata[3]}<extra></extra>",
+    }
+    if sd is not None:
+        trace["error_x"] = {
+            "type": "data",
+            "array": numbers(reach(0.95) * sd),
+            "color": "@ink/45",
+            "thickness": 1.6,
+            "width": 0,
+        }
+    return View(name, [trace], _named_rows(features.name) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
+
+
+def _named_rows(names: list[str]) -> dict[str, Any]:
+    return {
+        "yaxis": {
+            "tickvals": list(range(len(names))),
+            "ticktext": [escaped(words.shortened(name, 42)) for name in names],
+            "range": [len(names) - 0.4, -0.6],
+            "automargin": True,
+            "fixedrange": True,
+            "zeroline": False,
+        },
+        "hovermode": "closest",
+        "showlegend": False,
+    }
+
+
+def inclusion(facts: RunFacts) -> Figure | None:
+    influence = facts.influence
+    if influence.inclusion is None or not len(influence.inclusion):
+        return None
+    top = influence.first(DRAWN, influence.inclusion)
+    axis = {"title": {"text": "probability that the feature is needed"}, "range": [-0.02, 1.02], "tickformat": ".0%"}
+    layout = {"xaxis": {"title": {"text": "weight"}, "zeroline": True}, "yaxis": axis, "showlegend": False}
+    views = [View("all", [_needed(influence.first(DOTS, influence.inclusion))], layout | {"hovermode": "closest"})]
+    if len(top):
+        dots = _needed(top)
+        dots["x"], dots["y"] = dots["y"], list(range(len(top)))
+        dots["hovertemplate"] = dots["hovertemplate"].replace("%{y", "%{x")
+        views.append(View("by name", [dots], _named_rows(top.name) | {"xaxis": axis}))
+    expected = float(influence.inclusion.sum())
+    how = (
+        "How probable it is that a feature is needed at all, beside its weight. Of "
+        f"{words.count(len(influence.inclusion), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
+    )
+    height = 110 + 22 * max(len(top), 8)
+    return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)
+
+
+def _needed(features: Features) -> dict[str, Any]:
+    """A dot for each feature: its weight, and the probability that it is needed."""
+    return {
+        "type": "scatter",
+        "x": numbers(features.mean),
+        "y": numbers(features.inclusion),
+        "mode": "markers",
+        "cliponaxis": False,
+        "marker": {"color": "@blue/65", "size": 8},
+        "customdata": [
+            [escaped(words.shortened(name, 80)), words.signed(mean)]
+            for name, mean in zip(features.name, features.mean, strict=True)
+        ],
+        "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}"
+        "<extra></extra>",
+    }

@@ -1,0 +1,101 @@
+"""Inside a bank: the weights and losses of its lanes over time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayou.report.facts import RunFacts
+from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+
+# The heaviest lanes have a colour each; the others are one grey band.
+LANES = len(PALETTE)
+OTHERS = "@grey"
+
+
+def lanes(facts: RunFacts) -> Figure | None:
+    looks = list(facts.run.recorder.looks)
+    if facts.parts and (not looks or looks[-1][0] < facts.run.recorder.examples):
+        looks.append((facts.run.recorder.examples, facts.learner.parts()))
+    if not facts.parts or not looks:
+        return None
+    example = np.array([examples for examples, _ in looks])
+    names = list(dict.fromkeys(part["name"] for _, parts in looks for part in parts if "weight" in part))
+    weight = np.array([_column(parts, "weight", names, 0.0) for _, parts in looks])
+    loss = np.array([_column(parts, "loss", names, math.nan) for _, parts in looks])
+    order = sorted(range(len(names)), key=lambda k: -float(weight[:, k].max()))
+    shown = sorted(order[:LANES])
+    rest = sorted(order[LANES:])
+    axis = examples_axis(float(example[0]), float(example[-1]))
+    views = [
+        View(
+            "weight",
+            _lane_areas(example, weight, names, shown, rest),
+            {
+                "xaxis": axis,
+                "yaxis": {"title": {"text": "weight in the mixture"}, "range": [0, 1], "tickformat": ".0%"},
+                "hovermode": "x unified",
+            },
+        )
+    ]
+    whole = [next((p["loss"] for p in parts if "share" in p), math.nan) for _, parts in looks]
+    if np.isfinite(whole).all():
+        views.append(_lane_losses(example, loss - np.array(whole)[:, None], names, shown, axis))
+    how = (
+        "The lanes are learners with different priors that learn side by side. Weight: how much each counts, by how "
+        "well it has predicted. Loss: its own mean loss so far minus that of the whole; above 0 it does worse."
+    )
+    return Figure("lanes", f"Inside the {facts.learner.name}", how, views, height=400, wide=True)
+
+
+def _column(parts: list[dict[str, Any]], what: str, names: list[str], absent: float) -> list[float]:
+    there = {part["name"]: part[what] for part in parts if "weight" in part and what in part}
+    return [float(there.get(name, absent)) for name in names]
+
+
+def _lane_areas(
+    example: np.ndarray, weight: np.ndarray, names: list[str], shown: list[int], rest: list[int]
+) -> list[dict[str, Any]]:
+    bands = [(names[k], weight[:, k], PALETTE[place]) for place, k in enumerate(shown)]
+    if rest:
+        bands.append((f"{len(rest)} others", weight[:, rest].sum(axis=1), OTHERS))
+    return [
+        {
+            "type": "scatter",
+            "x": numbers(example),
+            "y": numbers(height),
+            "name": escaped(name),
+            "mode": "lines",
+            "stackgroup": "one",
+            "line": {"width": 0.6, "color": colour},
+            "fillcolor": f"{colour}/65",
+            "hovertemplate": "%{y:.1%}",
+        }
+        for name, height, colour in bands
+    ]
+
+
+def _lane_losses(
+    example: np.ndarray, above: np.ndarray, names: list[str], shown: list[int], axis: dict[str, Any]
+) -> View:
+    data = [
+        line(example, above[:, k], escaped(names[k]), PALETTE[place], width=1.8) | {"hovertemplate": "%{y:+.4f}"}
+        for place, k in enumerate(shown)
+    ]
+    settled = above[example >= example[-1] / 30][:, shown]
+    settled = settled[np.isfinite(settled)]
+    low, high = (float(settled.min()), float(settled.max())) if settled.size else (0.0, 1.0)
+    low, high = min(low, 0.0), max(high, 0.0)
+    room = 0.08 * (high - low) or 0.01
+    layout = {
+        "xaxis": axis,
+        "yaxis": {
+            "title": {"text": "loss minus that of the whole"},
+            "range": numbers([low - room, high + room]),
+            "zeroline": True,
+        },
+        "hovermode": "x unified",
+    }
+    return View("loss", data, layout)

@@ -1,0 +1,73 @@
+"""Loss over time, of one learner and of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayou.report import words
+from bayou.report.facts import Run, RunFacts
+from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+
+
+def loss(facts: RunFacts) -> Figure:
+    curve = facts.result.curve
+    example, loss = curve["example"], curve[facts.run.loss_name]
+    last = facts.result.examples
+    ends = np.array([example[0], last])
+    recent = example >= min(100, last)  # before that, a point stands for a handful of examples
+    if len(example) > 2 and 4 * (example[-1] - example[-2]) < example[-2] - example[-3]:
+        recent[-1] = False  # and so does a last point that came soon after
+    data = [
+        line(example[recent], curve["window_loss"][recent], "recent", "@blue/55", width=1.2, mode="lines+markers"),
+        line(example, loss, "so far", "@blue", width=2.6),
+    ]
+    heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][recent])
+    if facts.base_loss:
+        heights.append(facts.base_loss)
+        guess = "always the mean so far" if facts.regress else "always the share of positives"
+        data.append(line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
+    held = facts.run.loss_of(facts.run.held_out)
+    if held is not None:
+        heights.append(held)
+        data.append(line(ends, np.full(2, held), "held out", "@orange", dash="dot"))
+    layout = _layout(facts.run.loss_name, heights, last)
+    how = (
+        "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
+        "was predicted before it was learned from, so this is how well it does on examples it has not seen."
+    )
+    return Figure("loss", "Loss over time", how, [View("", data, layout)], wide=True)
+
+
+def compared(runs: Sequence[Run]) -> Figure:
+    """The learning curves of several learners, the best first."""
+    data, heights, last = [], [], 1
+    for k, run in enumerate(runs):
+        curve = run.result.curve
+        shown = curve["example"] >= min(10, run.result.examples)
+        name = f"{escaped(run.name)} · {words.number(run.loss)}"
+        # Nine colours, then the same again, dashed.
+        dash = "solid" if k < len(PALETTE) else "dash"
+        loss = curve[run.loss_name]
+        data.append(line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash))
+        heights += list(loss[curve["example"] >= min(100, run.result.examples)])
+        last = max(last, run.result.examples)
+    layout = _layout(runs[0].loss_name, heights, last)
+    how = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
+    return Figure("compared", "Loss of each", how, [View("", data, layout)], height=400, wide=True)
+
+
+def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
+    """Room for losses of these heights, over `last` examples."""
+    low, high = min(heights), max(heights)
+    room = 0.08 * (high - low) or 0.05
+    return {
+        "xaxis": examples_axis(min(10, last), last),
+        "yaxis": {
+            "title": {"text": loss_name.replace("_", " ")},
+            "range": numbers([max(low - room, 0.0), high + room]),
+        },
+        "hovermode": "x unified",
+    }

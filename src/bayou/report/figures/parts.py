@@ -1,0 +1,149 @@
+"""What the figures share: lines, bars, axes, and how numbers and text go into them."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from bayou.report import words
+from bayou.report.facts import RunFacts
+from bayou.report.recorder import Sample
+
+# The most predictions, or features, that get a dot each.
+DOTS = 1500
+BINS = 48
+PALETTE = [f"@c{k}" for k in range(9)]
+# Probabilities at which a log-odds axis may have a tick.
+TICKS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1 - 1e-5, 1 - 1e-6)
+FINE_TICKS = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35),
+    *(0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998),
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """One way to look at a figure."""
+
+    name: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page, with one view or several to choose from."""
+
+    key: str
+    title: str
+    how: str  # to read it
+    views: list[View]
+    height: int = 340
+    wide: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As page.js reads it."""
+        return {
+            "key": self.key,
+            "views": [
+                {"name": v.name, "data": v.data, "layout": {**v.layout, "height": self.height}} for v in self.views
+            ],
+        }
+
+
+def line(
+    x: np.ndarray, y: np.ndarray, name: str, colour: str, width: float = 1.5, dash: str = "solid", mode: str = "lines"
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "x": numbers(x),
+        "y": numbers(y),
+        "name": name,
+        "mode": mode if len(x) > 1 else "markers",
+        "line": {"color": colour, "width": width, "dash": dash},
+        "marker": {"color": colour, "size": 4},
+        "hovertemplate": "%{y:.4f}",
+    }
+
+
+def examples_axis(first: float, last: float) -> dict[str, Any]:
+    """Examples seen, on a logarithmic axis that has some width even for a run of one example."""
+    room = 0.02 * math.log10(max(last / first, 2.0))
+    return {
+        "type": "log",
+        "title": {"text": "examples seen"},
+        "range": numbers([math.log10(first) - room, math.log10(last) + room]),
+        "dtick": 1,
+        "hoverformat": ",d",
+        "tickformat": "~s",
+    }
+
+
+def odds_ticks(low: float, high: float) -> dict[str, Any]:
+    """Ticks of an axis of log-odds, labelled with probabilities."""
+    ticks = [p for p in TICKS if low <= logit(p) <= high]
+    if len(ticks) < 4:
+        ticks = [p for p in FINE_TICKS if low <= logit(p) <= high]
+    texts = [f"{100 * p:.10g}%" for p in ticks]
+    return {"tickvals": numbers(logit(np.array(ticks))), "ticktext": texts, "tickangle": 0}
+
+
+def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998) -> np.ndarray:
+    """Bins for nearly all of the values; the outermost ones take what lies beyond."""
+    first, last = np.quantile(values, [1.0 - most, most])
+    first = float(first) if low is None else low
+    if last - first < 1e-6:
+        first, last = first - 0.5, last + 0.5
+    return np.linspace(first, last, BINS + 1)
+
+
+def bars(
+    edges: np.ndarray, values: np.ndarray, mass: np.ndarray, name: str, colour: str, shown: Any = None
+) -> dict[str, Any]:
+    """A histogram of values, as shares of their mass."""
+    heights = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=mass)[0] / mass.sum()
+    middle = (edges[1:] + edges[:-1]) / 2
+    spans = [
+        (words.percent(a), words.percent(b)) if shown is expit else (f"{a:.3g}", f"{b:.3g}")
+        for a, b in zip(*((end if shown is None else shown(end)) for end in (edges[:-1], edges[1:])), strict=True)
+    ]
+    return {
+        "type": "bar",
+        "x": numbers(middle),
+        "y": numbers(heights),
+        "width": numbers(np.diff(edges)),
+        "name": name,
+        "marker": {"color": f"{colour}/55", "line": {"width": 0}},
+        "customdata": [f"{a} to {b}" for a, b in spans],
+        "hovertemplate": "%{customdata}: %{y:.1%}",
+    }
+
+
+def dotted(facts: RunFacts) -> np.ndarray:
+    """Which rows of the second half get a dot."""
+    mass = facts.late.mass
+    if len(mass) <= DOTS:
+        return np.arange(len(mass))
+    return np.sort(np.random.default_rng(0).choice(len(mass), DOTS, replace=False, p=mass / mass.sum()))
+
+
+def place(sample: Sample, k: int) -> str:
+    """Where row k of a sample came from, with its tag."""
+    tag = sample.tags[k]
+    return words.row_name(sample.line[k], sample.row[k]) + (f", {escaped(words.shortened(tag, 40))}" if tag else "")
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Numbers for JSON, with five digits: more than a screen shows."""
+    return [
+        float(f"{value:.5g}") if math.isfinite(value) else None for value in np.asarray(values, np.float64).tolist()
+    ]
+
+
+def escaped(text: str) -> str:
+    return html.escape(text, quote=False)

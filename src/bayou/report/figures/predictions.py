@@ -1,0 +1,144 @@
+"""How good the predictions were: whether probabilities hold, labels are told apart, and numbers are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from bayou.core.prediction import reach
+from bayou.report import words
+from bayou.report.facts import RunFacts
+from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, line, numbers, odds_ticks, place
+
+
+def reliability(facts: RunFacts) -> Figure:
+    groups = facts.result.reliability
+    p, rate, mass = groups["probability"], groups["rate"], groups["mass"]
+    # Each group counts as its weight in examples of average weight.
+    n = mass * (facts.result.examples / mass.sum())
+    low, high = _wilson(rate, n)
+    top = min(1.0, 1.08 * max(float(p.max()), float(high.max())))
+    custom = [
+        [words.percent(a), words.percent(b), words.percent(c), words.percent(d), f"{e:,.0f}"]
+        for a, b, c, d, e in zip(p, rate, low, high, n, strict=True)
+    ]
+    axis = {"range": numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
+    views = [View("plain", _groups(p, rate, low, high, custom, top), _against(axis))]
+    least = 0.5 / n.sum()  # a rate of 0 has no log-odds
+    p, rate, low, high = (logit(np.clip(column, least, 1.0 - least)) for column in (p, rate, low, high))
+    ends = float(min(p.min(), rate.min())) - 0.5, float(max(p.max(), rate.max())) + 0.5
+    axis = {"range": numbers(ends)} | odds_ticks(*ends)
+    views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(axis)))
+    how = (
+        "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
+        "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
+        "confidence."
+    )
+    return Figure("reliability", "Do the probabilities hold?", how, views)
+
+
+def _against(axis: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "xaxis": axis | {"title": {"text": "predicted"}},
+        "yaxis": axis | {"title": {"text": "observed"}},
+        "showlegend": False,
+        "hovermode": "closest",
+    }
+
+
+def _groups(
+    p: np.ndarray,
+    rate: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    custom: list[Any],
+    top: float,
+    bottom: float = 0.0,
+) -> list[dict[str, Any]]:
+    ends = np.array([bottom, top])
+    return [
+        line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None},
+        {
+            "type": "scatter",
+            "x": numbers(p),
+            "y": numbers(rate),
+            "mode": "markers",
+            "name": "predictions",
+            "cliponaxis": False,
+            "marker": {"color": "@blue", "size": 8},
+            "error_y": {
+                "type": "data",
+                "array": numbers(high - rate),
+                "arrayminus": numbers(rate - low),
+                "color": "@blue/55",
+                "thickness": 1.6,
+                "width": 0,
+            },
+            "customdata": custom,
+            "hovertemplate": "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to "
+            "%{customdata[3]})<br>%{customdata[4]} examples<extra></extra>",
+        },
+    ]
+
+
+def _wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's 95% interval of a rate seen in n trials."""
+    z = reach(0.95)
+    middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return np.minimum(np.clip(middle - half, 0.0, 1.0), rate), np.maximum(np.clip(middle + half, 0.0, 1.0), rate)
+
+
+def scores(facts: RunFacts) -> Figure | None:
+    sample = facts.sample
+    if not len(sample):
+        return None
+    odds = logit(np.clip(sample.expected, 1e-9, 1 - 1e-9))
+    edges = bin_edges(odds)
+    data = []
+    for name, chosen, colour in (
+        ("negatives", sample.label == 0, "@orange"),
+        ("positives", sample.label > 0, "@blue"),
+    ):
+        if chosen.any():
+            data.append(bars(edges, odds[chosen], sample.mass[chosen], name, colour, expit))
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.0,
+        "xaxis": {"title": {"text": "predicted probability, on a log-odds scale"}} | odds_ticks(edges[0], edges[-1]),
+        "yaxis": {"title": {"text": "share of that label"}, "tickformat": ".0%"},
+    }
+    how = (
+        "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
+        "further apart the two hills are, the better it tells them apart."
+    )
+    return Figure("scores", "Predictions by label", how, [View("", data, layout)])
+
+
+def predicted(facts: RunFacts) -> Figure | None:
+    """Of a regressor: predicted and actual numbers."""
+    sample = facts.late[dotted(facts)]
+    if not len(sample):
+        return None
+    ends = np.quantile(np.concatenate([sample.expected, sample.label]), [0.0, 1.0])
+    dots = {
+        "type": "scatter",
+        "x": numbers(sample.expected),
+        "y": numbers(sample.label),
+        "mode": "markers",
+        "name": "predictions",
+        "marker": {"color": "@blue/55", "size": 5},
+        "customdata": [place(sample, k) for k in range(len(sample))],
+        "hovertemplate": "%{customdata}<br>predicted %{x:.4g}, actual %{y:.4g}<extra></extra>",
+    }
+    data = [line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, dots]
+    layout = {
+        "xaxis": {"title": {"text": "predicted"}},
+        "yaxis": {"title": {"text": "actual"}},
+        "showlegend": False,
+        "hovermode": "closest",
+    }
+    how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
+    return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)

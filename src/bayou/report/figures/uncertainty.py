@@ -1,0 +1,117 @@
+"""How sure the predictions were: what is chance, and what is lack of examples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.report import words
+from bayou.report.facts import RunFacts
+from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, examples_axis, line, numbers, place
+
+
+def split_over_time(facts: RunFacts) -> Figure:
+    time = facts.over_time
+    example = time["example"]
+    data = [
+        {
+            "type": "scatter",
+            "x": numbers(example),
+            "mode": "lines",
+            "stackgroup": "one",
+            "y": numbers(time[part]),
+            "name": name,
+            "line": {"width": 0.5, "color": colour},
+            "fillcolor": f"{colour}/{percent}",
+            "hovertemplate": "%{y:.4g}",
+        }
+        for part, name, colour, percent in (
+            ("aleatoric", "chance (aleatoric)", "@blue", 35),
+            ("epistemic", "lack of examples (epistemic)", "@orange", 60),
+        )
+    ]
+    data.append(line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"))
+    # The losses of the first few examples may be of any size.
+    total, settled = time["aleatoric"] + time["epistemic"], example >= min(30.0, example[-1])
+    top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
+    layout = {
+        "xaxis": examples_axis(float(example[0]), float(example[-1])),
+        "yaxis": {
+            "title": {"text": "squared loss" if facts.regress else "nats per example"},
+            "range": numbers([0.0, top or 1.0]),
+        },
+        "hovermode": "x unified",
+    }
+    how = (
+        "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
+        "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
+    )
+    return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
+
+
+def deviations(facts: RunFacts) -> Figure:
+    sample = facts.sample
+    sd = np.sqrt(sample.variance)
+    edges = bin_edges(sd, low=0.0, most=0.985)
+    rows = facts.run.recorder.rows
+    parts = [
+        ("first tenth of the run", sample.row < rows / 10, "@orange"),
+        ("second half", sample.row >= rows / 2, "@blue"),
+    ]
+    data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
+    logistic = facts.link == "logistic" and not facts.regress
+    of = "the expected number" if facts.regress else "the score" + " (log-odds)" * logistic
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.0,
+        "xaxis": {"title": {"text": f"standard deviation of {of}"}},
+        "yaxis": {"title": {"text": "share of predictions"}, "tickformat": ".0%"},
+    }
+    how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
+    if logistic:
+        how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
+    return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.regress)
+
+
+def split_scatter(facts: RunFacts) -> Figure | None:
+    if facts.regress:
+        return None  # noise is nearly the same for all
+    keep = dotted(facts)
+    aleatoric, epistemic = (part[keep] for part in facts.late_split)
+    sample = facts.late[keep]
+    low, high = facts.interval(sample)
+    data = []
+    for name, label, colour in (("negative", 0, "@orange"), ("positive", 1, "@blue")):
+        chosen = sample.label == label
+        if not chosen.any():
+            continue
+        custom = [
+            [
+                place(sample, k),
+                words.percent(sample.expected[k]),
+                f"{words.percent(low[k])} to {words.percent(high[k])}",
+            ]
+            for k in np.flatnonzero(chosen).tolist()
+        ]
+        data.append(
+            {
+                "type": "scatter",
+                "x": numbers(aleatoric[chosen]),
+                "y": numbers(epistemic[chosen]),
+                "mode": "markers",
+                "name": name,
+                "marker": {"color": f"{colour}/55", "size": 5},
+                "customdata": custom,
+                "hovertemplate": "%{customdata[0]}: %{customdata[1]}<br>95%: %{customdata[2]}<br>"
+                "aleatoric %{x:.3f}, epistemic %{y:.3f}",
+            }
+        )
+    layout = {
+        "xaxis": {"title": {"text": "chance in the label (aleatoric), nats"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "lack of examples (epistemic), nats"}, "rangemode": "tozero"},
+        "hovermode": "closest",
+    }
+    how = (
+        "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
+        "one. High up: something in the example is new; labels for such examples teach the most."
+    )
+    return Figure("dots", "Coin tosses and new things", how, [View("", data, layout)])

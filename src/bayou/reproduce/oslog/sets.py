@@ -1,0 +1,100 @@
+"""The regression sets.
+
+Every column and the labels are standardised by the whole set, so that a squared loss of 1 is that of knowing the mean
+alone, and one learning rate or penalty means the same everywhere. Rows are shuffled by the draw's seed, except for the
+bike rentals, which come in the order of time.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.reproduce.files import data_folder
+
+# The most rows of a quick run; fewer of wide sets, whose steps take longer.
+QUICK_ROWS, QUICK_WIDE_ROWS, WIDE = 400, 60, 200
+
+
+@dataclass(frozen=True)
+class RegressionSet:
+    """A set: its file, the column to predict, columns that must not be known, whether the order of rows is kept."""
+
+    name: str
+    file: str
+    label: str | None = None  # of a table; svmlight files have theirs in front
+    ignore: tuple[str, ...] = ()
+    in_order: bool = False
+
+
+SETS = (
+    RegressionSet("diabetes", "diabetes.csv.gz", "target"),
+    RegressionSet("diabetes, products", "diabetes_interactions.reg.svm.gz"),
+    RegressionSet("prostate", "prostate.csv.gz", "lpsa", ("train",)),
+    RegressionSet("ozone, products", "ozone_interactions.reg.svm.gz"),
+    RegressionSet("housing, products", "housing_interactions.reg.svm.gz"),
+    RegressionSet("permeability", "permeability.reg.svm.gz"),
+    RegressionSet("wheat", "wheat_env1.reg.svm.gz"),
+    RegressionSet("year of the song", "yearmsd.sample6k.reg.svm.gz"),
+    RegressionSet("abalone", "abalone.csv.gz", "Rings"),
+    RegressionSet("california", "california_housing.csv.gz", "medianHouseValue"),
+    RegressionSet(
+        "bike rentals",
+        "bike_sharing_hourly.csv.gz",
+        "cnt",
+        ("instant", "dteday", "casual", "registered"),
+        in_order=True,
+    ),
+)
+
+
+def load(say: Callable[[str], Any]) -> list[tuple[RegressionSet, np.ndarray, np.ndarray]]:
+    """All sets, standardised; without the files, the one that comes with scikit-learn."""
+    folder = data_folder()
+    if not (folder / SETS[0].file).is_file():
+        say("no real data (neither BAYOU_DATA nor ../shared/data holds them): on scikit-learn's diabetes alone")
+        from sklearn.datasets import load_diabetes
+
+        return [(SETS[0], *standardised(*load_diabetes(return_X_y=True, scaled=False)))]
+    return [(one, *standardised(*_read(folder, one))) for one in SETS]
+
+
+def _read(folder: Path, one: RegressionSet) -> tuple[np.ndarray, np.ndarray]:
+    if one.label is None:
+        from sklearn.datasets import load_svmlight_file
+
+        X, y = load_svmlight_file(str(folder / one.file), zero_based=False)
+        return X.toarray(), y
+    with gzip.open(folder / one.file, "rt", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = []
+    for name in rows[0]:
+        if name not in (one.label, *one.ignore):
+            cells = [row[name] for row in rows]
+            try:
+                columns.append(np.array(cells, float)[:, None])
+            except ValueError:  # names: an indicator each
+                columns.append((np.array(cells)[:, None] == np.unique(cells)).astype(float))
+    return np.hstack(columns), np.array([float(row[one.label]) for row in rows])
+
+
+def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that vary, and labels, with mean 0 and variance 1."""
+    X = X[:, X.std(axis=0) > 1e-12]
+    return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+
+
+def draw_of(
+    one: RegressionSet, X: np.ndarray, y: np.ndarray, seed: int, quick: bool, examples: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in this draw's order, or the first of them."""
+    order = np.arange(len(y)) if one.in_order else np.random.default_rng(seed).permutation(len(y))
+    most = (QUICK_ROWS if X.shape[1] <= WIDE else QUICK_WIDE_ROWS) if quick else len(y)
+    order = order[: min(most, examples or most)]
+    return X[order], y[order]

@@ -1,0 +1,74 @@
+"""The data of the paper's experiments: simulated rows, and texts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.reproduce.experiment import Options
+from bayou.reproduce.files import data_folder
+
+# Table 1's true weights: the intercept, then ten features of which three are redundant.
+TRUTH = np.array([0.259, 0.761, -0.360, 0.876, 0.913, -0.302, -0.820, 0.0, 0.0, 0.0, -0.319])
+
+
+def simulated(seed: int, rows: int, link: str = "logistic", variance: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Features without the intercept, and labels in {0, 1}, as section 7 has them."""
+    generator = np.random.default_rng(seed)
+    X = np.sqrt(variance) * generator.normal(size=(rows, len(TRUTH) - 1))
+    noise = generator.logistic(size=rows) if link == "logistic" else generator.normal(size=rows)
+    return X, (X @ TRUTH[1:] + TRUTH[0] + noise > 0).astype(float)
+
+
+def documents(options: Options, name: str) -> list[dict[str, Any]]:
+    """The objects of a .jsonl.gz file: one of --data, or in the folder BAYOU_DATA or ../shared/data."""
+    given = [Path(file) for file in options.data if Path(file).name == name]
+    found = next((path for path in [*given, data_folder() / name] if path.is_file()), None)
+    if found is None:
+        raise BadInput(
+            f"{name} is not there: name it with --data FILE, or set BAYOU_DATA to the folder that holds it "
+            "(docs/howto/data-sets.md says what it is)."
+        )
+    with gzip.open(found, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def stems_of() -> Callable[[str], list[str]]:
+    """The function from a text to the stems of its words, which are runs of letters and digits.
+
+    Porter's algorithm (An algorithm for suffix stripping, 1980). As in his own program, words of one or two letters are
+    left as they are, and so are words with digits.
+    """
+    try:
+        import snowballstemmer
+    except ImportError:
+        raise BadInput(
+            "word stems need snowballstemmer, which is not installed: pip install snowballstemmer."
+        ) from None
+    stem = cache(snowballstemmer.stemmer("porter").stemWord)
+
+    def stems(text: str) -> list[str]:
+        words = re.findall(r"[a-z0-9]+", text.lower())
+        return [stem(word) if len(word) > 2 and word.isalpha() else word for word in words]
+
+    return stems
+
+
+def reuters(options: Options, topic: str = "earn") -> tuple[Any, np.ndarray, list[str]]:
+    """Raw counts of stems in the ModApte training documents, whether each is of the topic, and the stems."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    train = [one for one in documents(options, "reuters21578_modapte.jsonl.gz") if one["split"] == "train"]
+    if options.quick:
+        train = train[:3000]
+    counter = CountVectorizer(analyzer=stems_of(), dtype=np.float64)
+    X = counter.fit_transform([one["text"] for one in train])
+    return X, np.array([float(topic in one["label"]) for one in train]), counter.get_feature_names_out().tolist()

@@ -1,0 +1,51 @@
+"""Curves in panels side by side, beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.plots import COLOURS, INK, PALE
+from bayou.reproduce.files import drawn
+
+
+def by_pass(gaps: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The gap after each pass, as a curve on a logarithmic axis."""
+    return np.arange(1, len(gaps) + 1), np.maximum(gaps, 1e-9)
+
+
+def draw(
+    folder: Path,
+    name: str,
+    panels: Mapping[str, Mapping[str, tuple[Any, Any]]],
+    labels: tuple[str, str],
+    *,
+    logarithmic: str = "y",
+    marks: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Path:
+    """The picture of some panels, {title: {label: (x, y)}}; `marks` are the paper's numbers, as (x, y) by panel."""
+    with drawn(folder, name, 5.2 * len(panels) + 0.8, 4.4) as figure:
+        each = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, curves) in zip(each, panels.items(), strict=True):
+            for number, (label, (x, y)) in enumerate(curves.items()):
+                colour = COLOURS[number % len(COLOURS)]
+                axes.plot(x, y, color=colour, linewidth=2, marker="o", markersize=3.5, label=label)
+            if marks and title in marks:
+                axes.plot(
+                    *zip(*marks[title], strict=True), "D", markersize=7, color=INK, markerfacecolor="none",
+                    label="the paper",
+                )  # fmt: skip
+            if "y" in logarithmic:
+                axes.set_yscale("log")
+            if "x" in logarithmic:
+                axes.set_xscale("log")
+            axes.grid(axis="y", color=PALE)
+            axes.set_axisbelow(True)
+            axes.set_title(title)
+            axes.set_xlabel(labels[0])
+            axes.legend(frameon=False, fontsize=8.5)
+        each[0].set_ylabel(labels[1])
+    return folder / f"{name}.png"

@@ -1,0 +1,126 @@
+"""Features picked from categories, for `categorical` and `longtail`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links
+from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.simulate.seeds import example_state
+
+
+class Categories:
+    """Some features from each category, by chances that depend only on the number within the category.
+
+    So one table of cumulative chances serves categories of every size. For each of 4096 even slices of it, a guide
+    says where to start the search.
+    """
+
+    SLICES = 4096
+
+    def __init__(self, sizes: np.ndarray, picked: int, chances: np.ndarray) -> None:
+        self.sizes, self.picked, self.chances = sizes, picked, chances
+        self.cumulative = np.cumsum(chances)
+        edges = np.arange(self.SLICES + 1) * (self.cumulative[-1] / self.SLICES)
+        found = np.searchsorted(self.cumulative, edges, side="right")
+        self.guide = np.minimum(found, len(chances) - 1).astype(np.uint32)
+
+    def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
+        per_row = len(self.sizes) * self.picked
+        indptr = np.arange(size + 1) * per_row
+        indices, labels = np.empty(size * per_row, np.uint32), np.empty(size)
+        _pick(
+            key, start, self.sizes, self.picked, self.chances, self.cumulative, self.guide, weights, link,
+            indices, labels,
+        )  # fmt: skip
+        return indptr, indices, np.ones(size * per_row, np.float32), labels
+
+
+# After this many draws of features that are picked already, one of the others is found by adding up their chances.
+_TRIES = 8
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
+    """Fill in the examples from `start` on.
+
+    One flat function: handing arrays to another in the inner loop would count references at every draw, which
+    takes three times as long as the draw.
+    """
+    slices = guide.size - 1
+    to_slice = slices / cumulative[cumulative.size - 1]
+    chosen = np.empty(picked, np.int64)
+    k = 0
+    for row in range(labels.size):
+        state = example_state(key, start + row)
+        score = 0.0
+        offset = 0
+        for category in range(sizes.size):
+            size = sizes[category]
+            n = 0
+            tries = 0
+            while n < picked:
+                state += GOLDEN
+                chance = unit(mix(state))
+                if tries == _TRIES:
+                    drawn = _scan(chance, size, n, chosen, chances)
+                else:
+                    # The first number whose cumulative chance is above the target.
+                    target = chance * cumulative[size - 1]
+                    slot = min(np.int64(target * to_slice), slices - 1)
+                    last = min(np.int64(guide[slot + 1]), size - 1)
+                    drawn = min(np.int64(guide[slot]), last)
+                    while last - drawn > 8:
+                        middle = (drawn + last) >> 1
+                        if cumulative[middle] > target:
+                            last = middle
+                        else:
+                            drawn = middle + 1
+                    while drawn < last and cumulative[drawn] <= target:
+                        drawn += 1
+                # Insert it among the n that are chosen, in ascending order, unless it is one of them.
+                place = n
+                while place > 0 and chosen[place - 1] > drawn:
+                    place -= 1
+                if place > 0 and chosen[place - 1] == drawn:
+                    tries += 1
+                    continue
+                for m in range(n, place, -1):
+                    chosen[m] = chosen[m - 1]
+                chosen[place] = drawn
+                n += 1
+                tries = 0
+            for n in range(picked):
+                feature = offset + chosen[n]
+                indices[k] = feature
+                score += weights[feature]
+                k += 1
+            offset += size
+        labels[row] = 1.0 if unit(mix(state + GOLDEN)) < links.cdf(link, score) else -1.0
+
+
+@njit(cache=True, nogil=True)
+def _scan(unit, size, n, chosen, chances):
+    """Draw among the numbers that are not chosen by going through all of them."""
+    total = 0.0
+    taken = 0
+    for number in range(size):
+        if taken < n and chosen[taken] == number:
+            taken += 1
+        else:
+            total += chances[number]
+    target = unit * total
+    drawn = -1
+    taken = 0
+    for number in range(size):
+        if taken < n and chosen[taken] == number:
+            taken += 1
+            continue
+        target -= chances[number]
+        # The first that is left stands in where all that are left have chances too small for a number.
+        if drawn < 0 or chances[number] > 0.0:
+            drawn = number
+        if target < 0.0:
+            break
+    return drawn

@@ -1,0 +1,120 @@
+"""The five kinds of stream: checked parameters, and which features an example has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import MAX_FEATURES
+from bayou.core.checks import positive_number, whole_number
+from bayou.core.errors import BadInput
+from bayou.simulate.categories import Categories
+from bayou.simulate.coins import Coins
+from bayou.simulate.stream import Simulation, simulation
+
+
+def random(
+    n_features: int = 200, active: float = 0.1,
+    weight_std: float = 1.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
+) -> Simulation:  # fmt: skip
+    """Binary features, each active with probability `active` (E[d_t]/d): Table 1, figures 1, 4 and 5 right.
+
+    >>> stream = random(n_features=200, active=0.1, weight_std=2.0)
+    >>> sum(batch.nonzeros for batch in stream.batches(10_000)) // 10_000
+    19
+    """
+    std = positive_number("weight_std", weight_std)
+    return _independent("random", n_features, active, True, std, weights, link, seed)
+
+
+def nonbinary(
+    n_features: int = 200, active: float = 0.2,
+    weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
+) -> Simulation:  # fmt: skip
+    """As `random`, with values uniform in [0, 1]: figure 5 left."""
+    std = positive_number("weight_std", weight_std)
+    return _independent("nonbinary", n_features, active, False, std, weights, link, seed)
+
+
+def categorical(
+    n_categories: int = 10, category_size: int = 200, picked: int = 5, decay: float | None = None,
+    weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
+) -> Simulation:  # fmt: skip
+    """`picked` different features from each category, one after another without replacement: figure 6.
+
+    Feature n of a category (n = 0, 1, ...) is drawn evenly, or with probability proportional to
+    exp(-n / decay); 20 gives the right half of figure 6.
+    """
+    n_categories = whole_number("n_categories", n_categories, 1)
+    category_size = whole_number("category_size", category_size, 1)
+    n_features = whole_number("n_categories * category_size", n_categories * category_size, 1, MAX_FEATURES)
+    picked = whole_number("picked", picked, 1, category_size)
+    std = positive_number("weight_std", weight_std)
+    order = np.arange(category_size)
+    chances = np.ones(category_size) if decay is None else np.exp(-order / positive_number("decay", decay))
+    activity = Categories(np.full(n_categories, category_size), picked, chances)
+    return simulation("categorical", n_features, std, weights, link, seed, activity)
+
+
+def longtail(
+    n_categories: int = 22, exponent: float = 1.75,
+    weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
+) -> Simulation:  # fmt: skip
+    """One feature from each category, category j = 1, 2, ... having 2^j of them: figure 2 left.
+
+    Feature n of its category (n = 0, 1, ...) is drawn with probability proportional to 1/(n + 1)^exponent.
+
+    >>> longtail(n_categories=10).n_features
+    2046
+    """
+    n_categories = whole_number("n_categories", n_categories, 1, 28)
+    std = positive_number("weight_std", weight_std)
+    sizes = 2 ** np.arange(1, n_categories + 1)
+    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -positive_number("exponent", exponent)
+    activity = Categories(sizes, 1, chances)
+    return simulation("longtail", int(sizes.sum()), std, weights, link, seed, activity)
+
+
+def groups(
+    groups: Sequence[tuple[int, float]] = ((100, 0.5), (100, 2.0)), active: float = 0.1,
+    weights: str = "normal", link: str = "logistic", seed: int = 0,
+) -> Simulation:  # fmt: skip
+    """As `random`, with several priors, each governing a subset of the features: `groups` lists (count, weight std).
+
+    >>> groups([(2, 1.0), (1, 3.0)]).prior_variance
+    array([1., 1., 9.])
+    """
+    try:
+        counts, stds = zip(*((count, std) for count, std in groups), strict=True)
+    except (TypeError, ValueError):
+        raise BadInput(
+            f"groups is {groups!r}; it must list pairs (count, weight std), such as [(100, 0.5), (100, 2)]."
+        ) from None
+    sizes = [whole_number("the count of a group", count, 1) for count in counts]
+    std = np.repeat([positive_number("the weight std of a group", std) for std in stds], sizes)
+    return _independent("groups", len(std), active, True, std, weights, link, seed)
+
+
+GENERATORS: dict[str, Callable[..., Simulation]] = {
+    "random": random,
+    "nonbinary": nonbinary,
+    "categorical": categorical,
+    "longtail": longtail,
+    "groups": groups,
+}
+
+
+def _independent(
+    name: str, n_features: int, active: float, binary: bool, std: Any, weights: str, link: str, seed: int
+) -> Simulation:
+    n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
+    coins = Coins(n_features, _share("active", active), binary)
+    return simulation(name, n_features, std, weights, link, seed, coins)
+
+
+def _share(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not 0 < value <= 1:
+        raise BadInput(f"{name} is {value!r}; it must be a share of the features, > 0 and <= 1.")
+    return float(value)

@@ -1,0 +1,80 @@
+"""A stream of examples whose true weights are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
+
+# Small enough that a batch of a few dozen features a row stays in the second-level cache.
+BATCH_SIZE = 8192
+
+
+class Activity(Protocol):
+    """Which features an example has, and with what values."""
+
+    def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
+        """(indptr, indices, values, labels) of examples start, start + 1, ..."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """An endless stream of examples; `batches` gives any stretch of it.
+
+    Attributes:
+        name: the generator's name.
+        n_features: d; features are 0 to d - 1.
+        weights: the true weights, float64.
+        link: "logistic" or "probit".
+        prior_variance: the variance of the true weights, one number or one per feature.
+        seed: what the weights and the examples were drawn with.
+    """
+
+    name: str
+    n_features: int
+    weights: np.ndarray
+    link: str
+    prior_variance: float | np.ndarray
+    seed: int
+    _activity: Activity = field(repr=False)
+
+    def batches(self, n_examples: int, batch_size: int = BATCH_SIZE, start: int = 0) -> Iterator[Batch]:
+        """Examples start to start + n_examples - 1, with labels +1 and -1."""
+        n_examples = whole_number("n_examples", n_examples, 0)
+        batch_size = whole_number("batch_size", batch_size, 1)
+        start = whole_number("start", start, 0)
+        return self._batches(start, start + n_examples, batch_size)
+
+    def _batches(self, start: int, stop: int, batch_size: int) -> Iterator[Batch]:
+        # Spawned, so that it has nothing in common with the numbers the weights were drawn from.
+        key = np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1, np.uint64)[0]
+        link = links.code(self.link)
+        for first in range(start, stop, batch_size):
+            size = min(batch_size, stop - first)
+            indptr, indices, values, labels = self._activity.draw(key, first, size, self.weights, link)
+            yield Batch.from_arrays(indptr, indices, values, labels)
+
+
+def simulation(
+    name: str, n_features: int, std: Any, weights: str, link: str, seed: int, activity: Activity
+) -> Simulation:
+    """Draw the true weights, of standard deviation `std`, and make the stream."""
+    links.code(link)
+    seed = whole_number("seed", seed, 0)
+    generator = np.random.default_rng(seed)
+    if weights == "normal":
+        true = generator.standard_normal(n_features)
+    elif weights == "uniform":
+        true = generator.uniform(-math.sqrt(3.0), math.sqrt(3.0), n_features)  # of variance 1
+    else:
+        raise BadInput(f"weights is {weights!r}; it must be 'normal' or 'uniform'.")
+    true *= std
+    return Simulation(name, n_features, true, link, std**2, seed, activity)
