@@ -125,12 +125,12 @@ def grow(entrants: Sequence[Entrant], source: Source) -> None:
         )
     names = ", ".join(entrant.spec for entrant in entrants)
     print(f"{names}: {n:,} weights each, up to {bytes_in_words(size)} of memory", file=sys.stderr)
-    taste = source.taste()[:64]
-    nothing = np.zeros(len(taste))
+    peek = source.peek()[:64]
+    nothing = np.zeros(len(peek))
     for entrant in entrants:
         entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
         with suppress(BadInput):  # it will be said when these rows come
-            entrant.learn(taste.with_labels(taste.labels, nothing).astype(entrant.dtype))
+            entrant.learn(peek.with_labels(peek.labels, nothing).astype(entrant.dtype))
         entrant.meter, entrant.seconds = Meter(), 0.0
 
 
