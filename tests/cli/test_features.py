@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
-from bayou.core.names import Found
+from bayou.core.names import NewNames
 from bayou.learners import FTRL, AdaGrad, Marginal, SpikeSlab
 from bayou.sources import Carried, Recipe
 
@@ -36,7 +36,7 @@ def named(learner, names: dict[int, str], **recipe) -> None:
     spans[:, 2], spans[:, 3] = ends[:-1], ends[1:]
     data = np.frombuffer(text, np.uint8)
     assert carried.names is not None
-    carried.names.add(Found(np.array(list(names), np.uint32), spans, data, data, b"^"))
+    carried.names.add(NewNames(np.array(list(names), np.uint32), spans, data, data, b"^"))
     carried.attach(learner)
 
 

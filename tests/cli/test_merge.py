@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch, simulate
 from bayou.cli import app
-from bayou.core.names import Found
+from bayou.core.names import NewNames
 from bayou.learners import AdaGrad, Marginal
 from bayou.sources import Carried, Recipe
 
@@ -31,7 +31,7 @@ def saved(path, part: int, learner=None, name: str | None = None, **recipe):
     if name is not None:
         data = np.frombuffer(name.encode(), np.uint8)
         spans = np.array([[-1, -1, 0, len(name), -1, -1, -1, -1]])
-        carried.names.add(Found(np.array([part], np.uint32), spans, data, data, b"^"))
+        carried.names.add(NewNames(np.array([part], np.uint32), spans, data, data, b"^"))
     carried.attach(learner)
     learner.attached["counters"] = {"examples": 500, "nonzeros": 10, "skipped": part, "log_loss": 0.1 * part, "runs": 1}
     learner.save(path)

@@ -207,7 +207,7 @@ def test_too_many_weights_are_refused_before_they_are_taken(data, monkeypatch) -
 
 
 def test_checkpoints(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     said = run(data, "--bits", "8", "--model", tmp_path / "m.bayou", "--checkpoint", "1000")
     assert said.stderr.count("checkpoint after") >= 2
     assert "unfinished" not in bayou.load(tmp_path / "m.bayou").attached
@@ -264,7 +264,7 @@ def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
 @pytest.mark.parametrize("batches", [1, 4, 7, 10, 14])
 def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batches) -> None:
     """Also in a later pass, with examples held out and bad lines: weights and counters are those of one run."""
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 10_000)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 10_000)
     lines = data.read_text().splitlines()
     (tmp_path / "x.svm").write_text("\n".join(["hello", *lines[:2000], "1 1:x", *lines[2000:]]))
     options = ["--passes", "2", "--holdout", "0.1"]
@@ -283,7 +283,7 @@ def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batch
 
 
 def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     (tmp_path / "x.svm").write_text(data.read_text() + "hello\n")
     said = run(tmp_path / "x.svm", "--bits", "8", "--on-error", "raise", "--model", tmp_path / "m.bayou", code=1)
     assert "what was learned before that is in" in said.stderr
@@ -293,7 +293,7 @@ def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -
 
 
 def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
     learner = bayou.load(tmp_path / "m.bayou")
     learner.attached["unfinished"]["data"] = ["-"]

@@ -1,4 +1,4 @@
-"""Batch: everything that could hurt a learner is stopped or put right at this door."""
+"""Batch: everything that could hurt a learner is refused or corrected when a batch is made."""
 
 import itertools
 import math
@@ -46,7 +46,7 @@ def arrays(rows, dtype=np.float64):
 @given(rows=messy_rows, dtype=st.sampled_from([np.float32, np.float64]))
 def test_rows_become_canonical(large, rows, dtype):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayou.core.batch._LARGE", large)  # from how many non-zeros on two threads look at them
+        patch.setattr("bayou.core.canonical._LARGE", large)  # from how many non-zeros on two threads look at them
         batch = Batch.from_arrays(*arrays(rows, dtype))
     expected = [canonical(row, dtype) for row in rows]
     assert rows_of(batch) == expected
@@ -64,7 +64,7 @@ def test_rows_become_canonical(large, rows, dtype):
 @pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
 @pytest.mark.parametrize("wrong", range(6))
 def test_one_value_that_is_not_one_is_found_wherever_it_stands(wrong, large, monkeypatch):
-    monkeypatch.setattr("bayou.core.batch._LARGE", large)
+    monkeypatch.setattr("bayou.core.canonical._LARGE", large)
     values = np.ones(6)
     assert Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
     for other in (-1.0, 0.5, 2.0):
@@ -241,7 +241,7 @@ def test_with_labels_keeps_the_rows_and_replaces_the_rest():
 
 
 @pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf])
-def test_with_labels_checks_weights_like_any_door(weight):
+def test_with_labels_checks_weights_as_making_a_batch_does(weight):
     with pytest.raises(BadInput, match=f"row 2: the weight is {weight:g}"):
         full().with_labels([1] * 5, weights=[1, 1, weight, 1, 1])
 
@@ -259,6 +259,143 @@ def test_to_csr_gives_the_matrix_back():
 
 def test_repr_says_how_much_there_is():
     assert repr(full()) == "Batch(5 examples, 7 non-zeros, largest feature 9)"
+
+
+# --- taking, casting, joining -----------------------------------------------------------------------------------
+
+
+yes_or_no = st.booleans()
+
+
+@st.composite
+def batches(draw, labelled=yes_or_no) -> Batch:
+    """Any batch: with and without labels, weights, tags and positions, of either type, some indices folded."""
+    rows = draw(messy_rows)
+    n = len(rows)
+
+    def column(values, there=yes_or_no):
+        return draw(st.lists(values, min_size=n, max_size=n)) if draw(there) else None
+
+    indptr, indices, data = arrays(rows, draw(st.sampled_from([np.float32, np.float64])))
+    if indices.size and draw(st.booleans()):
+        indices[draw(st.integers(0, indices.size - 1))] += 2**40
+    return Batch.from_arrays(
+        indptr,
+        indices,
+        data,
+        column(st.sampled_from([-1.0, 1.0]), labelled),
+        column(st.floats(0, 9)),
+        tags=column(st.text(max_size=3)),
+        positions=column(st.integers(0, 2**40)),
+    )
+
+
+def described(batch: Batch) -> list[tuple]:
+    """The rows one by one, each with all that belongs to it."""
+
+    def column(values):
+        return [None] * len(batch) if values is None else list(values)
+
+    return list(
+        zip(
+            rows_of(batch),
+            column(batch.labels),
+            column(batch.weights),
+            column(batch.tags),
+            column(batch.positions),
+            strict=True,
+        )
+    )
+
+
+def check_sound(batch: Batch) -> None:
+    """What holds of every batch: canonical, read-only arrays of the right types, bounds that hold."""
+    again = Batch.from_arrays(batch.indptr, batch.indices, batch.values)
+    assert rows_of(again) == rows_of(batch)
+    assert batch.longest >= again.longest
+    assert batch.largest >= again.largest
+    assert batch.max_index >= again.max_index
+    assert again.ones or not batch.ones
+    assert (batch.indptr.dtype, batch.indices.dtype) == (np.int64, np.uint32)
+    for array in (batch.indptr, batch.indices, batch.values):
+        assert not array.flags.writeable
+        assert array.flags.c_contiguous
+
+
+@given(batch=batches(), data=st.data())
+def test_take_gives_these_rows_with_everything_that_belongs_to_them(batch, data):
+    n = len(batch)
+    numbers = data.draw(st.lists(st.integers(-n, n - 1), max_size=12) if n else st.just([]))
+    kind = data.draw(st.sampled_from([list, np.int64, np.int8]))
+    taken = batch.take(numbers if kind is list else np.array(numbers, kind))
+    assert described(taken) == [described(batch)[row] for row in numbers]
+    assert (taken.values.dtype, taken.folded) == (batch.values.dtype, batch.folded)
+    check_sound(taken)
+
+
+@given(batch=batches(), data=st.data())
+def test_take_by_truth_values_keeps_the_rows_where_they_are_true(batch, data):
+    mask = data.draw(st.lists(st.booleans(), min_size=len(batch), max_size=len(batch)))
+    taken = batch.take(np.array(mask, bool))
+    assert described(taken) == [row for row, kept in zip(described(batch), mask, strict=True) if kept]
+    check_sound(taken)
+
+
+@given(batch=batches(), dtype=st.sampled_from(["float32", "float64", np.float32]))
+def test_astype_casts_the_values_and_keeps_everything_else(batch, dtype):
+    cast = batch.astype(dtype)
+    kind = np.dtype(dtype).type
+    rows = [[(i, kind(x)) for i, x in row if kind(x) != 0] for row, *_ in described(batch)]
+    assert rows_of(cast) == rows
+    assert [rest for _, *rest in described(cast)] == [rest for _, *rest in described(batch)]
+    assert (cast.values.dtype, cast.folded) == (dtype, batch.folded)
+    check_sound(cast)
+
+
+def test_astype_leaves_out_what_becomes_zero_and_refuses_what_becomes_infinite():
+    batch = Batch.from_arrays([0, 2, 3], [4, 7, 1], [1e-60, 2.0, 3.0], [1, -1], tags=["a", "b"])
+    assert rows_of(batch.astype("float32")) == [[(7, 2.0)], [(1, 3.0)]]
+    assert batch.astype("float32").tags == ["a", "b"]
+    assert batch.astype("float64") is batch
+    large = Batch.from_arrays([0, 1, 2], [3, 5], [1.0, -1e60])
+    with pytest.raises(BadInput, match=r"row 1, feature 5: the value is -1e\+60; as float32 it would not be finite"):
+        large.astype("float32")
+    assert rows_of(large[:1].astype("float32")) == [[(3, 1.0)]]  # though the bound of the whole does not fit
+    with pytest.raises(BadInput, match="float32 or float64"):
+        batch.astype("int64")
+
+
+@given(parts=yes_or_no.flatmap(lambda there: st.lists(batches(st.just(there)), min_size=1, max_size=4)))
+def test_concatenate_gives_the_rows_of_all(parts):
+    whole = Batch.concatenate(iter(parts))
+    rows = [row for part in parts for row in described(part)]
+    assert [row[:2] for row in described(whole)] == [row[:2] for row in rows]
+    assert whole.each_weight().tolist() == [weight for part in parts for weight in part.each_weight()]
+    assert (whole.weights is None) == all(part.weights is None for part in parts)
+    for place, name in ((3, "tags"), (4, "positions")):
+        kept = all(getattr(part, name) is not None for part in parts)
+        assert [row[place] for row in described(whole)] == [row[place] if kept else None for row in rows]
+    assert whole.values.dtype == np.result_type(*(part.values for part in parts))
+    assert whole.folded == sum(part.folded for part in parts)
+    check_sound(whole)
+
+
+@given(batch=batches(), data=st.data())
+def test_a_batch_is_the_concatenation_of_its_slices(batch, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(batch)), max_size=3)))
+    parts = [batch[a:b] for a, b in itertools.pairwise([0, *cuts, len(batch)])]
+    whole = Batch.concatenate(parts)
+    assert described(whole) == described(batch)
+    for name in ("indptr", "indices", "values"):
+        assert getattr(whole, name).tobytes() == getattr(batch, name).tobytes()
+
+
+def test_with_positions_says_where_rows_came_from():
+    batch = full()
+    assert batch.with_positions([1, 2, 3, 4, 6]).positions.tolist() == [1, 2, 3, 4, 6]
+    assert batch.positions.tolist() == [10, 20, 30, 40, 50]
+    with pytest.raises(BadInput, match="5 whole numbers"):
+        batch.with_positions([1, 2])
 
 
 # --- errors -----------------------------------------------------------------------------------------------------
@@ -301,6 +438,13 @@ ONE = ([0, 1], [3], [1.0])
         (lambda: Batch.from_rows([{-2: 1.0}]), "feature -2 is negative"),
         (lambda: Batch.from_rows([{1: "much"}]), "numbers"),
         (lambda: Batch.from_rows([{1: 1.0}, {2: math.nan}]), "row 1, feature 2"),
+        (lambda: Batch.from_arrays(*ONE).take([0, 1]), "there is no row 1; the batch has 1 rows"),
+        (lambda: Batch.from_arrays(*ONE).take([-2]), "there is no row -2"),
+        (lambda: Batch.from_arrays(*ONE).take([0.0]), "by their numbers"),
+        (lambda: Batch.from_arrays(*ONE).take([True, False]), "1 truth values"),
+        (lambda: Batch.from_arrays(*ONE).take(0), "by their numbers"),
+        (lambda: Batch.concatenate([]), "no batches to concatenate"),
+        (lambda: Batch.concatenate([Batch.from_arrays(*ONE), Batch.from_arrays(*ONE, [1])]), "others have none"),
     ],
 )
 def test_what_does_not_form_a_batch_is_refused_with_a_sentence(make, sentence):

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadModel
-from bayou.core.names import Found, Names, collision_rate
+from bayou.core.names import Names, NewNames, collision_rate
 
 ABSENT = (-1, -1)
 
 
-def found(*named: tuple, separator: bytes = b"^") -> Found:
+def found(*named: tuple, separator: bytes = b"^") -> NewNames:
     """(index, prefix or None, name or None[, the same of the second half]) each."""
     text, spans = bytearray(), []
     for _, *parts in named:
@@ -20,7 +20,7 @@ def found(*named: tuple, separator: bytes = b"^") -> Found:
         spans.append(row)
     data = np.frombuffer(bytes(text), np.uint8)
     indices = np.array([index for index, *_ in named], np.uint32)
-    return Found(indices, np.array(spans, np.int64).reshape(-1, 8), data, data, separator)
+    return NewNames(indices, np.array(spans, np.int64).reshape(-1, 8), data, data, separator)
 
 
 def test_names_are_shown_as_people_read_them():

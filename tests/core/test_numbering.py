@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from bayou import sources
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.names import Found, Names
+from bayou.core.names import Names, NewNames
 from bayou.core.numbering import UNKNOWN, Numbering, holds
 from bayou.core.recipe import Recipe
-from bayou.sources.reading import readahead
-from bayou.sources.reading.parsed import Piece
+from bayou.sources.reading import blocks
+from bayou.sources.reading.parsed import ParsedBlock
 
 some_ids = st.lists(st.integers(1, 30) | st.integers(1, 2**64 - 1), max_size=30)
 
@@ -53,11 +53,11 @@ def test_more_features_than_the_table_holds_are_refused_with_a_sentence(limit):
     assert numbering.add(np.uint64([limit])).tolist() == [limit - 1]
 
 
-def piece(*named: int) -> Piece:
+def block(*named: int) -> ParsedBlock:
     ids = np.array(named or (9, 8), np.uint64)
     spans = np.arange(len(ids))[:, None] * np.ones(8, np.int64)
-    found = Found(ids, spans, np.empty(0, np.uint8), np.empty(0, np.uint8), b"^")
-    return Piece(
+    found = NewNames(ids, spans, np.empty(0, np.uint8), np.empty(0, np.uint8), b"^")
+    return ParsedBlock(
         indptr=np.array([0, 2, 3, 3]),
         indices=np.uint64([7, 9, 8]),
         values=np.float32([1, 2, 3]),
@@ -65,26 +65,26 @@ def piece(*named: int) -> Piece:
         weights=None,
         positions=np.arange(3),
         lines=3,
-        found=found,
+        new_names=found,
     )
 
 
 def test_a_piece_gets_numbers_in_place_of_ids():
-    numbered, numbering = piece(), Numbering(10)
+    numbered, numbering = block(), Numbering(10)
     numbering.number(numbered)
     assert numbered.indices.dtype == np.uint32
     assert numbered.indices.tolist() == [0, 1, 2]
-    assert numbered.found is not None
-    assert numbered.found.indices.tolist() == [1, 2]
+    assert numbered.new_names is not None
+    assert numbered.new_names.indices.tolist() == [1, 2]
 
 
 def test_names_come_in_the_order_of_numbers_and_only_for_what_has_one():
     """A parser reports what it has not seen lately, and rows may be dropped after that."""
-    numbered, numbering = piece(8, 55, 9, 7, 8), Numbering(10)
+    numbered, numbering = block(8, 55, 9, 7, 8), Numbering(10)
     numbering.number(numbered)
-    assert numbered.found is not None
-    assert numbered.found.indices.tolist() == [0, 1, 2, 2]
-    assert numbered.found.spans[:, 0].tolist() == [3, 2, 0, 4]
+    assert numbered.new_names is not None
+    assert numbered.new_names.indices.tolist() == [0, 1, 2, 2]
+    assert numbered.new_names.spans[:, 0].tolist() == [3, 2, 0, 4]
 
 
 @pytest.mark.parametrize("kind", ["vw", "table"])
@@ -100,7 +100,7 @@ def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path,
     path.write_text("\n".join(lines) + "\n")
     stored = []
     for size in (1 << 20, 5000):
-        monkeypatch.setattr(readahead, "BLOCK_BYTES", size)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
         monkeypatch.setattr("bayou.sources.carried.Names", lambda n_features: Names(n_features, limit=1500))
         recipe = Recipe(kind=kind, bits=14, exact=True, cross=[("a", "b")], label=None if kind == "vw" else "y")
         source = sources.open(path, recipe=recipe, on_error="skip", threads=0)
@@ -113,7 +113,7 @@ def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path,
 def test_where_nothing_is_learned_unknown_features_are_left_out():
     seen = Numbering(10)
     seen.add(np.uint64([8, 7]))
-    numbered, numbering = piece(), Numbering.from_arrays(10, seen.arrays(), growing=False)
+    numbered, numbering = block(), Numbering.from_arrays(10, seen.arrays(), growing=False)
     numbering.number(numbered)
     assert numbered.indptr.tolist() == [0, 1, 2, 2]
     assert numbered.indices.tolist() == [1, 0]

@@ -1,4 +1,4 @@
-"""Recipe: checked at the door, the same after JSON, and compared in words."""
+"""Recipe: checked when it is made, the same after JSON, and compared in words."""
 
 import json
 from dataclasses import replace

@@ -206,11 +206,11 @@ FULL = """
 import resource, signal, sys
 import numpy as np
 from bayou import BadInput
-from bayou.sources import write
+from bayou.outputs import text
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write beyond the limit fails, as on a full disk
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    with write.output(sys.argv[1]) as file:
+    with text.output(sys.argv[1]) as file:
         for k in range(50):
             file.write(np.random.default_rng(k).bytes(10_000))
 except BadInput as error:

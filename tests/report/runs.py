@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayou import Batch, evaluate, simulate
-from bayou.core.names import Found, Names
+from bayou.core.names import NewNames, Names
 from bayou.learners import AdaGrad, Bank, Marginal
 from bayou.report import Data, Recorder, Run
 
@@ -16,7 +16,7 @@ def names(n_features: int) -> Names:
     kept = Names(n_features)
     for k in range(n_features):
         text = np.frombuffer(f"f{k}={NASTY}".encode(), np.uint8)
-        kept.add(Found(np.uint32([k]), np.array([[-1, -1, 0, text.size]]), text, text, b"="))
+        kept.add(NewNames(np.uint32([k]), np.array([[-1, -1, 0, text.size]]), text, text, b"="))
     return kept
 
 

@@ -5,10 +5,10 @@ import numpy as np
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.kernels.scan import PADDING
-from bayou.sources.formats.csv import Table, fit_text, split_block
+from bayou.sources.formats.csv import TableParser, fit_text, split_block
 from bayou.sources.formats.delimited import layout_of
-from bayou.sources.reading.readahead import Block
-from bayou.sources.table.columns import Plan
+from bayou.sources.reading.blocks import Block
+from bayou.sources.table.plan import Plan
 
 # One column of each role, fitted by hand.
 COLUMNS = (
@@ -40,7 +40,7 @@ def parse(text: bytes, recipe: Recipe, format: str = "csv", names: Names | None 
     layout = layout_of(block, format)
     if not recipe.fitted:
         recipe = fit_text(recipe, [(split_block(block, layout), layout)], labels=labels)
-    return Table(Plan(recipe, names=names, labels=labels), layout).parse(block), recipe
+    return TableParser(Plan(recipe, names=names, labels=labels), layout).parse(block), recipe
 
 
 def rows_of(piece) -> list[tuple]:

@@ -15,11 +15,14 @@ from bayou.core.errors import BadInput
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.sources.carried import Carried
-from bayou.sources.formats.arrow import ArrowReader, ArrowTable, ParquetReader, fit_arrow, flat_columns
+from bayou.sources.formats.arrow.cells import flat_columns
+from bayou.sources.formats.arrow.parquet import ParquetReader
+from bayou.sources.formats.arrow.reader import ArrowReader, fit_arrow
+from bayou.sources.formats.arrow.table import ArrowTable
 from bayou.sources.formats.jsonl import JsonLines
-from bayou.sources.reading.readahead import Files
+from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
-from bayou.sources.table.columns import Plan
+from bayou.sources.table.plan import Plan
 from tests.sources.tables import COLUMNS, RECIPE, block_of, parse, rows_of
 from tests.sources.test_table import written
 
@@ -114,7 +117,7 @@ def test_names_agree(rows: list[dict]) -> None:
             piece, _ = parse(as_csv(rows, ","), recipe, names=names)
         else:
             piece = converted(given_table, recipe, names)
-        names.add(piece.found)
+        names.add(piece.new_names)
         known.append({name: array.tobytes() for name, array in names.arrays().items()})
     assert known[0] == known[1] == known[2]
 
@@ -188,7 +191,7 @@ def test_slices_read_their_own_rows() -> None:
         maker = ArrowTable(Plan(recipe), whole.column_names)
         assert without_lines(maker.convert(batch.slice(13, 50))) == every[13:63]
         prepared = maker.prepare(batch.slice(3))
-        assert without_lines(maker.piece(prepared, 10, 40)) == every[13:43]
+        assert without_lines(maker.parse(prepared, 10, 40)) == every[13:43]
 
 
 def test_nulls_within_dictionaries_and_codes() -> None:
@@ -301,7 +304,7 @@ def test_only_a_stream_is_used_up() -> None:
     assert [len(batch) for batch in source] == [len(batch) for batch in source] == [100]
     carried = Carried.new(Recipe(kind="table"))
     source = Source(ArrowReader(table.to_reader(), carried), carried)
-    assert source.taste().nonzeros > 0
+    assert source.peek().nonzeros > 0
     assert [len(batch) for batch in source] == [100]
     with pytest.raises(BadInput, match="once"):
         list(source)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.sources.carried import Carried
-from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, sights_of
-from bayou.sources.reading.readahead import Files
+from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, summaries_of
+from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
 from bayou.sources.table.column_types import fit
-from bayou.sources.table.columns import Plan
+from bayou.sources.table.plan import Plan
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, RECIPE, block_of, parse, rows_of
 from tests.sources.test_table import log_loss
@@ -27,15 +27,15 @@ def lines_of(*objects) -> bytes:
 def parsed(text: bytes, recipe: Recipe, names: Names | None = None, labels: bool = True):
     block = block_of(text)
     if not recipe.fitted:
-        recipe = fit(recipe, sights_of(read_lines(block)[1], recipe.label), labels=labels)
+        recipe = fit(recipe, summaries_of(read_lines(block)[1], recipe.label), labels=labels)
     return JsonLines(Plan(recipe, names=names, labels=labels)).parse(block), recipe
 
 
 def names_of(text: bytes, recipe: Recipe) -> list[list[str]]:
     names = Names(recipe.n_features)
     piece, _ = parsed(text, recipe, names)
-    if piece.found is not None:
-        names.add(piece.found)
+    if piece.new_names is not None:
+        names.add(piece.new_names)
     return [names.name_of(piece.indices[a:b]) for a, b in zip(piece.indptr[:-1], piece.indptr[1:], strict=True)]
 
 

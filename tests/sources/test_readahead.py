@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
 from bayou.kernels.scan import PADDING
-from bayou.sources.reading import readahead
-from bayou.sources.reading.readahead import Files, InOrder, expand, whole_lines
+from bayou.sources.reading import blocks, in_order
+from bayou.sources.reading.blocks import Files, whole_lines
+from bayou.sources.reading.in_order import InOrder
+from bayou.sources.reading.opening import expand
 
 
 def text_of(files: Files) -> tuple[bytes, list[str]]:
@@ -99,7 +101,7 @@ def test_garbage_behind_the_magic_number(tmp_path) -> None:
 
 
 def test_a_line_that_is_too_long_is_skipped(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(readahead, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(blocks, "LONGEST_LINE", 1000)
     (tmp_path / "x").write_bytes(b"first\n" + b"x" * 50_000 + b"\nlast\n" + b"y" * 30_000)
     text, troubles = text_of(Files([str(tmp_path / "x")], block_bytes=64))
     assert text == b"first\nlast\n"
@@ -129,7 +131,7 @@ def test_the_head_is_read_again(tmp_path) -> None:
 
 def test_standard_input() -> None:
     code = (
-        "from bayou.sources.reading.readahead import Files\n"
+        "from bayou.sources.reading.blocks import Files\n"
         "f = Files(['-']); f.head(); print(sum(b.size for b in f), f.bytes_total, f.waits)"
     )
     said = subprocess.run([sys.executable, "-c", code], input=LINES, capture_output=True, check=True).stdout
@@ -220,7 +222,7 @@ def test_no_more_than_a_few_tasks_are_taken_ahead(threads) -> None:
     ahead = InOrder(tasks(), lambda k: k, threads)
     for k in range(30):
         assert next(ahead) == k
-        assert len(taken) <= k + 1 + readahead.DEPTH * (threads + 1) + threads + 1
+        assert len(taken) <= k + 1 + in_order.DEPTH * (threads + 1) + threads + 1
     ahead.close()
 
 

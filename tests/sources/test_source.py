@@ -42,7 +42,7 @@ def test_threads_and_blocks_change_no_bit(tmp_path, monkeypatch) -> None:
     path = write(tmp_path / "x.svm", random_lines(5000))
     (zipped := tmp_path / "x.svm.gz").write_bytes(gzip.compress(random_lines(5000)))
     whole = learned(sources.open(path, threads=0))
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 1000)
     for threads in (0, 1, 3):
         assert learned(sources.open(path, threads=threads)) == whole
         assert learned(sources.open(str(zipped), threads=threads)) == whole
@@ -84,7 +84,7 @@ def test_label_rules(tmp_path) -> None:
 
 
 def test_zero_and_minus_one_are_not_mixed(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bayou.sources.reading.readahead.BLOCK_BYTES", 16)
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
     path = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n-1 3:1\n1 4:1\n0 5:1\n")
     source = sources.open(path, on_error="skip")
     assert np.concatenate([batch.indices for batch in source]).tolist() == [1, 2, 4, 5]

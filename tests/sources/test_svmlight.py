@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
 from bayou.sources.formats.svmlight import Svmlight
-from bayou.sources.reading.readahead import Block
+from bayou.sources.reading.blocks import Block
 from tests.sources import slow_svmlight
 from tests.sources.mutate import mutated
 

@@ -13,10 +13,10 @@ from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.learners import Marginal
 from bayou.sources.carried import Carried
-from bayou.sources.formats.csv import TableReader, cells
+from bayou.sources.formats.csv import DelimitedReader, cells
 from bayou.sources.formats.delimited import CRITEO
 from bayou.sources.hashing import hash_bytes
-from bayou.sources.reading.readahead import Files
+from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
 from bayou.sources.table.column_types import crosses
 from tests.sources import slow_table
@@ -195,7 +195,7 @@ def test_names_are_reported_once_and_in_words() -> None:
     recipe = Recipe(kind="table", bits=20, columns=COLUMNS, cross=[("city", "age")])
     row = b'1,1,Paris,TRUE,007,0.5,44,12,Win 2 win,x\n-1,1,,no,,,,,"a ""b""",x\n'
     piece, _ = parse(HEADER + row, recipe, names=names)
-    names.add(piece.found)
+    names.add(piece.new_names)
     assert names.name_of(piece.indices[piece.indptr[0] : piece.indptr[1]]) == [
         "city=Paris", "on=true", "id=7", "x in [0,2.5)", "age in [30,65)", "age=44", "size",
         "said=win", "said=2", "city=Paris & age in [30,65)", "city=Paris & age=44",
@@ -204,14 +204,14 @@ def test_names_are_reported_once_and_in_words() -> None:
         "city=", "on=no", "id=", "x=", "age=", "size=", "said=a", "said=b", "city= & age=",
     ]  # fmt: skip
     again, _ = parse(HEADER + row, recipe, names=names)
-    assert again.found is None
+    assert again.new_names is None
 
 
 def test_names_of_bad_rows_are_not_reported() -> None:
     names = Names(2**20)
     piece, _ = parse(HEADER + b"1,1,Rome,true,1,abc,1,1,so,z\n", RECIPE, names=names)
     assert piece.skipped == 1
-    assert piece.found is None
+    assert piece.new_names is None
 
 
 def test_features_are_hashed_as_documented() -> None:
@@ -232,7 +232,7 @@ def test_features_are_hashed_as_documented() -> None:
 
 def source_of(paths, recipe: Recipe, format: str = "csv", threads: int = 0, on_error: str = "skip", **more) -> Source:
     carried = Carried.new(recipe)
-    reader = TableReader(Files([str(path) for path in paths]), format, carried, **more)
+    reader = DelimitedReader(Files([str(path) for path in paths]), format, carried, **more)
     return Source(reader, carried, on_error=on_error, threads=threads, labels=more.get("labels", True))
 
 
@@ -318,20 +318,20 @@ def test_tables_of_nothing(tmp_path, text: bytes, words: str) -> None:
         list(source_of([path], Recipe(kind="table")))
 
 
-def test_a_table_can_be_tasted_before_it_is_read(tmp_path) -> None:
+def test_a_table_can_be_peeked_at_before_it_is_read(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(table_text(100))
     source = source_of([path], Recipe(kind="table"))
-    taste = source.taste()
+    peek = source.peek()
     (batch,) = source
-    assert taste.indices.tobytes() == batch.indices.tobytes()
+    assert peek.indices.tobytes() == batch.indices.tobytes()
 
 
-def test_a_file_of_nothing_can_be_tasted_with_a_fitted_recipe(tmp_path) -> None:
+def test_a_file_of_nothing_can_be_peeked_at_with_a_fitted_recipe(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"")
     source = source_of([path], Recipe(kind="table", columns=(Column("y", "label"), Column("a", "category"))))
-    assert len(source.taste()) == 0
+    assert len(source.peek()) == 0
     assert list(source) == []
 
 

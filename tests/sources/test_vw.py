@@ -14,8 +14,8 @@ from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
 from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES
 from bayou.sources.formats.vw.reader import VW
-from bayou.sources.reading.parsed import DESCRIBED, Piece
-from bayou.sources.reading.readahead import Block
+from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
 from tests.sources import slow_vw
 
 CROSSES = [(), (("user", "ad"),), (("w", "w"), ("*", "user"), (" ", "7")), (("*", "*"),), (("ad", "ad"), ("*", "*"))]
@@ -28,16 +28,16 @@ def block(text: bytes) -> Block:
     return Block(np.frombuffer(text + b"\n" * PADDING, np.uint8).copy(), len(text), "text")
 
 
-def parse(text: bytes, names=None, numbering=None, dtype="float32", **options) -> Piece:
+def parse(text: bytes, names=None, numbering=None, dtype="float32", **options) -> ParsedBlock:
     return VW(Recipe(kind="vw", **options), names, numbering, dtype, tags=True).parse(block(text))
 
 
-def rows(piece: Piece) -> list[list[tuple[int, float]]]:
+def rows(piece: ParsedBlock) -> list[list[tuple[int, float]]]:
     pairs = list(zip(piece.indices.tolist(), piece.values.tolist(), strict=True))
     return [pairs[a:b] for a, b in zip(piece.indptr, piece.indptr[1:], strict=False)]
 
 
-def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype="float32") -> Piece:
+def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype="float32") -> ParsedBlock:
     """The same rows with the same bits, the same bad lines, the same names."""
     names = Names(2**bits)
     piece = parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross)
@@ -59,20 +59,20 @@ def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype=
             own = re.fullmatch(r"(?:0+\^)?(\d+)", name, re.ASCII) if not (cross or hash_all) else None
             if not (own and int(own[1]) < 2**bits):
                 called.setdefault(found % 2**bits, name)
-    if piece.found is not None:
-        names.add(piece.found)
+    if piece.new_names is not None:
+        names.add(piece.new_names)
     assert len(names) == len(called)
     assert names.name_of(list(called)) == list(called.values())
-    assert parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross).found is None
-    assert_facts_hold(piece, 2**bits)
+    assert parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross).new_names is None
+    assert_bounds_hold(piece, 2**bits)
     return piece
 
 
-def assert_facts_hold(piece: Piece, n_features: int) -> None:
+def assert_bounds_hold(piece: ParsedBlock, n_features: int) -> None:
     """What is said about rows is true: ascending features, no zeros, bounds."""
-    if piece.facts is None:
+    if piece.bounds is None:
         return
-    longest, largest, max_index, ones, canonical = piece.facts
+    longest, largest, max_index, ones, canonical = piece.bounds
     assert canonical
     assert np.diff(piece.indptr).max(initial=0) <= longest
     assert np.abs(piece.values).max(initial=0) <= largest <= 1e12
@@ -86,10 +86,10 @@ def assert_read_exactly(text: bytes, dtype: str = "float32") -> None:
     """In the exact mode: the same features by their names, the same bad lines."""
     names, numbering = Names(2**22), Numbering(2**22)
     piece = parse(text, names, numbering, dtype, exact=True)
-    assert piece.facts is None or not len(piece.indices)
+    assert piece.bounds is None or not len(piece.indices)
     numbering.number(piece)
-    if piece.found is not None:
-        names.add(piece.found)
+    if piece.new_names is not None:
+        names.add(piece.new_names)
     slow = slow_vw.read(text)
     number = np.dtype(dtype).type
     kept = [[f for f in e.features if number(f.value) != 0] for e in slow.examples]
@@ -229,8 +229,8 @@ def test_a_bad_line_leaves_nothing_behind():
     names = Names(2**22)
     piece = parse(b"1 2 t|a p q:2 r\n1 |a s t:2 |b u :3\n0 |c v\n", names)
     assert len(piece.indices) == 4
-    assert piece.found is not None
-    names.add(piece.found)
+    assert piece.new_names is not None
+    names.add(piece.new_names)
     assert names.name_of(piece.indices) == ["a^p", "a^q", "a^r", "c^v"]
     assert len(names) == 4
 
@@ -447,27 +447,27 @@ def test_numbers_that_ascend_need_not_be_looked_at_again(values):
     lines = [long_line(rng, "ascending", values, 0) for _ in range(200)]
     lines = [line for line in lines if line.count(b"|") == 1]
     piece = assert_read_as_slowly(b"\n".join(lines))
-    assert piece.facts is not None
-    assert piece.facts.ones == (values in ("bare", "ones"))
-    # A bad line may make the facts wider, or useless, but leaves nothing else.
+    assert piece.bounds is not None
+    assert piece.bounds.ones == (values in ("bare", "ones"))
+    # A bad line may make the bounds wider, or useless, but leaves nothing else.
     for bad, useful in [(b"0 | 3 5:-12345 7 9 3000000 :", True), (b"0 | 3 2 1 0 :2", False)]:
         worse = assert_read_as_slowly(b"\n".join([lines[0], bad, *lines[1:]]))
-        assert (worse.facts is not None) == useful
+        assert (worse.bounds is not None) == useful
         assert (worse.skipped, rows(worse)) == (1, rows(piece))
 
 
 @pytest.mark.parametrize("line", [b"1 | 5 3", b"1 | 3 3", b"1 | 3 x", b"1 | 3 |a 5", b"1 | 3 123456789", b"1 | 3 |0 2"])
 def test_rows_that_do_not_ascend_are_looked_at_again(line):
-    assert assert_read_as_slowly(line).facts is None
+    assert assert_read_as_slowly(line).bounds is None
 
 
 def test_the_largest_value_is_that_which_is_kept():
     text = b"1 |0:1.1 3 5:1.1 7:-1.3"
-    assert assert_read_as_slowly(text).facts.largest == np.float32(1.1 * 1.3)
-    assert assert_read_as_slowly(text, dtype="float64").facts.largest == 1.1 * 1.3
+    assert assert_read_as_slowly(text).bounds.largest == np.float32(1.1 * 1.3)
+    assert assert_read_as_slowly(text, dtype="float64").bounds.largest == 1.1 * 1.3
     assert float(np.float32(1.1)) > 1.1
-    assert assert_read_as_slowly(b"1 | 3:1.1").facts.largest == np.float32(1.1)
-    assert assert_read_as_slowly(b"1 |0:1.1 3").facts.largest == np.float32(1.1)
+    assert assert_read_as_slowly(b"1 | 3:1.1").bounds.largest == np.float32(1.1)
+    assert assert_read_as_slowly(b"1 |0:1.1 3").bounds.largest == np.float32(1.1)
 
 
 def test_indicators_share_one_array_of_ones():
@@ -483,22 +483,22 @@ def test_indicators_share_one_array_of_ones():
 def test_new_names_are_reported_about_once():
     names = Names(2**22)
     piece = parse(b"1 |a x y z:1 x\n" * 1000, names)
-    assert piece.found is not None
-    assert len(piece.found.indices) == 3
+    assert piece.new_names is not None
+    assert len(piece.new_names.indices) == 3
 
 
 def test_known_names_are_not_reported_and_a_full_dictionary_wants_none():
     names = Names(2**22, limit=2)
     first = parse(b"1 |a x y", names)
-    assert first.found is not None
-    names.add(first.found)
+    assert first.new_names is not None
+    names.add(first.new_names)
     again = parse(b"1 |a y w x", names)
-    assert again.found is not None
-    assert again.found.indices.tolist() == [again.indices[1]]
-    names.add(again.found)
+    assert again.new_names is not None
+    assert again.new_names.indices.tolist() == [again.indices[1]]
+    names.add(again.new_names)
     assert names.full
-    assert parse(b"1 |a v", names).found is None
-    assert parse(b"1 |a v").found is None
+    assert parse(b"1 |a v", names).new_names is None
+    assert parse(b"1 |a v").new_names is None
 
 
 # --- without hashing ------------------------------------------------------------------------------------------------
@@ -513,14 +513,14 @@ def test_in_the_exact_mode_features_are_numbered_as_they_appear():
         piece = parse(part, names, numbering, exact=True)
         assert piece.indices.dtype == np.uint64
         numbering.number(piece)
-        if piece.found is not None:
-            names.add(piece.found)
+        if piece.new_names is not None:
+            names.add(piece.new_names)
         slow = slow_vw.read(part)
         kept = [f for e in slow.examples for f in e.features if np.float32(f.value) != 0]
         bare = [slow_vw.Feature(f.space, f.name, f.text, 1) for f in kept]
         assert piece.indices.tolist() == [expected.setdefault(f, len(expected)) for f in bare]
     assert names.name_of(list(expected.values())) == [f.shown for f in expected]
-    assert parse(text, names, numbering, exact=True).found is None
+    assert parse(text, names, numbering, exact=True).new_names is None
 
 
 def test_in_the_exact_mode_crosses_are_features_like_others():
@@ -529,7 +529,7 @@ def test_in_the_exact_mode_crosses_are_features_like_others():
     cross = (("user", "ad"), ("user", "user"))
     piece = parse(text, names, numbering, exact=True, cross=cross)
     numbering.number(piece)
-    names.add(piece.found)
+    names.add(piece.new_names)
     assert len(numbering) == len(names)
     slow = slow_vw.read(text, rules=cross)
     assert [len(features) for features in slow.features] == np.diff(piece.indptr).tolist()

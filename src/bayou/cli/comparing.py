@@ -125,12 +125,12 @@ def grow(entrants: Sequence[Entrant], source: Source) -> None:
         )
     names = ", ".join(entrant.spec for entrant in entrants)
     print(f"{names}: {n:,} weights each, up to {bytes_in_words(size)} of memory", file=sys.stderr)
-    taste = source.taste()[:64]
-    nothing = np.zeros(len(taste))
+    peek = source.peek()[:64]
+    nothing = np.zeros(len(peek))
     for entrant in entrants:
         entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
         with suppress(BadInput):  # it will be said when these rows come
-            entrant.learn(_as_type(taste.with_labels(taste.labels, nothing), entrant.dtype))
+            entrant.learn(peek.with_labels(peek.labels, nothing).astype(entrant.dtype))
         entrant.meter, entrant.seconds = Meter(), 0.0
 
 
@@ -170,7 +170,7 @@ def compare(entrants: list[Entrant], source: Source, board: Shows) -> Outcome:
             batch, more = _accepted(batch, entrants, source.skips)
             n_refused += len(more)
             refused += more[: 5 - len(refused)] if len(refused) < 5 else []
-            cast = {dtype: _as_type(batch, dtype) for dtype in {entrant.dtype for entrant in entrants}}
+            cast = {dtype: batch.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
             for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
                 done.result()
             board.update()
@@ -200,8 +200,8 @@ def _accepted(batch: Batch, entrants: Sequence[Entrant], skips: bool) -> tuple[B
         return batch, []
     if not skips:
         raise BadInput(wrong[min(wrong)])
-    kept = [batch[row : row + 1] for row in range(len(batch)) if row not in wrong]
-    return _joined(kept, batch), [wrong[row] for row in sorted(wrong)]
+    kept = [row for row in range(len(batch)) if row not in wrong]
+    return batch.take(kept), [wrong[row] for row in sorted(wrong)]
 
 
 def _refusals(learner: Learner, batch: Batch, first: int) -> Iterator[tuple[int, str]]:
@@ -215,29 +215,6 @@ def _refusals(learner: Learner, batch: Batch, first: int) -> Iterator[tuple[int,
         half = len(batch) // 2
         yield from _refusals(learner, batch[:half], first)
         yield from _refusals(learner, batch[half:], first + half)
-
-
-def _joined(rows: Sequence[Batch], batch: Batch) -> Batch:
-    """Some rows of a batch as one."""
-    empty = batch[:0]
-    parts = [empty, *rows]
-    return Batch.from_arrays(
-        np.cumsum([0] + [len(row.indices) for row in rows]),
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.labels for part in parts if part.labels is not None]),
-        None if batch.weights is None else np.concatenate([part.weights for part in parts if part.weights is not None]),
-    )
-
-
-def _as_type(batch: Batch, dtype: str) -> Batch:
-    """The same rows with values of another type."""
-    if batch.values.dtype == dtype:
-        return batch
-    other = batch[:]
-    other.values = batch.values.astype(dtype)
-    other.values.flags.writeable = False
-    return other
 
 
 @contextmanager

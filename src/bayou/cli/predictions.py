@@ -23,7 +23,7 @@ SHOWN = 5
 
 def warm_up(learner: Learner, source: Source) -> None:
     """Have every kernel loaded, or compiled, by trying it on the first few rows."""
-    batch = source.taste()[:64]
+    batch = source.peek()[:64]
     with contextlib.suppress(BadInput):  # it will be said when these rows come
         predicted = learner.predict(batch)
         csv(prediction_table(learner, predicted))

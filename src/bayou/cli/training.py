@@ -61,7 +61,7 @@ class Outcome:
 
 def warm_up(learner: Learner, source: Source) -> None:
     """Have every kernel loaded by trying it on the first few rows. Changes nothing."""
-    batch = source.taste()[:64]
+    batch = source.peek()[:64]
     nothing = np.zeros(len(batch))
     with suppress(BadInput):  # it will be said when these rows come
         answered = learner.learn(batch.with_labels(batch.labels, nothing))

@@ -1,6 +1,6 @@
 """Names: what the features of a hashed table were called, as many of them as there is room for.
 
-Parsers hash names and forget them. For people they also report each feature that has no name yet (`Found`), and
+Parsers hash names and forget them. For people they also report each feature that has no name yet (`NewNames`), and
 `Names` keeps the first name of every feature, in the order of the stream, until its limits are reached. A bitmap of
 the features that are named already lets parsers, in other threads, pass over them at the cost of looking at one bit.
 """
@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 26
 AND = b" & "
 
 
-class Found(NamedTuple):
+class NewNames(NamedTuple):
     """Features whose names were not known when they were met, in the order of the stream; some may come twice.
 
     A name is given as places in arrays of bytes (the block that was parsed): where its prefix (a namespace, a column)
@@ -50,7 +50,7 @@ class Names:
     >>> text = np.frombuffer(b"|user alice bob", np.uint8)
     >>> spans = np.full((2, 8), -1)
     >>> spans[:, :4] = [1, 5, 6, 11], [1, 5, 12, 15]
-    >>> names.add(Found(np.uint32([7, 9]), spans, text, text, separator=b"^"))
+    >>> names.add(NewNames(np.uint32([7, 9]), spans, text, text, separator=b"^"))
     >>> len(names), names.name_of([9, 8, 7])
     (2, ['user^bob', None, 'user^alice'])
     """
@@ -70,7 +70,7 @@ class Names:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, found: Found) -> None:
+    def add(self, found: NewNames) -> None:
         """Keep the names of features that have none yet."""
         if self.full or not len(found.indices):
             return
@@ -142,7 +142,7 @@ class Names:
         n = len(other)
         spans = np.full((n, 4), -1, np.int32)
         spans[:, 2], spans[:, 3] = other._ends[:n], other._ends[1 : n + 1]
-        self.add(Found(other._indices[:n], spans, other._text, other._text, b""))
+        self.add(NewNames(other._indices[:n], spans, other._text, other._text, b""))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as arrays, for a file."""

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.names import Found
+from bayou.core.names import NewNames
 from bayou.kernels.scan import address_of, word_at
 
 # The number of an id that was never seen.
@@ -49,16 +49,16 @@ class Numbering:
     def __len__(self) -> int:
         return self._count
 
-    def number(self, piece: Any) -> None:
-        """Put numbers in the place of a piece's ids."""
+    def number(self, block: Any) -> None:
+        """Put numbers in the place of a parsed block's ids."""
         if self.growing:
-            piece.indices = self.add(piece.indices)
+            block.indices = self.add(block.indices)
         else:
-            piece.indptr, piece.indices, piece.values = self.known_only(piece.indptr, piece.indices, piece.values)
-        if piece.found is not None:
-            piece.found = self._numbered(piece.found)
+            block.indptr, block.indices, block.values = self.known_only(block.indptr, block.indices, block.values)
+        if block.new_names is not None:
+            block.new_names = self._numbered(block.new_names)
 
-    def _numbered(self, found: Found) -> Found:
+    def _numbered(self, found: NewNames) -> NewNames:
         """Names of features by number, in the order of the numbers, which no cutting into blocks changes.
 
         Those without a number are left out: they were in rows that were dropped, or nothing is learned.

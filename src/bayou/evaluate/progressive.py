@@ -188,19 +188,7 @@ class _Delayed:
             if len(first) > n:
                 self.waiting.appendleft(first[n:])
             n -= len(parts[-1])
-        return _concatenate(parts)
-
-
-def _concatenate(parts: list[Batch]) -> Batch:
-    starts = np.cumsum([0] + [part.nonzeros for part in parts])
-    ends = [part.indptr[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
-    return Batch.from_arrays(
-        np.concatenate([[0], *ends]),
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.each_weight() for part in parts]),
-    )
+        return Batch.concatenate(parts)
 
 
 def _interleave(batch: Batch, due: Batch) -> Batch:

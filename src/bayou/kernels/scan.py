@@ -2,7 +2,7 @@
 
 Everything here takes and gives plain numbers. An address is the place of a byte in memory as a whole number: a
 function that took the array itself would count references at every call, which costs more than reading a number.
-So nothing is checked here; callers read buffers that end in PADDING newlines (`readahead.Block`), at which every
+So nothing is checked here; callers read buffers that end in PADDING newlines (`blocks.Block`), at which every
 scan stops.
 """
 

@@ -16,8 +16,10 @@ from bayou.core.errors import BadInput
 from bayou.core.recipe import Recipe
 from bayou.sources.carried import Carried
 from bayou.sources.formats.detect import FORMATS, KIND, check_text, detect
-from bayou.sources.reading.readahead import Files, expand
-from bayou.sources.source import Source, TextReader
+from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.opening import expand
+from bayou.sources.reading.reader import Reader, TextReader
+from bayou.sources.source import Source
 
 __all__ = ["FORMATS", "Carried", "Recipe", "Source", "open"]
 
@@ -66,7 +68,7 @@ def open(
     return Source(reader, carried, on_error=on_error, labels=labels, threads=threads)
 
 
-def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Any:
+def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Reader:
     if found == "svmlight":
         from bayou.sources.formats.svmlight import Svmlight
 
@@ -80,13 +82,16 @@ def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, lab
 
         return JsonReader(data, carried, labels=labels, dtype=dtype)
     if found in ("csv", "tsv", "criteo"):
-        from bayou.sources.formats.csv import TableReader
+        from bayou.sources.formats.csv import DelimitedReader
 
-        return TableReader(data, found, carried, labels=labels, dtype=dtype)
-    from bayou.sources.formats.arrow import ArrowReader, ParquetReader
+        return DelimitedReader(data, found, carried, labels=labels, dtype=dtype)
+    if found == "parquet":
+        from bayou.sources.formats.arrow.parquet import ParquetReader
 
-    kind = ParquetReader if found == "parquet" else ArrowReader
-    return kind(data, carried, labels=labels, dtype=dtype)
+        return ParquetReader(data, carried, labels=labels, dtype=dtype)
+    from bayou.sources.formats.arrow.reader import ArrowReader
+
+    return ArrowReader(data, carried, labels=labels, dtype=dtype)
 
 
 def spare_cores() -> int:

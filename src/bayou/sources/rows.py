@@ -28,7 +28,7 @@ from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.kernels.scan import address_of, byte_at
-from bayou.sources.formats.arrow import string_cells
+from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.hashing import hash_bytes, murmur3
 
 # New names and their numbers, to be kept once their rows are learned.
@@ -378,7 +378,7 @@ def _by_row(ids, values, indptr, indices, there):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _tidy(ids, values, unordered, mask, indices, tidied):
     """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
-    1). The first so many features are put in order."""
+    1). The first `unordered` features are put in order."""
     for k in range(ids.size):
         place = k
         if k < unordered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ from bayou.core.errors import BadInput
 from bayou.core.recipe import Recipe
 from bayou.sources.carried import Carried
 from bayou.sources.labels import LabelRule
-from bayou.sources.reading.parsed import DESCRIBED, Bad, Piece, nothing
-from bayou.sources.reading.readahead import Block, Files, InOrder
+from bayou.sources.reading.in_order import InOrder
+from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
+from bayou.sources.reading.reader import Reader
 
 ON_ERROR = {"raise": False, "skip": True}
 
@@ -28,7 +29,7 @@ class _Ready:
     first: bool
     labels: np.ndarray  # as the rule read them, with negatives as they were written
     strange: np.ndarray  # labels as written that say nothing to the rule
-    piece: Piece
+    parsed: ParsedBlock
     batch: Batch | None  # None if its features have no numbers yet
 
 
@@ -46,7 +47,7 @@ class Source:
 
     def __init__(
         self,
-        reader: Any,
+        reader: Reader,
         carried: Carried,
         *,
         on_error: str = "raise",
@@ -106,12 +107,12 @@ class Source:
         finally:
             ahead.close()
 
-    def taste(self) -> Batch:
+    def peek(self) -> Batch:
         """The first few rows, which will come again: something to try a learner on before time is measured."""
-        piece = self._work(self._reader.taste()).piece
-        if piece.indices.dtype == np.uint64:
-            piece.indices = piece.indices % np.uint64(self.recipe.n_features)
-        return _batch(piece)
+        parsed = self._work(self._reader.peek()).parsed
+        if parsed.indices.dtype == np.uint64:
+            parsed.indices = parsed.indices % np.uint64(self.recipe.n_features)
+        return parsed.batch()
 
     def check_learned(self, refused: Sequence[str], n_refused: int) -> None:
         """After a pass: say it if there was nothing to learn from, but for rows that a learner refused."""
@@ -133,135 +134,51 @@ class Source:
     # --- in any thread ----------------------------------------------------------------------------------------------
 
     def _work(self, task: Any) -> _Ready:
-        piece = self._reader.parse(task)
-        labels = self._rule.read(piece.labels)
-        strange = piece.labels[np.isnan(labels) & ~np.isnan(piece.labels)]
+        parsed = self._reader.parse(task)
+        labels = self._rule.read(parsed.labels)
+        strange = parsed.labels[np.isnan(labels) & ~np.isnan(parsed.labels)]
         if self._labels_needed and np.isnan(labels).any():
             bad = np.isnan(labels)
-            _drop(piece, bad, [self._rule.what(label) for label in piece.labels[bad][:DESCRIBED]])
+            parsed.drop(bad, [self._rule.what(label) for label in parsed.labels[bad][:DESCRIBED]])
             labels = labels[~bad]
-        raw, piece.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
-        batch = None if self._unnumbered(piece) else _batch(piece)
-        return _Ready(task.file, task.first, raw, strange, piece, batch)
+        raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
+        batch = None if self._unnumbered(parsed) else parsed.batch()
+        return _Ready(task.file, task.first, raw, strange, parsed, batch)
 
-    def _unnumbered(self, piece: Piece) -> bool:
-        return self.carried.numbering is not None and piece.indices.dtype == np.uint64
+    def _unnumbered(self, parsed: ParsedBlock) -> bool:
+        return self.carried.numbering is not None and parsed.indices.dtype == np.uint64
 
     # --- in order ---------------------------------------------------------------------------------------------------
 
     def _finish(self, ready: _Ready) -> Batch:
-        piece, batch, names = ready.piece, ready.batch, self.carried.names
+        parsed, batch, names = ready.parsed, ready.batch, self.carried.names
         mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
         if mixed is not None:
-            _drop(piece, mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
+            parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
         if not self.lines and self._labels_needed and len(ready.strange) > len(ready.labels):
             # Not a bad line here and there: what is positive was never said.
             raise BadInput(f"{ready.file}: most labels say nothing: {self._rule.what(ready.strange[0])}.")
         if ready.first:
             self._line = 0
-        self._note(ready.file, piece)
-        if self.carried.numbering is not None and self._unnumbered(piece):
-            self.carried.numbering.number(piece)
-        if names is not None and piece.found is not None:
-            names.add(piece.found)
-        batch = _batch(piece) if batch is None else batch
-        batch.positions = piece.positions + (self._line + 1)
-        self._line += piece.lines
+        self._note(ready.file, parsed)
+        if self.carried.numbering is not None and self._unnumbered(parsed):
+            self.carried.numbering.number(parsed)
+        if names is not None and parsed.new_names is not None:
+            names.add(parsed.new_names)
+        batch = parsed.batch() if batch is None else batch
+        batch = batch.with_positions(parsed.positions + (self._line + 1))
+        self._line += parsed.lines
         return batch
 
-    def _note(self, file: str, piece: Piece) -> None:
-        self.lines += piece.lines
-        self.skipped += piece.skipped
-        self.folded += piece.folded
-        for bad in piece.bad:
+    def _note(self, file: str, parsed: ParsedBlock) -> None:
+        self.lines += parsed.lines
+        self.skipped += parsed.skipped
+        self.folded += parsed.folded
+        for bad in parsed.bad:
             place = f"{file}:{self._line + bad.line + 1}" if bad.line >= 0 else file
             said = f"{place}:{bad.column}: {bad.what}." if bad.column else f"{place}: {bad.what}."
             if not self.skips:
                 raise BadInput(said)
             if len(self.bad) < DESCRIBED:
                 self.bad.append(said)
-
-
-def _batch(piece: Piece) -> Batch:
-    if piece.facts is not None and piece.facts.canonical:
-        facts = piece.facts
-        return Batch.trusted(
-            piece.indptr,
-            piece.indices,
-            piece.values,
-            piece.labels,
-            piece.weights,
-            tags=piece.tags,
-            longest=facts.longest,
-            largest=facts.largest,
-            ones=facts.ones,
-            max_index=facts.max_index,
-        )
-    batch = Batch.from_arrays(
-        piece.indptr,
-        piece.indices,
-        piece.values,
-        piece.labels,
-        piece.weights,
-        tags=piece.tags,
-        positions=piece.positions,
-    )
-    piece.folded += batch.folded
-    return batch
-
-
-def _drop(piece: Piece, rows: np.ndarray, whats: Iterable[str]) -> None:
-    """Take rows out of a piece: they turned out bad, for these reasons (of the first few)."""
-    described = [Bad(int(line), 1, what) for line, what in zip(piece.positions[rows], whats, strict=False)]
-    piece.bad = sorted([*piece.bad, *described])[:DESCRIBED]
-    piece.skipped += int(rows.sum())
-    piece.facts = None
-    keep = ~rows
-    lengths = np.diff(piece.indptr)
-    nonzeros = np.repeat(keep, lengths)
-    piece.indptr = np.concatenate([[0], np.cumsum(lengths[keep])])
-    piece.indices, piece.values = piece.indices[nonzeros], piece.values[nonzeros]
-    piece.labels, piece.positions = piece.labels[keep], piece.positions[keep]
-    piece.weights = None if piece.weights is None else piece.weights[keep]
-    piece.tags = None if piece.tags is None else [tag for tag, kept in zip(piece.tags, keep, strict=True) if kept]
-    if piece.found is not None:
-        met = np.isin(piece.found.indices, piece.indices)
-        piece.found = piece.found._replace(indices=piece.found.indices[met], spans=piece.found.spans[met])
-
-
-class TextReader:
-    """Blocks of text and the parser they go through."""
-
-    what = "the data"  # is read: its file
-
-    def __init__(self, files: Files, parser: Any) -> None:
-        self._files, self._parser = files, parser
-        files.cut = parser.cut
-        self.again = not files.waits
-
-    @property
-    def waits(self) -> bool:
-        return self._files.waits
-
-    @property
-    def bytes_done(self) -> int:
-        return self._files.bytes_done
-
-    @property
-    def bytes_total(self) -> int | None:
-        return self._files.bytes_total
-
-    def start(self) -> None:
-        """Nothing has to be known before the first block."""
-
-    def taste(self) -> Block:
-        return self._files.first_lines()
-
-    def tasks(self) -> Iterable[Block]:
-        return self._files
-
-    def parse(self, block: Block) -> Piece:
-        if block.trouble is not None:
-            return nothing(block)
-        return self._parser.parse(block)

@@ -1,6 +1,6 @@
 """Tables as text: CSV and TSV files, whose first line names the columns, and files in Criteo's layout.
 
-The bytes become cells in `delimited`, and cells become examples by the recipe's plan (`sheet`). Columns are found by
+The bytes become cells in `delimited`, and cells become examples by the recipe's plan (`table`). Columns are found by
 name: a file may have them in another order, or have more of them, than the one that the recipe was fitted to.
 """
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.delimited import (
@@ -28,13 +27,15 @@ from bayou.sources.formats.delimited import (
     layout_of,
     split,
 )
-from bayou.sources.reading.parsed import Bad, Piece, nothing
-from bayou.sources.reading.readahead import Block, Files, whole_lines
+from bayou.sources.reading.blocks import Block, Files, whole_lines
+from bayou.sources.reading.parsed import BadLine, ParsedBlock
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import LABELS, SHOWN, Sight, fit
-from bayou.sources.table.columns import Plan, Sheet
+from bayou.sources.table.column_types import LABELS, SHOWN, ColumnSummary, fit
+from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.numbers import LOOKS, look
+from bayou.sources.table.plan import Plan
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
@@ -50,30 +51,30 @@ _WHAT = {
 CRITEO_ROLES = {name: "bins" if name[0] == "I" else "category" for name in CRITEO[1:]}
 
 
-class Table:
+class TableParser:
     """Parses blocks of delimited text that have one layout."""
 
     def __init__(self, plan: Plan, layout: Layout, file: str = "the table") -> None:
         self._plan, self.layout = plan, layout
-        self._where = columns_at(plan, layout.names, file)
+        self._where = plan.places(layout.names, file)
         self._texts = [c for c, column in enumerate(plan.columns) if column.role == "text"]
 
-    def parse(self, block: Block) -> Piece:
+    def parse(self, block: Block) -> ParsedBlock:
         """The examples of a block; the first one of a file has the header in it."""
-        return self._plan.piece(self._sheet(split_block(block, self.layout, self._plan.scratch)))
+        return self._plan.parse(self._columns(split_block(block, self.layout, self._plan.scratch)))
 
-    def _sheet(self, found: Cells) -> Sheet:
+    def _columns(self, found: Cells) -> Columns:
         data = found.data
         for c in self._texts:
             data = plain_words(data, found.starts, found.stops, self._where[c], found.width, found.rows)
-        return Sheet(
+        return Columns(
             rows=found.rows,
             table=_table(found, data, self._where),
             alive=[data, found],
             lines=found.lines,
             n_lines=found.n_lines,
             bad=[
-                Bad(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
+                BadLine(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
                 for line, byte, what, count in found.bad
             ],
             skipped=found.skipped,
@@ -90,19 +91,6 @@ def _table(found: Cells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
     table[there, cells.STOPS] = found.stops.ctypes.data + 4 * where[there]
     table[there, cells.STRIDE] = found.width
     return table
-
-
-def columns_at(plan: Plan, names: Sequence[str], file: str) -> np.ndarray:
-    """Where each of a plan's columns stands in a table; -1 if it is not there and is not needed."""
-    places = {name: place for place, name in enumerate(names)}
-    where = np.array([places.get(column.name, -1) for column in plan.columns], np.int64)
-    for column, place in zip(plan.columns, where, strict=True):
-        if place < 0 and (column.role != "label" or plan.labels):
-            raise BadInput(
-                f"{file}: there is no column {column.name!r} ({column.role}), which the recipe needs; "
-                f"the columns are {', '.join(names)}." + did_you_mean(column.name, names)
-            )
-    return where
 
 
 def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) -> Cells:
@@ -122,20 +110,20 @@ def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) ->
 def fit_text(recipe: Recipe, found: Sequence[tuple[Cells, Layout]], *, labels: bool = True) -> Recipe:
     """The recipe fitted to the first FIT_ROWS rows of some blocks."""
     names = found[0][1].names
-    sights = {name: _sight(name, found, name in (recipe.label, *LABELS)) for name in names}
-    return fit(recipe, sights, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels)
+    summaries = {name: _summary(name, found, name in (recipe.label, *LABELS)) for name in names}
+    return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels)
 
 
-def _sight(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> Sight:
+def _summary(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> ColumnSummary:
     """What the first rows show of a column; `values`: also which there are."""
-    left, odd, counts = FIT_ROWS, None, np.zeros(cells.LOOKS, np.int64)
+    left, odd, counts = FIT_ROWS, None, np.zeros(LOOKS, np.int64)
     numbers, texts = [np.empty(0)], dict.fromkeys([""])
     for part, layout in found:
         if name not in layout.names:
             continue
         place, n = layout.names.index(name), min(part.rows, left)
-        here, more = np.empty(n), np.empty(cells.LOOKS, np.int64)
-        first = cells.look(_table(part, part.data, np.array([place])), 0, n, here, more)
+        here, more = np.empty(n), np.empty(LOOKS, np.int64)
+        first = look(_table(part, part.data, np.array([place])), 0, n, here, more)
         if odd is None and first >= 0:
             odd = part.text(first, place)
         if values:
@@ -147,16 +135,17 @@ def _sight(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> Si
     shown = list(texts)[1 : SHOWN + 1] + ["..."] * (len(texts) > SHOWN + 1)
     if n_numbers and not truths and not others:
         every = np.concatenate(numbers)
-        return Sight("number", every[~np.isnan(every)], values=shown, as_written=True)
+        return ColumnSummary("number", every[~np.isnan(every)], values=shown, as_written=True)
     kind = "text" if others or n_numbers else "flag" if truths else "nothing"
     n_texts = max(truths + others, 1)
-    return Sight(kind, words=words / n_texts, values=shown, odd=odd, strange=others / max(n_numbers + n_texts, 1))
+    strange = others / max(n_numbers + n_texts, 1)
+    return ColumnSummary(kind, words=words / n_texts, values=shown, odd=odd, strange=strange)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-class _Task(NamedTuple):
+class _LaidOutBlock(NamedTuple):
     """A block, and how its file is laid out."""
 
     block: Block
@@ -171,7 +160,7 @@ class _Task(NamedTuple):
         return self.block.first
 
 
-class TableReader(FittingReader):
+class DelimitedReader(FittingReader):
     """The rows of delimited files, for a `Source`."""
 
     def __init__(
@@ -179,29 +168,23 @@ class TableReader(FittingReader):
     ) -> None:
         super().__init__(carried, labels, dtype)
         self._format = format
-        self.again = not files.waits
-        self.waits = files.waits
-        self.bytes_total = files.bytes_total
+        self._read_from(files)
         # Each file is cut into rows by its own layout.
         others = files.names[1:]
         files.names = files.names[:1]
         self._files = [files, *(Files([name]) for name in others)]
-        self._tables: dict[Layout, Table] = {}
+        self._tables: dict[Layout, TableParser] = {}
 
-    @property
-    def bytes_done(self) -> int:  # type: ignore[override]
-        return sum(files.bytes_done for files in self._files)
-
-    def _pass(self) -> Iterator[_Task]:
+    def _pass(self) -> Iterator[_LaidOutBlock]:
         for files in self._files:
-            cutter = _Cutter(files.names[0], self._format)
+            cutter = _RowCutter(files.names[0], self._format)
             files.cut = cutter
             for block in files:
                 if block.trouble is not None and cutter.layout is None:
                     raise BadInput(f"{block.file}: {block.trouble}.")
-                yield _Task(block, cutter.layout or layout_of(block, self._format))
+                yield _LaidOutBlock(block, cutter.layout or layout_of(block, self._format))
 
-    def _sample(self, task: _Task) -> tuple[tuple[Cells, Layout], int]:
+    def _sample(self, task: _LaidOutBlock) -> tuple[tuple[Cells, Layout], int]:
         found = split_block(task.block, task.layout)
         if len(found.bad) and not found.rows:
             line, byte, what, count = found.bad[0]
@@ -212,16 +195,16 @@ class TableReader(FittingReader):
     def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
         return fit_text(self._carried.recipe, samples, labels=self._labels)
 
-    def _parse(self, task: _Task) -> Piece:
+    def _parse(self, task: _LaidOutBlock) -> ParsedBlock:
         if task.block.trouble is not None:
-            return nothing(task.block)
+            return ParsedBlock.unreadable(task.block)
         table = self._tables.get(task.layout)
         if table is None:
-            table = self._tables[task.layout] = Table(self.plan, task.layout, task.file)
+            table = self._tables[task.layout] = TableParser(self.plan, task.layout, task.file)
         return table.parse(task.block)
 
 
-class _Cutter:
+class _RowCutter:
     """Cuts a file into whole rows; finds out how it is laid out from what it is given first."""
 
     def __init__(self, file: str, format: str) -> None:

@@ -24,8 +24,8 @@ from numba.extending import intrinsic
 from bayou.core.errors import BadInput
 from bayou.kernels.digits import put_byte
 from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
+from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.parsed import DESCRIBED
-from bayou.sources.reading.readahead import Block, whole_lines
 from bayou.sources.reading.scratch import Scratch
 
 # A quoted cell ends within so many bytes, or its quote was a stray one.

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.recipe import FIT_ROWS, Recipe
-from bayou.sources.formats.values import column_as_cells, places_of, sight_of
-from bayou.sources.reading.parsed import DESCRIBED, Bad, Piece, nothing
-from bayou.sources.reading.readahead import Block, Files
+from bayou.sources.reading.blocks import Block, Files
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import LABELS, Sight, fit
-from bayou.sources.table.columns import Plan, Sheet
+from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
+from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.plan import Plan
+from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ class JsonLines:
         self._roles = [column.role for column in plan.columns]
         self._texts = [c for c, role in enumerate(self._roles) if role == "text"]
 
-    def parse(self, block: Block) -> Piece:
-        return self._plan.piece(self._sheet(block))
+    def parse(self, block: Block) -> ParsedBlock:
+        return self._plan.parse(self._columns(block))
 
-    def _sheet(self, block: Block) -> Sheet:
+    def _columns(self, block: Block) -> Columns:
         lines, objects, bad, skipped, n_lines = read_lines(block)
         width, n, lists = len(self._names), len(objects), np.zeros(len(self._names), np.uint8)
         texts: list[bytes] = []
@@ -54,7 +55,7 @@ class JsonLines:
         table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
         table[:, cells.STARTS] = starts.ctypes.data + 4 * n * np.arange(width)
         table[:, cells.STOPS] = stops.ctypes.data + 4 * n * np.arange(width)
-        return Sheet(
+        return Columns(
             rows=n,
             table=table,
             alive=[data, starts, stops],
@@ -66,10 +67,10 @@ class JsonLines:
         )
 
 
-def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad], int, int]:
+def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
     """(line of each object, flat objects, bad lines, how many, lines in all)."""
     lines, objects, skipped, number = [], [], 0, -1
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     for number, text in enumerate(block.data[: block.size - 1].tobytes().split(b"\n")):
         if not text.strip():
             continue
@@ -90,7 +91,7 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
             place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
         skipped += 1
         if len(bad) < DESCRIBED:
-            bad.append(Bad(number, place, what))
+            bad.append(BadLine(number, place, what))
     return np.array(lines, np.int64), objects, bad, skipped, number + 1
 
 
@@ -107,10 +108,10 @@ def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def sights_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, Sight]:
+def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, ColumnSummary]:
     """What flat objects show of their keys, in the order in which those first come."""
     names = dict.fromkeys(key for found in objects for key in found)
-    return {name: sight_of([found.get(name) for found in objects], name in (label, *LABELS)) for name in names}
+    return {name: summary_of([found.get(name) for found in objects], name in (label, *LABELS)) for name in names}
 
 
 class JsonReader(FittingReader):
@@ -118,17 +119,11 @@ class JsonReader(FittingReader):
 
     def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(carried, labels, dtype)
-        self._files, self._parser = files, None
-        self.again = not files.waits
-        self.waits = files.waits
-        self.bytes_total = files.bytes_total
-
-    @property
-    def bytes_done(self) -> int:  # type: ignore[override]
-        return self._files.bytes_done
+        self._lines = files
+        self._read_from(files)
 
     def _pass(self) -> Iterator[Block]:
-        return iter(self._files)
+        return iter(self._lines)
 
     def _sample(self, block: Block) -> tuple[list[dict[str, Any]], int]:
         if block.trouble is not None:
@@ -141,9 +136,9 @@ class JsonReader(FittingReader):
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
         recipe = self._carried.recipe
-        return fit(recipe, sights_of(objects, recipe.label), labels=self._labels)
+        return fit(recipe, summaries_of(objects, recipe.label), labels=self._labels)
 
-    def _parse(self, block: Block) -> Piece:
+    def _parse(self, block: Block) -> ParsedBlock:
         if block.trouble is not None:
-            return nothing(block)
+            return ParsedBlock.unreadable(block)
         return JsonLines(self.plan).parse(block)

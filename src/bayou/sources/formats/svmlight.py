@@ -27,8 +27,8 @@ from bayou.kernels.scan import (
     number,
     trailing_zeros,
 )
-from bayou.sources.reading.parsed import DESCRIBED, Bad, Facts, Piece, all_ones
-from bayou.sources.reading.readahead import Block, whole_lines
+from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock, all_ones
 from bayou.sources.reading.scratch import Scratch
 
 # What was wrong, by the kernel's code.
@@ -53,15 +53,13 @@ _THREE_BYTES = np.uint64(0xFFFFFF)
 class Svmlight:
     """Parses blocks of svmlight text."""
 
-    cut = staticmethod(whole_lines)
-
     def __init__(self, recipe: Recipe, dtype: str = "float32") -> None:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
         self._dtype = np.dtype(dtype)
         self._scratch = Scratch()
 
-    def parse(self, block: Block) -> Piece:
+    def parse(self, block: Block) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         room = block.size // 4 + 1
         indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
@@ -69,30 +67,30 @@ class Svmlight:
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
         bad = np.empty((DESCRIBED, 3), np.int64)
-        rows, nonzeros, lines, skipped, folded, facts = _parse(
+        rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
         )
-        return Piece(
+        return ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros],
-            values=all_ones(nonzeros, self._dtype) if facts[3] else values[:nonzeros],
+            values=all_ones(nonzeros, self._dtype) if bounds[3] else values[:nonzeros],
             labels=labels[:rows].copy(),
             weights=None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad=[Bad(int(line), int(column), _WHAT[code]) for line, column, code in bad[:skipped]],
+            bad=[BadLine(int(line), int(column), _WHAT[code]) for line, column, code in bad[:skipped]],
             skipped=skipped,
             folded=folded,
-            facts=Facts(*facts),
+            bounds=Bounds(*bounds),
         )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _parse(data, size, last, exact, indptr, indices, values, labels, positions, bad):
-    """(rows, non-zeros, lines, bad lines, folded indices, facts) of data[:size], which ends in a newline.
+    """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
 
     Values are written only if not all of them are 1.
-    The facts may take lines into account that turned out bad; then they are too wide, which does no harm.
+    The bounds may take lines into account that turned out bad; then they are too wide, which does no harm.
     """
     at = address_of(data)
     end = at + size
@@ -245,5 +243,5 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
             at += 1
         at += 1
         line += 1
-    facts = (longest, largest, highest, ones, ascending and smallest > 0.0)
-    return row, k, line, skipped, folded, facts
+    bounds = (longest, largest, highest, ones, ascending and smallest > 0.0)
+    return row, k, line, skipped, folded, bounds

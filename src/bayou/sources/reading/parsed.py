@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from bayou.core.names import Found
-    from bayou.sources.reading.readahead import Block
+from bayou.core.batch import Batch
 
-# Of the bad lines of a block so many are described; all are counted.
+if TYPE_CHECKING:
+    from bayou.core.names import NewNames
+    from bayou.sources.reading.blocks import Block
+
+# How many of a block's bad lines are described; all are counted.
 DESCRIBED = 20
 
 
-class Bad(NamedTuple):
+class BadLine(NamedTuple):
     """A line that could not be used."""
 
     line: int  # within the block, from 0
@@ -23,7 +26,7 @@ class Bad(NamedTuple):
     what: str  # "expected a number after ':'"
 
 
-class Facts(NamedTuple):
+class Bounds(NamedTuple):
     """What a parser noticed on the way, which `Batch` would otherwise have to look for."""
 
     longest: int
@@ -34,8 +37,8 @@ class Facts(NamedTuple):
 
 
 @dataclass
-class Piece:
-    """The rows of one block as CSR arrays, not yet looked at (`Batch` does that), and what came with them."""
+class ParsedBlock:
+    """The rows of one block as CSR arrays, not yet checked (`Batch` does that), and what came with them."""
 
     indptr: np.ndarray  # int64
     indices: np.ndarray  # uint32, or uint64 ids that are still to be numbered
@@ -45,33 +48,64 @@ class Piece:
     positions: np.ndarray  # int64, the line of each row within the block, from 0
     lines: int  # in the block, bad and empty ones included
     tags: list[str] | None = None
-    bad: list[Bad] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0  # bad lines, described or not
     folded: int = 0  # indices too wide for the table, folded into it
-    facts: Facts | None = None
-    found: Found | None = None  # features whose names are not known yet
+    bounds: Bounds | None = None
+    new_names: NewNames | None = None
 
+    @classmethod
+    def unreadable(cls, block: Block) -> ParsedBlock:
+        """In place of lines that could not be read: one bad line, or a file that ends in trouble."""
+        return cls(
+            indptr=np.zeros(1, np.int64),
+            indices=np.empty(0, np.uint32),
+            values=np.empty(0, np.float32),
+            labels=np.empty(0),
+            weights=None,
+            positions=np.empty(0, np.int64),
+            lines=block.lines,
+            bad=[BadLine(0 if block.lines else -1, 0, block.trouble or "")],
+            skipped=1,
+        )
 
-def nothing(block: Block) -> Piece:
-    """In place of lines that could not be read: one bad line, or a file that ends in trouble."""
-    return Piece(
-        indptr=np.zeros(1, np.int64),
-        indices=np.empty(0, np.uint32),
-        values=np.empty(0, np.float32),
-        labels=np.empty(0),
-        weights=None,
-        positions=np.empty(0, np.int64),
-        lines=block.lines,
-        bad=[Bad(0 if block.lines else -1, 0, block.trouble or "")],
-        skipped=1,
-    )
+    def batch(self) -> Batch:
+        """The rows as a batch."""
+        arrays = (self.indptr, self.indices, self.values, self.labels, self.weights)
+        if self.bounds is not None and self.bounds.canonical:
+            longest, largest, max_index, ones, _ = self.bounds
+            return Batch.trusted(
+                *arrays, tags=self.tags, longest=longest, largest=largest, ones=ones, max_index=max_index
+            )
+        batch = Batch.from_arrays(*arrays, tags=self.tags, positions=self.positions)
+        self.folded += batch.folded
+        return batch
+
+    def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
+        """Take rows out (where `rows` is true): they turned out bad, for these reasons (of the first few)."""
+        described = [BadLine(int(line), 1, what) for line, what in zip(self.positions[rows], reasons, strict=False)]
+        self.bad = sorted([*self.bad, *described])[:DESCRIBED]
+        self.skipped += int(rows.sum())
+        self.bounds = None
+        keep = ~rows
+        lengths = np.diff(self.indptr)
+        nonzeros = np.repeat(keep, lengths)
+        self.indptr = np.concatenate([[0], np.cumsum(lengths[keep])])
+        self.indices, self.values = self.indices[nonzeros], self.values[nonzeros]
+        self.labels, self.positions = self.labels[keep], self.positions[keep]
+        self.weights = None if self.weights is None else self.weights[keep]
+        self.tags = None if self.tags is None else [tag for tag, kept in zip(self.tags, keep, strict=True) if kept]
+        if self.new_names is not None:
+            found = self.new_names
+            met = np.isin(found.indices, self.indices)
+            self.new_names = found._replace(indices=found.indices[met], spans=found.spans[met])
 
 
 _ones: dict[np.dtype, np.ndarray] = {}
 
 
 def all_ones(size: int, dtype: np.dtype) -> np.ndarray:
-    """So many ones, which nobody may write to: the values of indicators, shared by all blocks."""
+    """An array of ones, which nobody may write to: the values of indicators, shared by all blocks."""
     held = _ones.get(dtype)
     if held is None or len(held) < size:
         held = np.ones(max(size, 1 << 17), dtype)

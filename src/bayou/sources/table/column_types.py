@@ -38,7 +38,7 @@ _FEATURES = ("category", "flag", "code", "bins", "whole", "numeric", "text")
 
 
 @dataclass
-class Sight:
+class ColumnSummary:
     """What the first rows showed of a column.
 
     Attributes:
@@ -64,65 +64,69 @@ class Sight:
 
 
 def fit(
-    recipe: Recipe, sights: Mapping[str, Sight], *, usual: Mapping[str, str] | None = None, labels: bool = True
+    recipe: Recipe,
+    summaries: Mapping[str, ColumnSummary],
+    *,
+    usual: Mapping[str, str] | None = None,
+    labels: bool = True,
 ) -> Recipe:
     """The recipe with its columns decided.
 
     Args:
         recipe: what was asked for.
-        sights: what the first rows showed of each column, in the table's order.
+        summaries: what the first rows showed of each column, in the table's order.
         usual: roles that the columns of a known layout have unless an option names them.
         labels: whether a label is needed.
     """
-    names = list(sights)
+    names = list(summaries)
     for option in ("label", "weight", "ignore", "numeric", "category", "text"):
         given = getattr(recipe, option)
         _check_known(option, (given,) if isinstance(given, str) else given or (), names)
     _check_known("cross", (name for pair in recipe.cross for name in pair if name != "*"), names)
-    label = recipe.label or next((name for name in LABELS if name in sights), None)
+    label = recipe.label or next((name for name in LABELS if name in summaries), None)
     if label is None and labels:
         raise BadInput(f"say with --label which column is to be predicted; the columns are {_listed(names)}.")
     if label is not None and labels:
-        _check_label(recipe, label, sights[label])
-    roles = {**(usual or {}), **_asked(recipe, sights), **({label: "label"} if label else {})}
-    columns = tuple(_column(name, roles.get(name), sight, recipe.bins) for name, sight in sights.items())
+        _check_label(recipe, label, summaries[label])
+    roles = {**(usual or {}), **_asked(recipe, summaries), **({label: "label"} if label else {})}
+    columns = tuple(_column(name, roles.get(name), summary, recipe.bins) for name, summary in summaries.items())
     fitted = replace(recipe, label=label, columns=columns)
     crosses(fitted)
     return fitted
 
 
-def _asked(recipe: Recipe, sights: Mapping[str, Sight]) -> dict[str, str]:
+def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
     """The roles that the recipe's options give."""
     roles = dict.fromkeys(recipe.ignore, "ignored") | dict.fromkeys(recipe.text, "text")
     roles |= dict.fromkeys(recipe.numeric, "numeric")
     for name in recipe.category:
-        sight = sights[name]
-        typed = {"number": "category" if sight.as_written else "code", "flag": "flag"}
-        roles[name] = typed.get(sight.kind, "category")
+        summary = summaries[name]
+        typed = {"number": "category" if summary.as_written else "code", "flag": "flag"}
+        roles[name] = typed.get(summary.kind, "category")
     if recipe.weight is not None:
         roles[recipe.weight] = "weight"
     return roles
 
 
-def _column(name: str, role: str | None, sight: Sight, bins: int) -> Column:
+def _column(name: str, role: str | None, summary: ColumnSummary, bins: int) -> Column:
     if role is None:
-        if sight.kind == "number":
-            role = "numeric" if not bins else "whole" if sight.whole else "bins"
-        elif sight.kind == "flag":
+        if summary.kind == "number":
+            role = "numeric" if not bins else "whole" if summary.whole else "bins"
+        elif summary.kind == "flag":
             role = "flag"
         else:
-            role = "text" if sight.words > WORDS else "category"
+            role = "text" if summary.words > WORDS else "category"
     if role in ("bins", "whole") and not bins:
         role = "numeric"
     if role in ("bins", "whole"):
-        return Column(name, role, edges=quantile_edges(sight.numbers, bins))
+        return Column(name, role, edges=quantile_edges(summary.numbers, bins))
     if role == "numeric":
-        if sight.odd is not None:
+        if summary.odd is not None:
             raise BadInput(
-                f"column {name!r} cannot be numeric: it holds {sight.odd!r}, which is not a number. "
+                f"column {name!r} cannot be numeric: it holds {summary.odd!r}, which is not a number. "
                 "Leave it out of --numeric, or mend the data."
             )
-        centre, scale = centre_and_scale(sight.numbers)
+        centre, scale = centre_and_scale(summary.numbers)
         return Column(name, role, centre=centre, scale=scale)
     return Column(name, role)
 
@@ -136,22 +140,23 @@ def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> Non
             )
 
 
-def _check_label(recipe: Recipe, name: str, sight: Sight) -> None:
-    if recipe.numbers and (sight.kind == "flag" or sight.strange > 0.5):
-        raise BadInput(f"the label, column {name!r}, holds {sight.odd!r}, but what is to be predicted are numbers.")
-    if recipe.positive is None and sight.strange > 0.5:  # a few such cells are bad rows
+def _check_label(recipe: Recipe, name: str, summary: ColumnSummary) -> None:
+    if recipe.numbers and (summary.kind == "flag" or summary.strange > 0.5):
+        raise BadInput(f"the label, column {name!r}, holds {summary.odd!r}, but what is to be predicted are numbers.")
+    if recipe.positive is None and summary.strange > 0.5:  # a few such cells are bad rows
         raise BadInput(
-            f"the label, column {name!r}, is text ({_listed(sight.values)}); say which is positive with --positive."
+            f"the label, column {name!r}, is text ({_listed(summary.values)}); say which is positive with --positive."
         )
     classes = not (recipe.numbers or recipe.positive is not None or recipe.label_above is not None)
-    others = np.count_nonzero(~np.isin(sight.numbers, (1, 0, -1))) if classes else 0
-    if others > max(FEW_LABELS, 0.1 * len(sight.numbers)):
+    others = np.count_nonzero(~np.isin(summary.numbers, (1, 0, -1))) if classes else 0
+    if others > max(FEW_LABELS, 0.1 * len(summary.numbers)):
         raise BadInput(
-            f"the label, column {name!r}, holds {_listed(sight.values)}; 1 is positive and 0 or -1 is not, so say with "
-            "--positive or --label-above which others are. To predict the number itself, train with --learner gaussian."
+            f"the label, column {name!r}, holds {_listed(summary.values)}; 1 is positive and 0 or -1 is not, so say "
+            "with --positive or --label-above which others are. To predict the number itself, train with --learner "
+            "gaussian."
         )
-    if recipe.label_above is not None and sight.kind == "flag":
-        raise BadInput(f"--label-above needs numbers, but the label, column {name!r}, holds {sight.odd!r}.")
+    if recipe.label_above is not None and summary.kind == "flag":
+        raise BadInput(f"--label-above needs numbers, but the label, column {name!r}, holds {summary.odd!r}.")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
-from bayou.sources.reading.parsed import Piece
-from bayou.sources.table.columns import Plan
+from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.reader import Reader
+from bayou.sources.table.plan import Plan
 
 if TYPE_CHECKING:
     from bayou.sources.carried import Carried
@@ -21,19 +22,15 @@ class _Nothing:
     file, first = "", True
 
 
-class FittingReader:
-    """What a `Source` reads a table by: tasks in order, each of which any thread can turn into a piece.
+class FittingReader(Reader):
+    """Reads a table.
 
     A kind of table says how a pass over it goes (`_pass`), what of a task the fit is to see (`_sample`), how the fit
     sees it (`_fitted`), and how a task is parsed (`_parse`).
     """
 
-    again = True
-    what = "the table"  # is read: its file
+    what = "the table"
     _why_empty = ""  # a sentence, where there is one better than that there are no rows
-    waits = False
-    bytes_done = 0
-    bytes_total: int | None = None
 
     def __init__(self, carried: Carried, labels: bool, dtype: str) -> None:
         self._carried, self._labels, self._dtype = carried, labels, dtype
@@ -51,11 +48,10 @@ class FittingReader:
     def _fitted(self, samples: list[Any]) -> Recipe:
         raise NotImplementedError
 
-    def _parse(self, task: Any) -> Piece:
+    def _parse(self, task: Any) -> ParsedBlock:
         raise NotImplementedError
 
-    def parse(self, task: Any) -> Piece:
-        """The examples of a task; any thread may call this."""
+    def parse(self, task: Any) -> ParsedBlock:
         return self.plan.nothing() if isinstance(task, _Nothing) else self._parse(task)
 
     @property
@@ -92,8 +88,7 @@ class FittingReader:
         self._carried.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 
-    def taste(self) -> Any:
-        """The first task, which will come again."""
+    def peek(self) -> Any:
         self.start()
         tasks = self._begun or self._pass()
         first = next(tasks, _Nothing())

@@ -5,9 +5,23 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from numba import njit
 
-from bayou.kernels.scan import PADDING
-from bayou.sources.table.cells import lower
+from bayou.kernels.digits import put_byte
+from bayou.kernels.scan import PADDING, address_of, byte_at, half_at
+from bayou.sources.table.cells import (
+    BASE,
+    MOST_FEATURES,
+    PART,
+    SPARE,
+    STARTS,
+    STOPS,
+    STRIDE,
+    TOO_MANY,
+    hash_text,
+    is_word,
+    value_text,
+)
 
 _WORDS = re.compile(r"\w+")
 
@@ -28,7 +42,7 @@ def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: 
     """
     data = data.copy()
     odd = np.empty(n, np.bool_)
-    lower(data, starts, stops, first, stride, n, odd)
+    _lower(data, starts, stops, first, stride, n, odd)
     if not odd.any():
         return data
     texts, at = [data.tobytes()], len(data)
@@ -38,3 +52,92 @@ def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: 
         starts[place], stops[place] = at, at + len(texts[-1]) - 1
         at += len(texts[-1])
     return np.frombuffer(bytearray(b"".join(texts) + b"\n" * PADDING), np.uint8)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _lower(data, starts, stops, offset, stride, n, odd):
+    """Make the text of a column's cells lower-case, in place; odd[row] tells which cells have more than ASCII."""
+    base = address_of(data)
+    for row in range(n):
+        at = base + np.int64(starts[offset + row * stride])
+        end = base + np.int64(stops[offset + row * stride])
+        every = 0
+        for place in range(at, end):
+            byte = byte_at(place)
+            every |= byte
+            if 65 <= byte <= 90:
+                put_byte(place, byte + 32)
+        odd[row] = every >= 128
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
+    """Fill in the words of the slots with several features, each word of a cell once.
+
+    `seen` and `stamps` are room for a table of the words of one cell.
+    """
+    roles, exact, word_rows, words, word_ends = plan.roles, plan.exact, slots.word_rows, slots.words, slots.word_ends
+    word_places = slots.word_places
+    n_words = 0
+    stamp = 0
+    last = seen.size - 1
+    spare = np.empty(SPARE, np.uint8)
+    for c in range(roles.size):
+        s = plan.slot_of[c]
+        if s < 0 or word_rows[s] < 0:
+            continue
+        t = word_rows[s]
+        word_ends[t, 0] = n_words
+        base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+        for i in range(rows.size):
+            at = base + np.int64(half_at(starts + rows[i] * step))
+            end = base + np.int64(half_at(stops + rows[i] * step))
+            first = n_words
+            stamp += 1
+            while at < end or (lists[c] and n_words == first):
+                if lists[c]:
+                    start = at
+                    while at < end and byte_at(at) != PART:
+                        at += 1
+                    start, stop = value_text(roles[c], start, at, address_of(spare))
+                else:
+                    while at < end and not is_word(byte_at(at)):
+                        at += 1
+                    if at == end:
+                        break
+                    start = at
+                    while at < end and is_word(byte_at(at)):
+                        at += 1
+                    stop = at
+                place = at
+                key = hash_text(exact, start, stop - start, plan.seeds[c])
+                at += lists[c]
+                k = np.int64(key & np.uint64(last))
+                while stamps[k] == stamp and seen[k] != key:
+                    k = (k + 1) & last
+                if stamps[k] == stamp:
+                    continue
+                stamps[k] = stamp
+                seen[k] = key
+                words[n_words] = key
+                word_places[n_words] = place - base
+                n_words += 1
+                if n_words - first > MOST_FEATURES:
+                    wrong[rows[i]] = 16 * c + TOO_MANY
+                    n_words = first
+                    break
+            word_ends[t, i + 1] = n_words
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def room_for_words(columns, c, n, parts):
+    """(no more words than these in a column's cells, no more in one of them); `parts`: the cells are lists."""
+    starts, stops, step = columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+    total = 0
+    longest = 0
+    for row in range(n):
+        size = np.int64(half_at(stops + row * step)) - np.int64(half_at(starts + row * step))
+        most = size + 1 if parts else (size + 1) >> 1
+        total += most
+        longest = max(longest, most)
+    return total, longest

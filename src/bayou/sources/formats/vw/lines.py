@@ -257,13 +257,13 @@ def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def read_lines(data, size, stops, way, last, rows, features, bad):
-    """(rows, non-zeros, names, lines, bad lines, rows with a weight, facts) of data[:size], which ends in a newline.
+    """(rows, non-zeros, names, lines, bad lines, rows with a weight, bounds) of data[:size], which ends in a newline.
 
     Of a feature, indices[k] becomes the seed for the hash of its name, places[k] the place of the name (start, and
     stop in the upper half), spaces[k] that of the namespace's name. But places[k] becomes OWN_NAME, and indices[k]
     the index, if the name is a plain number up to `last` (-1: none is); the number of names is that of all others.
 
-    The facts are those of `Facts`, and hold if the last of them does: if all features are called by plain numbers,
+    The bounds are those of `Bounds`, and hold if the last of them is true: if all features are called by plain numbers,
     which ascend. They may take lines into account that turned out bad; then they are too wide, which does no harm.
     """
     indptr, labels, weights, tags, positions = rows
@@ -441,5 +441,5 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
             indptr[row] = k
         at += 1 + (byte_at(base + at) == _RETURN)
         line += 1
-    facts = longest, largest, highest, ones, ascending and own == k
-    return row, k, k - own, line, skipped, weighted, facts
+    bounds = longest, largest, highest, ones, ascending and own == k
+    return row, k, k - own, line, skipped, weighted, bounds

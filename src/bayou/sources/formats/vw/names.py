@@ -155,7 +155,7 @@ def count_new(indices, places, known):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def describe_new(data, indices, names, origins, known, recent, found, spans):
-    """Fill in `Found`, with each new feature once or a few times; how many there are.
+    """Fill in `NewNames`, with each new feature once or a few times; how many there are.
 
     origins[k] are the two features that a pair is made of; it is empty if there are no pairs.
     """

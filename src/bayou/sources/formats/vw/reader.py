@@ -40,16 +40,16 @@ Namespaces with the same hash, such as 7 and 007, are one. A line from which mor
 than 1,024 namespaces, would come is bad.
 
 A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
-from stop to stop (both in `vw_lines`); one hashes the names (`vw_names`). In a single loop every name would wait for
+from stop to stop (both in `lines`); one hashes the names (`names`). In a single loop every name would wait for
 the end of the one before it; in these the processor can work on several at once. The second has loops of its own for
-runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `vw_pairs`.
+runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `pairs`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.names import Found, Names
+from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
 from bayou.sources.formats.vw.lines import WHAT, find_stops, read_lines
@@ -68,11 +68,11 @@ from bayou.sources.formats.vw.names import (
 from bayou.sources.formats.vw.pairs import WHAT as WHAT_OF_PAIRS
 from bayou.sources.formats.vw.pairs import add_pairs
 from bayou.sources.hashing import hash_bytes, id_bytes
-from bayou.sources.reading.parsed import DESCRIBED, Bad, Facts, Piece, all_ones
-from bayou.sources.reading.readahead import Block, whole_lines
+from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock, all_ones
 from bayou.sources.reading.scratch import Scratch
 
-# While names are being learned, a feature met again within so many others is not reported again.
+# While names are being learned, a feature met again within this many others is not reported again.
 _RECENT = 1 << 14
 
 
@@ -81,8 +81,6 @@ class VW:
 
     With `names`, features that have none there are reported; in the exact mode those that `numbering` does not know.
     """
-
-    cut = staticmethod(whole_lines)
 
     def __init__(
         self,
@@ -109,7 +107,7 @@ class VW:
             return id_bytes(text)
         return int(text) % 2**32 if self._way == NUMBERS and text.isdigit() else hash_bytes(text)
 
-    def parse(self, block: Block) -> Piece:
+    def parse(self, block: Block) -> ParsedBlock:
         take = self._scratch.take
         stops = take("stops", block.size + 2 * WIDE, np.int32)
         find_stops(block.data, block.size, stops)
@@ -123,7 +121,7 @@ class VW:
         bad = np.empty((DESCRIBED, 3), np.int64)
         crossed = len(self._rules) > 0
         last = -1 if crossed or self._way != NUMBERS else np.int64(self._mask)
-        rows, nonzeros, named, lines, skipped, weighted, facts = read_lines(
+        rows, nonzeros, named, lines, skipped, weighted, bounds = read_lines(
             block.data,
             block.size,
             stops,
@@ -133,40 +131,40 @@ class VW:
             (indices, values, places, spaces),
             bad,
         )
-        facts = Facts(*facts)
-        piece = Piece(
+        bounds = Bounds(*bounds)
+        parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
-            values=all_ones(nonzeros, self._dtype) if facts.ones and not crossed else values[:nonzeros].copy(),
+            values=all_ones(nonzeros, self._dtype) if bounds.ones and not crossed else values[:nonzeros].copy(),
             labels=labels[:rows].copy(),
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
             lines=lines,
             bad=_described(bad[:skipped]),
             skipped=skipped,
-            facts=facts if facts.canonical else None,
+            bounds=bounds if bounds.canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
         known = self._known()
         if not crossed:
             origins = np.empty((0, 2), np.int32)
             if named:
-                hash_names(block.data, piece.indices, names[0], self._way, self._mask, True)
+                hash_names(block.data, parsed.indices, names[0], self._way, self._mask, True)
             else:
                 known = known[:0]  # nothing could be new
         else:
-            hash_names(block.data, piece.indices, names[0], self._way, self._mask | ALL_32, False)
-            origins, tags = self._cross(block, piece, names[1], tags)
-        if len(known) and (news := count_new(piece.indices, names[0], known)):
-            found, spans = take("found", news, piece.indices.dtype), take("spans", (news, 8), np.int64)
+            hash_names(block.data, parsed.indices, names[0], self._way, self._mask | ALL_32, False)
+            origins, tags = self._cross(block, parsed, names[1], tags)
+        if len(known) and (news := count_new(parsed.indices, names[0], known)):
+            found, spans = take("found", news, parsed.indices.dtype), take("spans", (news, 8), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
-            news = describe_new(block.data, piece.indices, names, origins, known, recent, found, spans)
+            news = describe_new(block.data, parsed.indices, names, origins, known, recent, found, spans)
             kept = spans[:news] if crossed else spans[:news, :4]
-            piece.found = Found(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
+            parsed.new_names = NewNames(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
         if self._tags:
             text = block.data.data
-            piece.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
-        return piece
+            parsed.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
+        return parsed
 
     def _known(self) -> np.ndarray:
         """What tells which features need not be reported: a bitmap, or in the exact mode a table; empty: none need."""
@@ -175,25 +173,27 @@ class VW:
             return self._numbering.table if wanted and self._numbering is not None else np.empty(0, np.uint64)
         return self._names.known if wanted and self._names is not None else np.empty(0, np.uint8)
 
-    def _cross(self, block: Block, piece: Piece, spaces: np.ndarray, tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _cross(
+        self, block: Block, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Append each row's pairs of features. Gives what each feature is made of, and the tags of the rows left."""
         keys = np.empty(len(spaces), np.uint64)
         hash_spaces(block.data, spaces, self._way, keys)
-        crossed = add_pairs(piece.indptr, piece.indices, piece.values, keys, self._rules, self._mask)
-        piece.indptr, piece.indices, piece.values, origins, wrong = crossed
+        crossed = add_pairs(parsed.indptr, parsed.indices, parsed.values, keys, self._rules, self._mask)
+        parsed.indptr, parsed.indices, parsed.values, origins, wrong = crossed
         if wrong.any():
             more = [
-                Bad(int(line), 0, WHAT_OF_PAIRS[code])
-                for line, code in zip(piece.positions, wrong, strict=True)
+                BadLine(int(line), 0, WHAT_OF_PAIRS[code])
+                for line, code in zip(parsed.positions, wrong, strict=True)
                 if code
             ]
-            piece.bad = sorted(piece.bad + more[:DESCRIBED])[:DESCRIBED]
-            piece.skipped += len(more)
+            parsed.bad = sorted(parsed.bad + more[:DESCRIBED])[:DESCRIBED]
+            parsed.skipped += len(more)
             kept = wrong == 0
-            piece.labels, piece.positions, tags = piece.labels[kept], piece.positions[kept], tags[kept]
-            piece.weights = None if piece.weights is None else piece.weights[kept]
+            parsed.labels, parsed.positions, tags = parsed.labels[kept], parsed.positions[kept], tags[kept]
+            parsed.weights = None if parsed.weights is None else parsed.weights[kept]
         return origins, tags
 
 
-def _described(bad: np.ndarray) -> list[Bad]:
-    return [Bad(int(line), int(column), WHAT[code]) for line, column, code in bad]
+def _described(bad: np.ndarray) -> list[BadLine]:
+    return [BadLine(int(line), int(column), WHAT[code]) for line, column, code in bad]

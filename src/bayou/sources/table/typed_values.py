@@ -15,13 +15,13 @@ import numpy as np
 
 from bayou.kernels.scan import PADDING
 from bayou.sources.table.cells import PART
-from bayou.sources.table.column_types import SHOWN, Sight
+from bayou.sources.table.column_types import SHOWN, ColumnSummary
 
 _PART = bytes([PART])
 # Up to here each whole number is a float64 of its own.
 EXACT = 2**53
 # To guess how many words a text column has in a cell, so many are looked at.
-TASTE = 1_000
+PEEK = 1_000
 
 
 def text_of(value: Any) -> bytes:
@@ -79,22 +79,22 @@ def places_of(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return data, (stops - sizes).astype(np.uint32), stops.astype(np.uint32)
 
 
-def sight_of(column: Sequence[Any], values: bool = False) -> Sight:
+def summary_of(column: Sequence[Any], values: bool = False) -> ColumnSummary:
     """What a column that has types shows (`columns.fit`); `values`: also which there are."""
     there = [value for value in column if value is not None and value != "" and value == value]
     if not there:
-        return Sight()
+        return ColumnSummary()
     shown = list(dict.fromkeys(map(str, there)))[: SHOWN + 1] if values else []
     shown = [*shown[:SHOWN], *(["..."] if len(shown) > SHOWN else [])]
     odd = next((str(value) for value in there if not _is_number(value)), None)
     if odd is None:
-        return Sight("number", np.array(there, np.float64), values=shown)
+        return ColumnSummary("number", np.array(there, np.float64), values=shown)
     if all(isinstance(value, bool) for value in there):
-        return Sight("flag", values=shown, odd=odd)
-    some = there[:TASTE]
+        return ColumnSummary("flag", values=shown, odd=odd)
+    some = there[:PEEK]
     words = sum(len(value.split()) for value in some if isinstance(value, str)) / len(some)
     strange = sum(not isinstance(value, bool) and not _is_number(value) for value in some) / len(some)
-    return Sight("text", words=words, values=shown, odd=odd, strange=strange)
+    return ColumnSummary("text", words=words, values=shown, odd=odd, strange=strange)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,90 @@
+"""What people give a batch, as arrays of the types that it holds; what does not fit is refused with a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+
+
+def as_float(values: Any, what: str) -> np.ndarray:
+    """Numbers as float32 or float64, whichever holds their type, in one contiguous array."""
+    try:
+        values = np.asarray(values)
+        if values.dtype.kind not in "biufO":
+            raise TypeError(f"these have type {values.dtype}")
+        if values.dtype not in (np.float32, np.float64):
+            narrow = (values.dtype.kind in "bui" and values.dtype.itemsize <= 2) or values.dtype == np.float16
+            values = values.astype(np.float32 if narrow else np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{what} must be numbers: {error}.") from None
+    return np.ascontiguousarray(values)
+
+
+def as_features(indices: Any) -> tuple[np.ndarray, int]:
+    """Feature ids as uint32, and how many were too wide and got folded."""
+    indices = np.ascontiguousarray(indices)
+    if indices.size == 0:
+        return indices.astype(np.uint32), 0
+    if indices.dtype == np.uint32:
+        return indices, 0
+    if indices.dtype.kind not in "iu":
+        raise BadInput(f"features must be whole numbers; these have type {indices.dtype}.")
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32), 0  # no copy; that none is negative shows when the largest is known
+    if indices.dtype.kind == "i" and (low := int(indices.min())) < 0:
+        raise BadInput(f"feature {low} is negative; features are numbered from 0.")
+    indices = indices.astype(np.uint64)
+    high = indices >> np.uint64(32)
+    return (indices ^ high).astype(np.uint32), int(np.count_nonzero(high))
+
+
+def per_row(column: Any, n: int, what: str) -> np.ndarray | None:
+    """One float64 for each of n rows, or None if none are given."""
+    if column is None:
+        return None
+    column = as_float(column, f"{what}s").astype(np.float64, copy=False)
+    if column.shape != (n,):
+        raise BadInput(f"{what}s have shape {column.shape}, but there are {n} rows; give one {what} per row.")
+    return column
+
+
+def as_weights(weights: Any, n: int) -> np.ndarray | None:
+    """One finite weight >= 0 for each of n rows, or None."""
+    weights = per_row(weights, n, "weight")
+    if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(fine.argmin())
+        raise BadInput(f"row {row}: the weight is {weights[row]:g}; a weight must be a finite number >= 0.")
+    return weights
+
+
+def as_positions(positions: Any, n: int) -> np.ndarray | None:
+    """One whole number for each of n rows, or None."""
+    if positions is None:
+        return None
+    positions = np.asarray(positions)
+    if positions.shape != (n,) or (n and positions.dtype.kind not in "iu"):
+        raise BadInput(f"positions must be {n} whole numbers, one per row.")
+    return positions.astype(np.int64, copy=False)
+
+
+def as_row_numbers(rows: Any, n: int) -> np.ndarray:
+    """The numbers, from 0, of the rows of n that numbers or truth values mean."""
+    rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and rows.shape == (n,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise BadInput(f"rows are taken by their numbers, or by {n} truth values, one per row.")
+    numbers = rows.astype(np.int64)
+    if numbers.size and (numbers.min() < -n or numbers.max() >= n):
+        wrong = numbers[(numbers < -n) | (numbers >= n)][0]
+        raise BadInput(f"there is no row {wrong}; the batch has {n} rows, numbered from 0.")
+    return np.where(numbers < 0, numbers + n, numbers)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same array, which nobody can write to any more."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,200 @@
+"""Canonical rows: inside a row no feature comes twice and no value is zero.
+
+`survey` looks once at everything a batch needs to know of its values; where it finds zeros or rows that do not ascend,
+`canonical` drops the zeros and sums the duplicates, in the rows that have them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+# Up to this length a row's features are told apart by 2^14 marks, which fit in the cache.
+_SHORT = 512
+_MARKS = 1 << 14
+_TO_MARK = np.uint64(64 - 14)
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+# With this many non-zeros it pays to look at both halves side by side, in two threads.
+_LARGE = 1 << 20
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Survey(NamedTuple):
+    """What CSR arrays hold, with exact bounds."""
+
+    longest: int = 0  # features in a row
+    max_index: int = -1
+    largest: float = 0.0  # value, regardless of sign; infinity or NaN if one is not finite
+    ones: bool = True  # every value is 1
+    zeros: bool = False  # some value is 0
+    ascending: bool = True  # in every row
+
+
+def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Survey:
+    """Look at every row, feature and value once.
+
+    Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
+    others, and whole numbers can be compared many at a time.
+    """
+    longest, down_between = _look_at_rows(indptr, indices)
+    if not indices.size:
+        return Survey(longest)
+    word = np.uint32 if values.itemsize == 4 else np.uint64
+    bits, mask = values.view(word), word(np.iinfo(word).max >> 1)
+    if indices.size < _LARGE:
+        parts = [_look_at_nonzeros(bits, mask, indices)]
+    else:
+        half = indices.size // 2
+        with ThreadPoolExecutor(1) as other:
+            first = other.submit(_look_at_nonzeros, bits[:half], mask, indices[:half])
+            # one feature more, so that the step from half to half is looked at
+            second = _look_at_nonzeros(bits[half:], mask, indices[half - 1 :])
+            parts = [first.result(), second]
+    smallest, highest, either, down, features = zip(*parts, strict=True)
+    low, high = np.array([min(smallest), max(highest)], word).view(values.dtype)
+    # All are 1 if the smallest and the largest are and no sign bit is set.
+    ones = bool(low == high == 1 and np.bitwise_or.reduce(np.array(either, word)) == max(highest))
+    return Survey(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
+
+
+def canonical(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, seen: Survey) -> Arrays | None:
+    """The rows with duplicates summed and zeros dropped; None if there are neither."""
+    flags = np.zeros(len(indptr) - 1, np.bool_)
+    if seen.zeros:
+        _flag_zeros(indptr, values, flags)
+    repeated = not seen.ascending and _flag_repeated(indptr, indices, seen.longest, flags)
+    return _merge(indptr, indices, values, seen.longest, flags) if seen.zeros or repeated else None
+
+
+@njit(cache=True, nogil=True)
+def _look_at_rows(indptr, indices):
+    """(longest row, how often a row starts with a feature not above the one before: no matter)."""
+    longest = 0
+    down = 0
+    for row in range(indptr.size - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        longest = max(longest, stop - start)
+        if 0 < start < stop:
+            down += indices[start] <= indices[start - 1]
+    return longest, down
+
+
+@njit(cache=True, nogil=True)
+def _look_at_nonzeros(bits, mask, indices):
+    """Of some values' bits the smallest and largest without sign, and all bits set in any; of features how often one is
+    not above the one before, and the largest. Loops from 0 over whole arrays, or the compiler would not vectorise."""
+    smallest = mask
+    largest = bits[0] & mask
+    either = bits[0]
+    for k in range(bits.size):
+        size = bits[k] & mask
+        smallest = min(smallest, size)
+        largest = max(largest, size)
+        either |= bits[k]
+    down = 0
+    highest = indices[0]
+    for k in range(1, indices.size):
+        down += indices[k] <= indices[k - 1]
+        highest = max(highest, indices[k])
+    return smallest, largest, either, down, np.int64(highest)
+
+
+@njit(cache=True, nogil=True)
+def _place(slots, owners, row, feature):
+    """Where `feature` of `row` stands in a small open-addressed table, or would."""
+    mask = slots.size - 1
+    at = (np.int64(feature) * 2654435761 >> 7) & mask
+    while owners[at] == row and slots[at] != feature:
+        at = (at + 1) & mask
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _tables(longest):
+    size = 16
+    while size < 2 * longest:
+        size *= 2
+    return np.zeros(size, np.uint32), np.full(size, -1, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _flag_repeated(indptr, indices, longest, flags):
+    """Flag the rows that have a feature twice; how many there are.
+
+    Two features of a short row seldom share a mark; only those that do are compared.
+    """
+    marks = np.zeros(_MARKS, np.uint32)
+    slots, owners = _tables(longest if longest > _SHORT else 0)
+    found = 0
+    for row in range(indptr.size - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        repeated = False
+        if stop - start <= _SHORT:
+            mark = np.uint32(row + 1)
+            for k in range(start, stop):
+                at = (np.uint64(indices[k]) * _SCATTER) >> _TO_MARK
+                if marks[at] == mark:
+                    for earlier in range(start, k):
+                        repeated |= indices[earlier] == indices[k]
+                marks[at] = mark
+        else:
+            for k in range(start, stop):
+                at = _place(slots, owners, row, indices[k])
+                repeated |= owners[at] == row
+                owners[at] = row
+                slots[at] = indices[k]
+        flags[row] |= repeated
+        found += repeated
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _flag_zeros(indptr, values, flags):
+    """Flag the rows that have a zero among their values."""
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            flags[row] |= values[k] == 0
+
+
+@njit(cache=True, nogil=True)
+def _merge(indptr, indices, values, longest, flags):
+    """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
+    slots, owners = _tables(longest)
+    places = np.zeros(slots.size, np.int64)
+    new_indptr = np.zeros_like(indptr)
+    new_indices = np.empty_like(indices)
+    new_values = np.empty_like(values)
+    size = 0
+    for row in range(indptr.size - 1):
+        start = size
+        first, last = indptr[row], indptr[row + 1]
+        if not flags[row]:
+            size += last - first
+            new_indices[start:size] = indices[first:last]
+            new_values[start:size] = values[first:last]
+            new_indptr[row + 1] = size
+            continue
+        for k in range(first, last):
+            at = _place(slots, owners, row, indices[k])
+            if owners[at] == row:
+                new_values[places[at]] += values[k]
+            else:
+                owners[at] = row
+                slots[at] = indices[k]
+                places[at] = size
+                new_indices[size] = indices[k]
+                new_values[size] = values[k]
+                size += 1
+        kept = start
+        for k in range(start, size):
+            if new_values[k] != 0:
+                new_indices[kept] = new_indices[k]
+                new_values[kept] = new_values[k]
+                kept += 1
+        size = kept
+        new_indptr[row + 1] = size
+    return new_indptr, new_indices[:size], new_values[:size]

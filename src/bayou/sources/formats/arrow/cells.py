@@ -1,0 +1,163 @@
+"""Columns of Arrow as cells: their text, and where each cell starts and stops in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from bayou.core.errors import BadInput
+from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_whole
+from bayou.kernels.scan import PADDING, address_of
+from bayou.sources.table.typed_values import EXACT, places_of, text_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def flat_columns(batch: Any) -> list[tuple[str, Any]]:
+    """The columns of a record batch, or of a schema, by name: structs written out, what pandas adds left out."""
+    import pyarrow as pa
+
+    flat: list[tuple[str, Any]] = []
+
+    def add(name: str, column: Any) -> None:
+        kind = column.type
+        if pa.types.is_struct(kind):
+            parts = kind if isinstance(column, pa.Field) else column.flatten()
+            for k, part in enumerate(parts):
+                add(f"{name}.{kind.field(k).name}", part)
+        elif not name.startswith("__index_level_"):
+            flat.append((name, column))
+
+    schema = batch if isinstance(batch, pa.Schema) else batch.schema
+    for k, one in enumerate(schema):
+        add(one.name, one if isinstance(batch, pa.Schema) else batch.column(k))
+    return flat
+
+
+def names_of(schema: pa.Schema) -> list[str]:
+    return [name for name, _ in flat_columns(schema)]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as is_a
+
+    return any(
+        check(kind)
+        for check in (is_a.is_string, is_a.is_large_string, is_a.is_binary, is_a.is_large_binary, is_a.is_string_view)
+    )
+
+
+def _nulls(array: pa.Array) -> np.ndarray | None:
+    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def as_numbers(array: pa.Array) -> np.ndarray:
+    """As float64, NaN for null."""
+    import pyarrow as pa
+
+    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+
+
+def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Text as cells; `apart`: with a newline behind each."""
+    import pyarrow as pa
+
+    if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
+        array = array.cast(pa.large_binary() if pa.types.is_binary(array.type) else pa.large_string())
+    n = len(array)
+    _, offsets, text = array.buffers()
+    ends = np.frombuffer(offsets, np.int64, n + 1, 8 * array.offset) if n else np.zeros(1, np.int64)
+    first, last = int(ends[0]), int(ends[-1])
+    if last - first + n >= 2**31:
+        raise BadInput("a batch of a table holds more than 2 GiB of text in one column; make the batches smaller.")
+    starts, stops = (ends[:-1] - first).astype(np.uint32), (ends[1:] - first).astype(np.uint32)
+    if (nulls := _nulls(array)) is not None:
+        stops[nulls] = starts[nulls]
+    old = np.frombuffer(text, np.uint8)[first:last] if text is not None else np.empty(0, np.uint8)
+    data = np.empty(last - first + PADDING + (n if apart else 0), np.uint8)
+    if apart:
+        _set_apart(old, starts, stops, data)
+    else:
+        data[: len(old)], data[len(old) :] = old, ord("\n")
+    return data, starts, stops
+
+
+def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers as cells: whole ones by their digits, others as Python writes them, or not at all."""
+    import pyarrow as pa
+
+    nulls = _nulls(array)
+    empty = np.zeros(len(array), np.bool_) if nulls is None else nulls.copy()
+    if pa.types.is_floating(array.type):
+        values = as_numbers(array)
+        with np.errstate(invalid="ignore"):
+            whole = (values == np.floor(values)) & (np.abs(values) < EXACT)
+        if not only_whole and not (whole | np.isnan(values)).all():
+            return places_of([text_of(value) for value in array.to_pylist()])
+        empty |= ~whole
+        numbers = np.where(whole, values, 0).astype(np.int64)
+    else:
+        numbers = (array if nulls is None else array.fill_null(0)).to_numpy(zero_copy_only=False)
+    minus = numbers < 0
+    sizes = numbers.astype(np.uint64)
+    sizes[minus] = np.uint64(0) - sizes[minus]
+    starts, stops = np.empty(len(numbers), np.uint32), np.empty(len(numbers), np.uint32)
+    data = np.empty(len(numbers) * (2 * LONGEST_NUMBER) + WASTE + PADDING, np.uint8)
+    _write_digits(sizes, minus, empty, data, starts, stops)
+    return data, starts, stops
+
+
+def iso(array: pa.Array) -> pa.Array:
+    """Points in time as ISO 8601, no zeros behind the seconds: 2013-01-01T10:00:00Z."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
+    text = pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1)
+    text = pc.replace_substring_regex(text, r"(\.[0-9]*?)0+(Z?)$", r"\1\2")
+    return pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _set_apart(old, starts, stops, data):
+    """Copy cells, a newline behind each."""
+    k = 0
+    for i in range(starts.size):
+        start = k
+        for place in range(starts[i], stops[i]):
+            data[k] = old[place]
+            k += 1
+        starts[i], stops[i] = start, k
+        data[k] = 10
+        k += 1
+    data[k:] = 10
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _write_digits(sizes, minus, empty, data, starts, stops):
+    """Write whole numbers, a newline behind each; nothing for the empty ones."""
+    base = address_of(data)
+    at = base
+    for i in range(sizes.size):
+        starts[i] = at - base
+        if not empty[i]:
+            if minus[i]:
+                put_byte(at, 45)
+                at += 1
+            size = sizes[i]
+            if size < np.uint64(10**16):
+                at = put_whole(at, size)
+            else:
+                at = put_whole(at, size // np.uint64(10**8))
+                rest = size % np.uint64(10**8)
+                for place in range(7, -1, -1):
+                    put_byte(at + place, 48 + np.int64(rest % np.uint64(10)))
+                    rest //= np.uint64(10)
+                at += 8
+        stops[i] = at - base
+        put_byte(at, 10)
+        at += 1

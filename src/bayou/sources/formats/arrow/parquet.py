@@ -1,0 +1,101 @@
+"""Parquet files, read for a `Source`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bayou.core.errors import BadInput
+from bayou.core.recipe import FIT_ROWS
+from bayou.sources.formats.arrow.cells import is_text, names_of
+from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
+from bayou.sources.formats.arrow.table import ArrowTable
+from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.opening import STANDARD_INPUT
+from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.table.fitting import FittingReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bayou.sources.carried import Carried
+
+# Rows that are decoded at once, at least, and the bytes they should not take more than.
+LEAST_ROWS = 1 << 10
+_BATCH_BYTES = 1 << 26
+_CATEGORIES = ("category", "flag", "code")
+
+
+class ParquetReader(FittingReader):
+    """The rows of Parquet files, for a `Source`."""
+
+    def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(carried, labels, dtype)
+        if STANDARD_INPUT in files.names:
+            raise BadInput("a Parquet file cannot be read from standard input; name the file.")
+        self._names = files.names
+        self.bytes_total = files.bytes_total
+        self._tables: dict[str, ArrowTable] = {}
+        self._done = 0.0
+
+    @property
+    def bytes_done(self) -> int:
+        return int(self._done)
+
+    def _open(self, name: str, columns: set[str] | None = None) -> Any:
+        """A Parquet file, whose text columns are to come with dictionaries if they are in `columns`, or all."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            schema = pq.read_schema(name, memory_map=True)
+            texts = [one.name for one in schema if is_text(one.type) and (columns is None or one.name in columns)]
+            return pq.ParquetFile(name, memory_map=True, read_dictionary=texts)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{name}: the Parquet file cannot be read: {str(error).splitlines()[0]}") from None
+
+    def _pass(self) -> Iterator[RowRange]:
+        self._done = 0.0
+        for name in self._names:
+            yield from row_ranges(self._batches(name), name)
+
+    def _batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        wanted = {column.name for column in self.plan.columns}
+        file = self._open(name, {column.name for column in self.plan.columns if column.role in _CATEGORIES})
+        self.plan.places(names_of(file.schema_arrow), name)  # all that are needed must be there
+        there = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in wanted)]
+        self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in there)))
+        rows, size = file.metadata.num_rows, os.path.getsize(name)
+        groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+        bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
+        batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
+        try:
+            # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
+            for batch in file.iter_batches(batch_rows, columns=there, use_threads=True):
+                yield batch
+                self._done += size * batch.num_rows / max(rows, 1)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{name}: the Parquet file cannot be read further: {str(error).splitlines()[0]}") from None
+
+    def start(self) -> None:
+        if self._carried.recipe.fitted:
+            return
+        batches, rows = [], 0
+        for name in self._names:
+            for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=True):
+                batches.append(batch)
+                rows += batch.num_rows
+                if rows >= FIT_ROWS:
+                    break
+            if rows >= FIT_ROWS:
+                break
+        if not rows:
+            raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
+        self._carried.recipe = fit_arrow(self._carried.recipe, batches, labels=self._labels)
+
+    def _parse(self, task: RowRange) -> ParsedBlock:
+        table = self._tables[task.file]
+        return table.parse(task.shared.prepared(table), task.start, task.stop)

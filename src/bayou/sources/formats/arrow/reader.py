@@ -1,0 +1,133 @@
+"""Tables in memory, read for a `Source`: what stands behind `__arrow_c_stream__`, some rows at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, iso, names_of
+from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
+from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
+from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.typed_values import PEEK, summary_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bayou.sources.carried import Carried
+
+# Rows that make a block: with a few dozen columns their features fit in the second-level cache.
+BLOCK_ROWS = 1 << 12
+# Rows that are decoded at once, at most: each time, all of a column's dictionary is copied, which must pay.
+MOST_ROWS = 1 << 18
+
+
+@dataclass
+class RowRange:
+    """Some rows of a record batch, whose columns are made cells of by whoever comes first."""
+
+    file: str
+    first: bool
+    shared: _SharedCells
+    start: int
+    stop: int
+
+
+@dataclass
+class _SharedCells:
+    batch: pa.RecordBatch
+    columns: BatchCells | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepared(self, table: ArrowTable) -> BatchCells:
+        with self.lock:
+            if self.columns is None:
+                self.columns = table.prepare(self.batch)
+            return self.columns
+
+
+def row_ranges(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RowRange]:
+    first = True
+    for batch in batches:
+        shared = _SharedCells(batch)
+        for start in range(0, batch.num_rows, BLOCK_ROWS):
+            yield RowRange(file, first, shared, start, min(start + BLOCK_ROWS, batch.num_rows))
+            first = False
+
+
+class ArrowReader(FittingReader):
+    """The rows of anything with `__arrow_c_stream__`, for a `Source`."""
+
+    def __init__(self, data: Any, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(carried, labels, dtype)
+        self._data = data
+        self._table: ArrowTable | None = None
+        self.again = not hasattr(data, "read_next_batch")  # what is itself a stream is used up
+
+    def _pass(self) -> Iterator[RowRange]:
+        return row_ranges(self._batches(), "the table")
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        try:
+            for batch in pa.RecordBatchReader.from_stream(self._data):
+                batch.validate(full=True)  # it comes from somebody else's memory
+                for start in range(0, batch.num_rows, MOST_ROWS):
+                    yield batch.slice(start, MOST_ROWS)
+        except pa.ArrowException as error:
+            raise BadInput(f"the table cannot be read: {str(error).splitlines()[0]}") from None
+
+    def _sample(self, task: RowRange) -> tuple[pa.RecordBatch, int]:
+        rows = task.shared.batch.slice(task.start, task.stop - task.start)
+        return rows, rows.num_rows
+
+    def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
+        return fit_arrow(self._carried.recipe, samples, labels=self._labels)
+
+    def _parse(self, task: RowRange) -> ParsedBlock:
+        table = self._table
+        if table is None:
+            table = self._table = ArrowTable(self.plan, names_of(task.shared.batch.schema), task.file)
+        return table.parse(task.shared.prepared(table), task.start, task.stop)
+
+
+def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], *, labels: bool = True) -> Recipe:
+    """The recipe fitted to the first FIT_ROWS rows of some record batches, those that have the first one's columns."""
+    import pyarrow as pa
+
+    alike = [batch for batch in batches if batch.schema.equals(batches[0].schema)]
+    table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
+    (batch,) = table.to_batches()
+    summaries = {name: _summary(array, name in (recipe.label, *LABELS)) for name, array in flat_columns(batch)}
+    return fit(recipe, summaries, labels=labels)
+
+
+def _summary(array: pa.Array, values: bool) -> ColumnSummary:
+    import pyarrow.types as is_a
+
+    if is_a.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    array = array.drop_null()
+    kind = array.type
+    number = is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind)
+    if number and not values:
+        numbers = as_numbers(array)
+        numbers = numbers[np.isfinite(numbers)]
+        return ColumnSummary("number" if len(numbers) else "nothing", numbers)
+    if is_a.is_temporal(kind):
+        array = iso(array)
+    elif is_a.is_decimal(kind):
+        array = array.cast("float64")
+    return summary_of([_as_text(value) for value in (array if values else array[:PEEK]).to_pylist()], values)
+
+
+def _as_text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,153 @@
+"""Record batches of one schema as examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text, iso, string_cells, whole_cells
+from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.table import cells
+from bayou.sources.table.columns import Columns
+from bayou.sources.table.plan import Plan
+from bayou.sources.table.typed_values import column_as_cells, places_of
+from bayou.sources.table.words import plain_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NUMBERS = ("bins", "whole", "numeric")
+
+
+class ArrowTable:
+    """Turns record batches of one schema into examples; several threads may do so at once."""
+
+    def __init__(self, plan: Plan, names: Sequence[str], file: str = "the table") -> None:
+        self._plan = plan
+        self._where = plan.places(names, file)
+        # by column, the last dictionary and what was made of it
+        self._dictionaries: dict[int, tuple[Any, _DictionaryCells]] = {}
+
+    def convert(self, batch: pa.RecordBatch) -> ParsedBlock:
+        """The examples of a record batch."""
+        return self.parse(self.prepare(batch), 0, batch.num_rows)
+
+    def prepare(self, batch: pa.RecordBatch) -> BatchCells:
+        """The columns of a record batch as cells."""
+        arrays = [array for _, array in flat_columns(batch)]
+        columns = BatchCells(self._plan)
+        for c, place in enumerate(self._where):
+            if place >= 0:
+                self._add(columns, c, arrays[place])
+        return columns
+
+    def parse(self, columns: BatchCells, start: int, stop: int) -> ParsedBlock:
+        """The examples of some of the rows."""
+        return self._plan.parse(columns.rows(start, stop))
+
+    def _add(self, columns: BatchCells, c: int, array: pa.Array) -> None:
+        import pyarrow as pa
+        import pyarrow.types as is_a
+
+        role = self._plan.columns[c].role
+        if is_a.is_dictionary(array.type):
+            if self._plan.looked_up(c) and is_text(array.type.value_type):
+                columns.add_codes(c, array.indices.cast(pa.int32()), self._values(c, array.dictionary))
+                return
+            array = array.dictionary_decode()
+        kind = array.type
+        if is_a.is_decimal(kind) or is_a.is_float16(kind):
+            array = array.cast(pa.float64())
+            kind = array.type
+        if is_a.is_integer(kind) or is_a.is_floating(kind):
+            if role in _NUMBERS:
+                columns.numbers[c] = as_numbers(array)
+            if role not in ("bins", "numeric"):
+                columns.add_cells(c, *whole_cells(array, role == "whole"))
+        elif is_a.is_temporal(kind):
+            columns.add_cells(c, *string_cells(iso(array), False))
+        elif is_a.is_boolean(kind):
+            columns.add_cells(c, *string_cells(array.cast(pa.string()), False))
+        elif is_text(kind):
+            # Where cells are read as numbers, something must stand between them.
+            columns.add_cells(c, *string_cells(array, apart=role not in ("category", "flag", "text")))
+        else:
+            texts, several = column_as_cells(array.to_pylist(), role, self._plan.positive)
+            columns.lists[c] = several
+            columns.add_cells(c, *places_of(texts))
+
+    def _values(self, c: int, dictionary: pa.Array) -> _DictionaryCells:
+        """The cells and hashes of a dictionary. Readers make it anew for each batch; mostly it is the same."""
+        last = self._dictionaries.get(c)
+        if last is not None and len(last[0]) == len(dictionary) and last[0].equals(dictionary):
+            return last[1]
+        data, starts, stops = string_cells(dictionary, apart=self._plan.columns[c].role == "code")
+        table = np.zeros((len(self._plan.columns), 8), np.int64)
+        table[c, :4] = data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1
+        values = _DictionaryCells(data, starts, stops, self._plan.hashes(c, table, len(dictionary)))
+        self._dictionaries[c] = (dictionary, values)
+        return values
+
+
+@dataclass(frozen=True)
+class _DictionaryCells:
+    """A dictionary's values: their text and their hashes."""
+
+    data: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    hashes: np.ndarray
+
+
+class BatchCells:
+    """The cells of a record batch, from which the columns of some rows are cut."""
+
+    def __init__(self, plan: Plan) -> None:
+        width = len(plan.columns)
+        self._texts = [column.role == "text" for column in plan.columns]
+        self._table = np.zeros((width, 8), np.int64)
+        self._alive: list[object] = []
+        self.numbers: dict[int, np.ndarray] = {}
+        self.lists = np.zeros(width, np.uint8)
+
+    def add_cells(self, c: int, data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> None:
+        if self._texts[c]:
+            data = plain_words(data, starts, stops, 0, 1, len(starts))
+        self._table[c, :4] = data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1
+        self._alive += [data, starts, stops]
+
+    def add_codes(self, c: int, codes: pa.Array, values: _DictionaryCells) -> None:
+        valid, places = codes.buffers()
+        self._table[c] = (
+            values.data.ctypes.data,
+            values.starts.ctypes.data,
+            values.stops.ctypes.data,
+            1,
+            places.address + 4 * codes.offset,
+            valid.address if valid is not None and codes.null_count else 0,
+            codes.offset,
+            values.hashes.ctypes.data,
+        )
+        self._alive += [codes, values]
+
+    def rows(self, start: int, stop: int) -> Columns:
+        """The columns of the rows from `start` to before `stop`."""
+        table = self._table.copy()
+        coded = table[:, cells.CODES] != 0
+        table[coded, cells.CODES] += 4 * start
+        table[coded, cells.FIRST_BIT] += start
+        plain = ~coded & (table[:, cells.STARTS] != 0)
+        table[plain, cells.STARTS] += 4 * start
+        table[plain, cells.STOPS] += 4 * start
+        return Columns(
+            rows=stop - start,
+            table=table,
+            alive=self._alive,
+            lines=np.arange(stop - start),
+            n_lines=stop - start,
+            numbers={c: numbers[start:stop] for c, numbers in self.numbers.items()},
+            lists=self.lists if self.lists.any() else None,
+        )

@@ -1,0 +1,123 @@
+"""Files as blocks of whole lines, small enough that a block and its rows stay in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayou.kernels.scan import PADDING
+from bayou.sources.reading.opening import NEWLINE, OpenFile, size_of
+
+# Large enough that Python's share per block vanishes, small enough that a block and its rows stay in the cache.
+BLOCK_BYTES = 1 << 20
+# A line is not kept longer than this; a longer one is bad. It bounds the memory a file can ask for.
+LONGEST_LINE = 1 << 26
+
+_BOM = b"\xef\xbb\xbf"
+
+Cut = Callable[[np.ndarray, int], int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole lines of a file: data[:size], which ends in a newline; at least PADDING newlines follow."""
+
+    data: np.ndarray
+    size: int
+    file: str
+    first: bool = False  # the first block of its file
+    trouble: str | None = None  # instead of lines: why there are none ("the compressed data end too early")
+    lines: int = 0  # lines that the trouble took with it
+
+
+def whole_lines(data: np.ndarray, size: int) -> int:
+    """How many bytes of data[:size] are whole lines."""
+    tail = 1 << 12  # the last newline is near, as a rule
+    while True:
+        start = max(size - tail, 0)
+        found = data[start:size].tobytes().rfind(b"\n")
+        if found >= 0 or start == 0:
+            return start + found + 1 if found >= 0 else 0
+        tail *= 8
+
+
+class Files:
+    """The bytes of some files, one after another, as blocks."""
+
+    def __init__(self, names: Sequence[str], cut: Cut = whole_lines, block_bytes: int | None = None) -> None:
+        self.names = list(names)
+        self.cut = cut
+        self._block_bytes = block_bytes or BLOCK_BYTES
+        self._finished = 0  # bytes of the files that were read to their end
+        self._file: OpenFile | None = None
+        self._first: OpenFile | None = None  # opened already, to look at its beginning
+        sizes = [size_of(name) for name in self.names]
+        self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
+
+    @property
+    def bytes_done(self) -> int:
+        """How far the files were read, in bytes as they lie on disk."""
+        file = self._file  # once: another thread may be reading on
+        return self._finished + (0 if file is None else file.position)
+
+    @property
+    def waits(self) -> bool:
+        """Whether reading may have to wait for somebody, as at a pipe; what was read is then gone."""
+        return self.bytes_total is None
+
+    def head(self) -> bytes:
+        """The beginning of the first file, decompressed. It will be read again."""
+        if self._first is None:
+            self._first = OpenFile(self.names[0])
+        return self._first.head()
+
+    def first_lines(self) -> Block:
+        """The whole lines at the beginning of the first file. They will be read again."""
+        head = self.head().removeprefix(_BOM)
+        size = head.rfind(b"\n") + 1
+        data = np.full(size + PADDING, NEWLINE, np.uint8)
+        data[:size] = np.frombuffer(head[:size], np.uint8)
+        return Block(data, size, self.names[0], first=True)
+
+    def __iter__(self) -> Iterator[Block]:
+        self._finished = 0
+        for number, name in enumerate(self.names):
+            opened = self._first if number == 0 and self._first else OpenFile(name)
+            self._first = None
+            with opened as self._file:
+                yield from self._blocks(self._file)
+                self._finished, self._file = self._finished + self._file.position, None
+
+    def _blocks(self, file: OpenFile) -> Iterator[Block]:
+        room, first = self._block_bytes, True
+        left = np.empty(0, np.uint8)  # the beginning of a line whose end is not read yet
+        while True:
+            data = np.empty(room + PADDING, np.uint8)
+            data[: len(left)] = left
+            got = file.fill(data[len(left) : room].data)
+            size = len(left) + got
+            if first and data[: min(size, 3)].tobytes() == _BOM:
+                data[: size - 3] = data[3:size].copy()
+                size -= 3
+            if not got:
+                if file.trouble:
+                    break  # what is left is not a whole line
+                if size and data[size - 1] != NEWLINE:
+                    data[size] = NEWLINE  # the file's last line has none
+                    size += 1
+            end = self.cut(data, size) if got else size
+            left = data[end:size].copy()
+            room = max(self._block_bytes, min(2 * len(left), LONGEST_LINE + 1))
+            if end:
+                data[end : end + PADDING] = NEWLINE
+                yield Block(data, end, file.name, first)
+                first = False
+            elif len(left) >= LONGEST_LINE:
+                yield Block(data, 0, file.name, first, f"expected a line of at most {LONGEST_LINE:,} bytes", 1)
+                left, first = file.rest_after_line(self._block_bytes), False
+            if not got:
+                break
+        if file.trouble:
+            yield Block(left, 0, file.name, first, file.trouble)

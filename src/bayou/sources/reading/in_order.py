@@ -1,0 +1,126 @@
+"""Work done ahead by other threads, with results in order.
+
+While the caller learns from one block the next ones are parsed; when the block the caller needs next is not ready yet,
+the caller parses one itself instead of waiting. What comes out, and in which order, does not depend on the number of
+threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+# Tasks that are being done, or done and not yet taken, for each thread.
+DEPTH = 2
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class _Failed:
+    """An error in place of a result, raised when its turn comes."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class InOrder(Iterator[Result], Generic[Task, Result]):
+    """`work(task)` of each task, in order, done ahead by other threads.
+
+    Tasks are taken from their iterator by one thread at a time. With `help` the caller, too, does a task when the
+    result it needs is not there: then no core waits while there is anything to do. `threads` = 0 is the plain loop.
+    """
+
+    def __init__(
+        self, tasks: Iterable[Task], work: Callable[[Task], Result], threads: int = 1, help: bool = True
+    ) -> None:
+        self._tasks, self._work = iter(tasks), work
+        self._help = help or not threads
+        self._taking = threading.Lock()
+        self._changed = threading.Condition()
+        self._results: dict[int, Any] = {}
+        self._taken = self._given = 0
+        self._ended = self._closed = False
+        self._most = DEPTH * (threads + 1)
+        self._threads = [threading.Thread(target=self._run, daemon=True, name="bayou-ahead") for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def _do_one(self) -> bool:
+        """Take a task and do it; False if there was none to take."""
+        with self._taking:
+            if self._ended or self._closed:
+                return False
+            number = self._taken
+            try:
+                task = next(self._tasks)
+            except StopIteration:
+                self._ended = True
+                return False
+            except BaseException as error:
+                self._put(number, _Failed(error))
+                self._taken += 1
+                self._ended = True
+                return False
+            self._taken += 1
+        try:
+            result: Any = self._work(task)
+        except BaseException as error:
+            result = _Failed(error)
+        self._put(number, result)
+        return True
+
+    def _put(self, number: int, result: Any) -> None:
+        with self._changed:
+            self._results[number] = result
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._taken - self._given < self._most)
+            more = self._do_one()
+        with self._changed:
+            self._changed.notify_all()
+
+    def __next__(self) -> Result:
+        while True:
+            with self._changed:
+                if self._given in self._results and not self._closed:
+                    result = self._results.pop(self._given)
+                    self._given += 1
+                    self._changed.notify_all()
+                    break
+                if self._closed or (self._ended and self._given == self._taken):
+                    raise StopIteration
+                if not self._may_help():
+                    self._changed.wait(0.5)  # not forever: an interrupt must get through
+                    continue
+            self._do_one()
+        if isinstance(result, _Failed):
+            self.close()
+            raise result.error
+        return result
+
+    def _may_help(self) -> bool:
+        """Whether the caller can do something useful instead of waiting."""
+        ahead = self._taken - self._given
+        return self._help and not self._ended and ahead < self._most and not self._taking.locked()
+
+    def stop(self) -> None:
+        """Give nothing more out. Takes no lock, so that a signal handler may call it."""
+        self._closed = True
+
+    def close(self) -> None:
+        """Stop taking tasks; what is being done is finished and dropped."""
+        with self._changed:
+            self._closed = True
+            self._results.clear()
+            self._changed.notify_all()
+        if self._taking.acquire(blocking=False):  # otherwise whoever is reading finds out by itself
+            try:
+                getattr(self._tasks, "close", lambda: None)()
+            finally:
+                self._taking.release()

@@ -1,0 +1,111 @@
+"""Features, which stand column by column, into rows in CSR form, with their crosses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bayou.sources.hashing import cross, cross64
+from bayou.sources.table.cells import (
+    MOST_FEATURES,
+    MOST_PAIRS,
+    TOO_MANY,
+)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def transpose(slots, mask, indices):
+    """Rows of slots that all have a feature. Some rows at a time, so that what is written stays in the cache."""
+    width, n = slots.shape
+    for first in range(0, n, 128):
+        last = min(first + 128, n)
+        for s in range(width):
+            for i in range(first, last):
+                indices[i * width + s] = slots[s, i] & mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count(plan, slots, rows, wrong):
+    """(features in all, the most a row has before crosses); rows that would have too many are marked as wrong."""
+    value_rows, pairs = plan.value_rows, plan.pairs
+    values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
+    width = value_rows.size
+    ends = np.zeros(width + 1, np.int64)
+    total = 0
+    longest = 0
+    for i in range(rows.size):
+        k = 0
+        for s in range(width):
+            if word_rows[s] >= 0:
+                k += word_ends[word_rows[s], i + 1] - word_ends[word_rows[s], i]
+            else:
+                k += value_rows[s] < 0 or values[value_rows[s], i] != 0.0
+            ends[s + 1] = k
+        longest = max(longest, k)
+        crossed = 0
+        for p in range(pairs.shape[0]):
+            crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
+            if crossed > MOST_PAIRS:
+                break
+        if k > MOST_FEATURES or crossed > MOST_PAIRS:
+            wrong[rows[i]] = TOO_MANY
+        total += k + crossed
+    return total, longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def assemble(plan, slots, longest, indptr, indices, out, origins):
+    """Write the rows, each with its crosses behind its other features.
+
+    origins, unless it is empty: for the two halves of each feature (the second -1 unless it is a cross) the slot, and
+    which word.
+    """
+    value_rows, pairs, mask, exact = plan.value_rows, plan.pairs, plan.mask, plan.exact
+    values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
+    slot_keys = slots.keys
+    width, n = slot_keys.shape
+    keys, sizes = np.empty(longest, np.uint64), np.empty(longest)
+    places = np.empty((longest, 2), np.int32)
+    ends = np.zeros(width + 1, np.int64)
+    k = 0
+    indptr[0] = 0
+    for i in range(n):
+        size = 0
+        for s in range(width):
+            value = 1.0 if value_rows[s] < 0 else values[value_rows[s], i]
+            if word_rows[s] >= 0:
+                for w in range(word_ends[word_rows[s], i], word_ends[word_rows[s], i + 1]):
+                    keys[size] = words[w]
+                    sizes[size] = value
+                    places[size, 0] = s
+                    places[size, 1] = w
+                    size += 1
+            elif value != 0.0:
+                keys[size] = slot_keys[s, i]
+                sizes[size] = value
+                places[size, 0] = s
+                places[size, 1] = 0
+                size += 1
+            ends[s + 1] = size
+        for m in range(size):
+            indices[k] = keys[m] & mask
+            out[k] = sizes[m]
+            if origins.size:
+                origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = places[m, 0], places[m, 1], -1, 0
+            k += 1
+        for p in range(pairs.shape[0]):
+            for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):
+                for b in range(ends[pairs[p, 2]], ends[pairs[p, 3]]):
+                    if exact:
+                        key = cross64(keys[a], keys[b])
+                    else:
+                        key = np.uint64(cross(np.uint32(keys[a]), np.uint32(keys[b])))
+                    indices[k] = key & mask
+                    out[k] = sizes[a] * sizes[b]
+                    if origins.size:
+                        origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = (
+                            places[a, 0], places[a, 1], places[b, 0], places[b, 1],
+                        )  # fmt: skip
+                    k += 1
+        indptr[i + 1] = k
+    return k

@@ -1,0 +1,209 @@
+"""Cells into features: what a fitted column makes of each cell."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from bayou.kernels.scan import address_of, byte_at, half_at, word_at
+from bayou.sources.table.cells import (
+    BASE,
+    CATEGORY,
+    CODE,
+    CODES,
+    FIRST_BIT,
+    FLAG,
+    LOOKUP,
+    NUMERIC,
+    SPARE,
+    STARTS,
+    STOPS,
+    STRIDE,
+    VALID,
+    WHOLE,
+    hash_eight,
+    hash_text,
+    value_text,
+    whole_text,
+)
+
+# Standardised numbers are cut here, so that one outlier does not move a weight by itself.
+CLIP = 5.0
+# Rows are worked on this many at a time, all columns of them: their text and features then stay in the first cache.
+TILE = 64
+
+
+class Slots(NamedTuple):
+    """The features of a block's rows, column by column.
+
+    Of slot s, row number i has the feature keys[s, i] with the value values[value_rows[s], i]. Where t = word_rows[s]
+    is not -1 it has several instead: words[word_ends[t, i] : word_ends[t, i + 1]], each of which ends at word_places
+    in the text.
+    """
+
+    keys: np.ndarray
+    values: np.ndarray
+    word_rows: np.ndarray
+    word_ends: np.ndarray
+    words: np.ndarray
+    word_places: np.ndarray
+
+    @classmethod
+    def empty(cls, keys: np.ndarray, values: np.ndarray, word_rows: np.ndarray) -> Slots:
+        """To be filled; there are no words so far."""
+        ends, places = np.empty((0, 0), np.int64), np.empty(0, np.uint32)
+        return cls(keys, values, word_rows, ends, np.empty(0, keys.dtype), places)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill(columns, plan, numbers, rows, slots):
+    """Fill slots.keys[slot, i] with the hash of the feature (or of the missing cell) of row rows[i].
+
+    slots.values[value_rows[slot], i] is the feature's value, 0 if there is none; where value_rows is -1 all are 1.
+    Slots with word_rows[slot] >= 0 are left alone.
+    """
+    exact, number_rows, value_rows = plan.exact, plan.number_rows, plan.value_rows
+    edge_from, edges, bin_from, bin_hashes = plan.edge_from, plan.edges, plan.bin_from, plan.bin_hashes
+    keys, values = slots.keys, slots.values
+    for first in range(0, rows.size, TILE):
+        some = rows[first : first + TILE]
+        for c in range(plan.roles.size):
+            role, s, seed, missing = plan.roles[c], plan.slot_of[c], plan.seeds[c], plan.missing[c]
+            if s < 0 or slots.word_rows[s] >= 0:
+                continue
+            slot = keys[s, first : first + TILE]
+            if columns[c, CODES]:
+                _look_up(columns[c], some, exact, missing, slot)
+            elif role == CATEGORY:
+                _hash_cells(columns[c], some, exact, seed, slot)
+            elif role in (FLAG, CODE):
+                _hash_values(columns[c], some, exact, role, seed, slot)
+            elif role == NUMERIC:
+                value = values[value_rows[s], first : first + TILE]
+                _scale(numbers[number_rows[c]], some, plan.centres[c], plan.scales[c], seed, missing, slot, value)
+            else:
+                hashes = bin_hashes[bin_from[c] : bin_from[c + 1]]
+                _find_bins(numbers[number_rows[c]], some, edges[edge_from[c] : edge_from[c + 1]], hashes, slot)
+                if role == WHOLE:
+                    slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
+                    _hash_whole(columns[c], some, numbers[number_rows[c]], exact, seed, slot, value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _look_up(column, rows, exact, missing, slot):
+    codes, lookup, valid = column[CODES], column[LOOKUP], column[VALID]
+    for i in range(rows.size):
+        place = np.int64(half_at(codes + 4 * rows[i]))
+        bit = column[FIRST_BIT] + rows[i]
+        if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
+            slot[i] = missing
+        elif exact:
+            slot[i] = word_at(lookup + 8 * place)
+        else:
+            slot[i] = half_at(lookup + 4 * place)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hash_cells(column, rows, exact, seed, slot):
+    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+    for i in range(rows.size):
+        at = base + np.int64(half_at(starts + rows[i] * step))
+        end = base + np.int64(half_at(stops + rows[i] * step))
+        if end - at == 8 and not exact:
+            slot[i] = hash_eight(at, seed)
+        else:
+            slot[i] = hash_text(exact, at, end - at, seed)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hash_values(column, rows, exact, role, seed, slot):
+    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+    spare = np.empty(SPARE, np.uint8)
+    for i in range(rows.size):
+        at = base + np.int64(half_at(starts + rows[i] * step))
+        end = base + np.int64(half_at(stops + rows[i] * step))
+        start, stop = value_text(role, at, end, address_of(spare))
+        slot[i] = hash_text(exact, start, stop - start, seed)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hash_whole(column, rows, numbers, exact, seed, slot, value):
+    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+    spare = np.empty(SPARE, np.uint8)
+    for i in range(rows.size):
+        at = base + np.int64(half_at(starts + rows[i] * step))
+        end = base + np.int64(half_at(stops + rows[i] * step))
+        start, stop = at, at
+        if not np.isnan(numbers[rows[i]]):
+            start, stop = whole_text(at, end, address_of(spare))
+        slot[i] = hash_text(exact, start, stop - start, seed)
+        value[i] = 1.0 if start < stop else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
+    for i in range(rows.size):
+        x = numbers[rows[i]]
+        slot[i] = missing if np.isnan(x) else seed
+        value[i] = 1.0 if np.isnan(x) else min(max((x - centre) / scale, -CLIP), CLIP)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _find_bins(numbers, rows, edges, hashes, slot):
+    """Edges come in eights, filled up with infinity; the hash of a missing number stands behind those of the bins."""
+    start = address_of(edges)
+    for i in range(rows.size):
+        x = numbers[rows[i]]
+        first, size = 0, edges.size
+        while size > 64:
+            half = (size >> 4) << 3
+            if edges[first + half - 1] <= x:
+                first += half
+                size -= half
+            else:
+                size = half
+        below = first
+        for k in range(first, first + size, 8):
+            below += _at_most(start + 8 * k, x)
+        slot[i] = hashes[below + (hashes.size - 1) * _is_nan(x)]
+
+
+# Which bin a number is in, or whether it is missing, cannot be predicted; so neither may be found by branches, and
+# these two count bits, because LLVM would make a branch of whatever it sees through.
+
+
+@intrinsic
+def _at_most(typingctx, address, x):
+    """How many of the eight numbers at an address are at most x."""
+
+    def codegen(context, builder, signature, args):
+        vector = ir.VectorType(ir.DoubleType(), 8)
+        numbers = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+        numbers.align = 8
+        found = builder.fcmp_ordered("<=", numbers, _splat(builder, vector, args[1]))
+        return builder.zext(builder.ctpop(builder.bitcast(found, ir.IntType(8))), ir.IntType(64))
+
+    return types.int64(types.int64, types.float64), codegen
+
+
+@intrinsic
+def _is_nan(typingctx, x):
+    """1 or 0."""
+
+    def codegen(context, builder, signature, args):
+        vector = ir.VectorType(ir.DoubleType(), 8)
+        every = _splat(builder, vector, args[0])
+        found = builder.ctpop(builder.bitcast(builder.fcmp_unordered("uno", every, every), ir.IntType(8)))
+        return builder.zext(builder.lshr(found, ir.Constant(ir.IntType(8), 3)), ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+def _splat(builder, vector, x):
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, x, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))

@@ -1,0 +1,135 @@
+"""The names of features that have none yet, from the cells they came of."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bayou.core.numbering import holds
+from bayou.kernels.scan import address_of, byte_at, half_at
+from bayou.sources.table.cells import (
+    BASE,
+    CODE,
+    CODES,
+    FIRST_BIT,
+    NUMERIC,
+    PART,
+    SPARE,
+    STARTS,
+    STOPS,
+    STRIDE,
+    TEXT,
+    VALID,
+    WHOLE,
+    is_word,
+    value_text,
+)
+
+# A feature met again among this many others is mostly found only once.
+_RECENT = 1 << 12
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def nameless(indices, known, found):
+    """The places of features that have no name yet, most of them only once; how many there are."""
+    recent = np.zeros(_RECENT, np.uint64)
+    count = 0
+    for k in range(indices.size):
+        index = np.uint64(indices[k])
+        if (known[index >> np.uint64(3)] >> (index & np.uint64(7))) & 1:
+            continue
+        place = index & np.uint64(_RECENT - 1)
+        if recent[place] != index + np.uint64(1):
+            recent[place] = index + np.uint64(1)
+            found[count] = k
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def numberless(ids, table, found):
+    """The places of features whose id has no number yet, most of them only once; how many there are."""
+    recent = np.zeros(_RECENT, np.uint64)
+    address, last = address_of(table), table.size - 1
+    count = 0
+    for k in range(ids.size):
+        place = ids[k] & np.uint64(_RECENT - 1)
+        if recent[place] != ids[k] and not holds(address, last, ids[k]):
+            recent[place] = ids[k]
+            found[count] = k
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spare):
+    """The spans of the parts of names: of features that come from row rows[k] and from origins[k].
+
+    Those of prefixes are places in the plan's text; those of names are ADDRESSES, to be copied from before the block
+    goes. Numbers that had to be written anew stand in `spare`, SPARE bytes each.
+    """
+    roles, number_rows, prefixes, bin_names = plan.roles, plan.number_rows, plan.prefixes, plan.bin_names
+    edge_from, edges = plan.edge_from, plan.edges
+    word_rows, word_places = slots.word_rows, slots.word_places
+    for k in range(rows.size):
+        for half in range(2):
+            s = origins[k, 2 * half]
+            to = 4 * half
+            spans[k, to : to + 4] = -1
+            if s < 0:
+                continue
+            c = plan.slot_columns[s]
+            role, row = roles[c], rows[k]
+            spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
+            base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+            if columns[c, CODES]:
+                valid, bit = columns[c, VALID], columns[c, FIRST_BIT] + row
+                if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
+                    spans[k, to + 2] = spans[k, to + 3] = 0
+                    continue
+                row = np.int64(half_at(columns[c, CODES] + 4 * row))
+            if number_rows[c] >= 0 and s == plan.slot_of[c]:
+                x = numbers[number_rows[c], row]
+                if np.isnan(x):
+                    spans[k, to + 2] = spans[k, to + 3] = 0
+                elif role != NUMERIC:
+                    edge = edge_from[c]
+                    while edge < edge_from[c + 1] and edges[edge] <= x:
+                        edge += 1
+                    name = plan.bin_from[c] + edge - edge_from[c]
+                    spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
+                continue
+            at = base + np.int64(half_at(starts + row * step))
+            end = base + np.int64(half_at(stops + row * step))
+            if word_rows[s] >= 0:
+                end = base + np.int64(word_places[origins[k, 2 * half + 1]])
+                begin = at
+                at = end
+                if lists[c]:
+                    while at > begin and byte_at(at - 1) != PART:
+                        at -= 1
+                else:
+                    while at > begin and is_word(byte_at(at - 1)):
+                        at -= 1
+            written = address_of(spare) + SPARE * (2 * k + half)
+            if role == WHOLE:
+                at, end = value_text(CODE, at, end, written)
+            elif role != TEXT:
+                at, end = value_text(role, at, end, written)
+            spans[k, to + 2], spans[k, to + 3] = at, end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_names(spans, text):
+    """Copy the names at addresses into a text, and turn the addresses into places in it."""
+    k = 0
+    for f in range(spans.shape[0]):
+        for half in range(2):
+            start, stop = spans[f, 4 * half + 2], spans[f, 4 * half + 3]
+            if start <= 0:
+                continue
+            spans[f, 4 * half + 2] = k
+            for at in range(start, stop):
+                text[k] = byte_at(at)
+                k += 1
+            spans[f, 4 * half + 3] = k

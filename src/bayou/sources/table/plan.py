@@ -1,0 +1,246 @@
+"""Plan: a fitted recipe that makes examples of columns of cells, the same wherever the cells came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayou.core.checks import did_you_mean
+from bayou.core.errors import BadInput
+from bayou.core.names import Names, NewNames
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
+from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, all_ones
+from bayou.sources.reading.scratch import Scratch
+from bayou.sources.table import assembly, cells, features, new_names, numbers, words
+from bayou.sources.table.columns import Columns
+from bayou.sources.table.features import Slots
+from bayou.sources.table.plan_arrays import numbered, plan_arrays
+
+_WHAT = {
+    cells.NOT_NUMBER: "expected a number in column {name}, not {text!r}",
+    cells.NO_LABEL: "expected a label in column {name}",
+    cells.NOT_LABEL: "expected a label, {label}, in column {name}, not {text!r}",
+    cells.NOT_WEIGHT: f"expected a weight from 0 to {LARGEST_WEIGHT:g} in column {{name}}, not {{text!r}}",
+    cells.TOO_LARGE: f"expected a number of at most {LARGEST_VALUE:g} in size in column {{name}}, not {{text!r}}",
+    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features, and {cells.MOST_PAIRS} pairs of them",
+}
+
+
+class Plan:
+    """A fitted recipe, made ready for kernels. Several threads may use it at once.
+
+    Attributes:
+        columns: the recipe's columns that are read, in order.
+        labels: whether a row without a label is bad.
+        positive: the text of a positive label, or None.
+        scratch: room for the block that a thread works on.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        labels: bool = True,
+        dtype: str = "float32",
+        names: Names | None = None,
+        numbering: Numbering | None = None,
+    ) -> None:
+        if recipe.columns is None:
+            raise BadInput("the recipe is not fitted yet: nothing is known about the table's columns.")
+        unread = ("ignored",) if labels else ("ignored", "weight")
+        self.columns = tuple(column for column in recipe.columns if column.role not in unread)
+        self.labels = labels
+        self.positive = recipe.positive
+        self.scratch = Scratch()
+        self._dtype = np.dtype(dtype)
+        self._key = np.dtype(np.uint64 if recipe.exact else np.uint32)
+        self._names, self._numbering = names, numbering
+        number = recipe.numbers or recipe.label_above is not None
+        self._label = "a number" if number else "1, 0, -1, true or false"
+        self._arrays = plan_arrays(recipe, self.columns, labels)
+
+    def places(self, names: Sequence[str], file: str) -> np.ndarray:
+        """Where each column stands in a table with these; -1 if it is not there and is not needed."""
+        of = {name: place for place, name in enumerate(names)}
+        places = np.array([of.get(column.name, -1) for column in self.columns], np.int64)
+        for column, place in zip(self.columns, places, strict=True):
+            if place < 0 and (column.role != "label" or self.labels):
+                raise BadInput(
+                    f"{file}: there is no column {column.name!r} ({column.role}), which the recipe needs; "
+                    f"the columns are {', '.join(names)}." + did_you_mean(column.name, names)
+                )
+        return places
+
+    def looked_up(self, column: int) -> bool:
+        """Whether a column's values can be hashed once and for all, where there is a dictionary of them."""
+        return int(self._arrays.roles[column]) in (cells.CATEGORY, cells.FLAG, cells.CODE)
+
+    def hashes(self, column: int, table: np.ndarray, size: int) -> np.ndarray:
+        """The hash of each cell of one column of a table with `size` rows."""
+        only = np.full(len(self.columns), -1)
+        only[column] = 0
+        one = np.full(1, -1)
+        slots = Slots.empty(np.empty((1, size), self._key), np.empty((0, 0)), one)
+        arrays = self._arrays._replace(slot_of=only, value_rows=one)
+        features.fill(table, arrays, np.empty((0, 0)), np.arange(size), slots)
+        return slots.keys[0]
+
+    def parse(self, columns: Columns) -> ParsedBlock:
+        """The examples of a block."""
+        return _Block(self, columns).parsed()
+
+    def nothing(self) -> ParsedBlock:
+        """The examples of no rows."""
+        return self.parse(Columns(0, np.zeros((len(self.columns), 8), np.int64), [], np.zeros(0, np.int64), 0))
+
+
+class _Block:
+    """The columns of one block on their way to examples."""
+
+    def __init__(self, plan: Plan, columns: Columns) -> None:
+        self.plan, self.arrays, self.columns = plan, plan._arrays, columns
+        self.lists = np.zeros(len(plan.columns), np.uint8) if columns.lists is None else columns.lists
+        self.word_rows = self.arrays.word_rows
+        if self.lists.any():
+            self.word_rows = numbered((self.word_rows >= 0) | (self.lists[self.arrays.slot_columns] > 0))
+
+    def parsed(self) -> ParsedBlock:
+        columns = self.columns
+        labels, weights = self._read()
+        self.rows = np.arange(columns.rows) if not self.wrong.any() else np.flatnonzero(self.wrong == 0)
+        while True:
+            self._fill()
+            total = self._count()
+            if not self.wrong[self.rows].any():
+                break
+            self.rows = self.rows[self.wrong[self.rows] == 0]
+        self._assemble(total)
+        described = [self._describe(int(row)) for row in np.flatnonzero(self.wrong)[:DESCRIBED]]
+        return ParsedBlock(
+            indptr=self.indptr,
+            indices=self.indices,
+            values=self.values,
+            labels=labels[self.rows],
+            weights=None if weights is None else weights[self.rows],
+            positions=columns.lines[self.rows],
+            lines=columns.n_lines,
+            bad=sorted(columns.bad + described)[:DESCRIBED],
+            skipped=columns.skipped + columns.rows - len(self.rows),
+            new_names=self._new_names(),
+        )
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels and weights; the numbers of columns and which rows are wrong are kept."""
+        arrays, columns = self.arrays, self.columns
+        n = columns.rows
+        self.numbers = self.plan.scratch.take("numbers", (_count_of(arrays.number_rows), n), np.float64)
+        self.wrong = np.zeros(n, np.int64)
+        labels = np.full(n, np.nan)
+        weights = np.empty(n) if (arrays.roles == cells.WEIGHT).any() else None
+        roles = np.where(columns.table[:, cells.STARTS] != 0, arrays.roles, 0)
+        for column, given in columns.numbers.items():
+            if arrays.number_rows[column] >= 0:
+                self.numbers[arrays.number_rows[column]] = given
+                roles[column] = 0
+                if (infinite := np.isinf(given)).any():
+                    self.wrong[infinite] = 16 * column + cells.NOT_NUMBER
+        numbers.read(
+            columns.table, roles, arrays, self.numbers, labels, labels if weights is None else weights, self.wrong
+        )
+        return labels, weights
+
+    def _fill(self) -> None:
+        arrays, table, take = self.arrays, self.columns.table, self.plan.scratch.take
+        n = len(self.rows)
+        keys = take("slots", (arrays.width, n), self.plan._key)
+        values = take("values", (_count_of(arrays.value_rows), n), np.float64)
+        self.slots = Slots.empty(keys, values, self.word_rows)
+        features.fill(table, arrays, self.numbers, self.rows, self.slots)
+        several = np.flatnonzero(self.word_rows >= 0)
+        if not len(several):
+            return
+        room = longest = 0
+        for column in arrays.slot_columns[several]:
+            more, most = words.room_for_words(table, column, self.columns.rows, self.lists[column])
+            room, longest = room + more, max(longest, most)
+        self.slots = self.slots._replace(
+            word_ends=np.empty((len(several), n + 1), np.int64),
+            words=np.empty(room, self.plan._key),
+            word_places=np.empty(room, np.uint32),
+        )
+        size = 1 << int(2 * min(longest, cells.MOST_FEATURES + 1)).bit_length()
+        seen, stamps = np.empty(size, np.uint64), np.zeros(size, np.int64)
+        words.fill_words(table, arrays, self.rows, self.lists, self.slots, seen, stamps, self.wrong)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether each row has one feature in each slot, and that is all."""
+        return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and len(self.arrays.pairs) == 0
+
+    def _count(self) -> int:
+        if self._plain:
+            return self.slots.keys.size
+        total, self.longest = assembly.count(self.arrays, self.slots, self.rows, self.wrong)
+        return total
+
+    def _assemble(self, total: int) -> None:
+        n, plan = len(self.rows), self.plan
+        self.indices = np.empty(total, plan._key)
+        if self._plain:
+            self.indptr = np.arange(n + 1) * self.arrays.width
+            self.values = all_ones(total, plan._dtype)
+            assembly.transpose(self.slots.keys, plan._key.type(self.arrays.mask), self.indices)
+        else:
+            self.indptr, self.values = np.empty(n + 1, np.int64), np.empty(total, plan._dtype)
+            self._rows_with(np.empty((0, 4), np.int32))
+
+    def _rows_with(self, origins: np.ndarray) -> None:
+        assembly.assemble(self.arrays, self.slots, self.longest, self.indptr, self.indices, self.values, origins)
+
+    def _new_names(self) -> NewNames | None:
+        """The features that have no name yet, or None if all have, or if no more names are taken."""
+        plan, arrays, table, take = self.plan, self.arrays, self.columns.table, self.plan.scratch.take
+        if plan._names is None or plan._names.full:
+            return None
+        places = take("places", len(self.indices), np.int64)
+        if not arrays.exact:
+            count = new_names.nameless(self.indices, plan._names.known, places)
+        elif plan._numbering is not None:
+            count = new_names.numberless(self.indices, plan._numbering.table, places)
+        else:
+            count = 0
+        if not count:
+            return None
+        places = places[:count]
+        if self._plain:
+            origins = np.zeros((count, 4), np.int32)
+            origins[:, 0], origins[:, 2] = places % arrays.width, -1
+        else:
+            origins = np.empty((len(self.indices), 4), np.int32)
+            self._rows_with(origins)
+            origins = origins[places]
+        rows = self.rows[np.searchsorted(self.indptr, places, side="right") - 1]
+        spans = take("spans", (count, 8), np.int64)
+        spare = take("spare", 2 * cells.SPARE * count, np.uint8)
+        new_names.name_places(table, arrays, self.numbers, self.lists, self.slots, rows, origins, spans, spare)
+        text = np.empty(int((spans[:, 3::4] - spans[:, 2::4]).sum()), np.uint8)
+        new_names.copy_names(spans, text)
+        kept = spans[:, :4] if self._plain else spans
+        return NewNames(self.indices[places], kept.astype(np.int32), text, arrays.prefix_text, b"=")
+
+    def _describe(self, row: int) -> BadLine:
+        column, what = divmod(int(self.wrong[row]), 16)
+        columns, line = self.columns, int(self.columns.lines[row])
+        if what == cells.TOO_MANY:
+            return BadLine(line, 0, _WHAT[what])
+        name, text = self.plan.columns[column].name, columns.text(row, column)
+        what_was_expected = _WHAT[what].format(name=name, text=text, label=self.plan._label)
+        return BadLine(line, columns.place(row, column), what_was_expected)
+
+
+def _count_of(rows: np.ndarray) -> int:
+    """How many `numbered` has numbered."""
+    return int(rows.max(initial=-1)) + 1
