@@ -9,17 +9,21 @@ times R are those of the full stream; for the logistic link that is ln R added t
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numba import njit
 
 from bayou.core import links
+from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Prediction
 
 COLUMNS = ("probability", "mean", "variance", "low", "high")
 REGRESSION_COLUMNS = ("mean", "variance", "low", "high")
 WITHOUT_POSTERIOR = ("probability", "mean")
-# The middle 95 % of a normal distribution reach so many standard deviations to either side.
+# How certain it is that what is bounded lies between low and high.
+LEVEL = 0.95
+# The middle 95 % of a normal distribution reach this many standard deviations to either side.
 REACH = 1.959963984540054
 
 
@@ -30,10 +34,11 @@ def columns_of(learner: Learner) -> tuple[str, ...]:
     return COLUMNS if learner.record.posterior else WITHOUT_POSTERIOR
 
 
-def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0) -> np.ndarray:
+def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0, level: float = LEVEL) -> np.ndarray:
     """One row for each of `columns_of(learner)`, one column for each example.
 
-    `low` and `high` bound the middle 95 % of what the probability may be: the link of the score's mean -+ 1.96 sd.
+    `low` and `high` bound the middle of what the probability may be, 95 % or `level`: the link of the score's mean
+    -+ 1.96 sd, or as many as the level needs.
     Where a score is both large and unsure, the probability itself, a mean, lies beyond that; then they reach to it.
 
     >>> from bayou import Batch
@@ -45,10 +50,11 @@ def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0)
     array([[ 0.091, -2.303,  3.   ,  0.003,  0.749]])
     """
     table = np.empty((len(columns_of(learner)), len(predicted.mean)))
+    reach = reach_of(level)
     if learner.record.task == "regress":
         table[0] = predicted.mean
         if learner.record.posterior:
-            room = REACH * np.sqrt(predicted.variance + predicted.noise)
+            room = reach * np.sqrt(predicted.variance + predicted.noise)
             table[1:] = predicted.variance, predicted.mean - room, predicted.mean + room
         return table
     table[0], table[1] = predicted.probability, predicted.mean
@@ -56,13 +62,24 @@ def answers(learner: Learner, predicted: Prediction, negative_rate: float = 1.0)
     if learner.record.posterior:
         table[2] = predicted.variance
         believed = learner._parameters.get("temper", (1.0, 1.0))[1]  # how much of its uncertainty it goes by
-        _interval(link, REACH * math.sqrt(believed), table)
+        _interval(link, reach * math.sqrt(believed), table)
     if negative_rate != 1.0:
         for row in (0, 3, 4) if learner.record.posterior else (0,):
             table[row] = of_full_stream(table[row], negative_rate)
         if link == links.LOGISTIC:
             table[1] += math.log(negative_rate)
     return table
+
+
+def reach_of(level: float) -> float:
+    """How many standard deviations to either side the middle `level` of a normal distribution reaches.
+
+    >>> reach_of(0.95)
+    1.959963984540054
+    """
+    if not 0.0 < level < 1.0:
+        raise BadInput(f"level is {level}; it must lie between 0 and 1, such as 0.95.")
+    return REACH if level == LEVEL else NormalDist().inv_cdf((1.0 + level) / 2.0)
 
 
 def of_full_stream(probability: np.ndarray, negative_rate: float) -> np.ndarray:

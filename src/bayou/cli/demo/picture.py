@@ -13,28 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.cli.demo.study import NINETY, Knowledge, Run, Study
+from bayou.outputs.palette import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
-BLUE, ORANGE, INK, GREY, PALE = "#1f6f8b", "#d9662b", "#222222", "#8a8a8a", "#e6e6e6"
-STYLE: Any = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 14,
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 # The regret of the first few examples is noise.
 FIRST = 100
 
 
 def draw(study: Study, path: Path) -> None:
-    with rc_context(STYLE):
+    with rc_context(STYLE | TITLES):
         figure = Figure(figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05))
         left, right = figure.subplots(1, 2)
         above = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0

@@ -13,23 +13,12 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from bayou.outputs.palette import GREY, INK, PALE
+from bayou.outputs.palette import STYLE as STYLE_
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
-INK, GREY, PALE = "#222222", "#8a8a8a", "#e6e6e6"
-STYLE: Any = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+STYLE: Any = STYLE_ | {"axes.titlelocation": "left", "axes.titlesize": 10.5, "axes.titleweight": "bold"}
 # Colour, dashes and width of each method; later ones are drawn above earlier ones.
 LINES: dict[str, tuple[str, Any, float]] = {
     "Marginal, prior 1": ("#7fb2c4", (0, (4, 1.5)), 1.6),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ from bayou.sources.table.words import plain_words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 # Rows that make a piece: with a few dozen columns their features fit in the second-level cache.
 PIECE_ROWS = 1 << 12
@@ -402,8 +402,8 @@ def _tasks(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[_Task]:
 class ArrowReader(FittingReader):
     """The rows of anything with `__arrow_c_stream__`, for a `Source`."""
 
-    def __init__(self, data: Any, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         self._data = data
         self._table: ArrowTable | None = None
         self.again = not hasattr(data, "read_next_batch")  # what is itself a stream is used up
@@ -415,19 +415,24 @@ class ArrowReader(FittingReader):
         import pyarrow as pa
 
         try:
-            for batch in pa.RecordBatchReader.from_stream(self._data):
+            for batch in self._record_batches():
                 batch.validate(full=True)  # it comes from somebody else's memory
                 for start in range(0, batch.num_rows, MOST_ROWS):
                     yield batch.slice(start, MOST_ROWS)
         except pa.ArrowException as error:
             raise BadInput(f"the table cannot be read: {str(error).splitlines()[0]}") from None
 
+    def _record_batches(self) -> Iterable[pa.RecordBatch]:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(self._data)
+
     def _sample(self, task: _Task) -> tuple[pa.RecordBatch, int]:
         rows = task.shared.batch.slice(task.start, task.stop - task.start)
         return rows, rows.num_rows
 
     def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._carried.recipe, samples, labels=self._labels)
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels)
 
     def _parse(self, task: _Task) -> Piece:
         table = self._table
@@ -439,8 +444,8 @@ class ArrowReader(FittingReader):
 class ParquetReader(FittingReader):
     """The rows of Parquet files, for a `Source`."""
 
-    def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         if STANDARD_INPUT in files.names:
             raise BadInput("a Parquet file cannot be read from standard input; name the file.")
         self._names = files.names
@@ -490,7 +495,7 @@ class ParquetReader(FittingReader):
             raise BadInput(f"{name}: the Parquet file cannot be read further: {str(error).splitlines()[0]}") from None
 
     def start(self) -> None:
-        if self._carried.recipe.fitted:
+        if self._extras.required_recipe.fitted:
             return
         batches, rows = [], 0
         for name in self._names:
@@ -503,7 +508,7 @@ class ParquetReader(FittingReader):
                 break
         if not rows:
             raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
-        self._carried.recipe = fit_arrow(self._carried.recipe, batches, labels=self._labels)
+        self._extras.recipe = fit_arrow(self._extras.required_recipe, batches, labels=self._labels)
 
     def _parse(self, task: _Task) -> Piece:
         table = self._tables[task.file]

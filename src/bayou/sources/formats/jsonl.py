@@ -24,7 +24,7 @@ from bayou.sources.table.fitting import FittingReader
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 
 class JsonLines:
@@ -116,8 +116,8 @@ def sights_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, Sig
 class JsonReader(FittingReader):
     """The rows of JSON lines, for a `Source`."""
 
-    def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         self._files, self._parser = files, None
         self.again = not files.waits
         self.waits = files.waits
@@ -140,7 +140,7 @@ class JsonReader(FittingReader):
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
-        recipe = self._carried.recipe
+        recipe = self._extras.required_recipe
         return fit(recipe, sights_of(objects, recipe.label), labels=self._labels)
 
     def _parse(self, block: Block) -> Piece:

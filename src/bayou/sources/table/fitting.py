@@ -12,7 +12,7 @@ from bayou.sources.reading.parsed import Piece
 from bayou.sources.table.columns import Plan
 
 if TYPE_CHECKING:
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 
 class _Nothing:
@@ -35,8 +35,8 @@ class FittingReader:
     bytes_done = 0
     bytes_total: int | None = None
 
-    def __init__(self, carried: Carried, labels: bool, dtype: str) -> None:
-        self._carried, self._labels, self._dtype = carried, labels, dtype
+    def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
+        self._extras, self._labels, self._dtype = extras, labels, dtype
         self._plan: Plan | None = None
         self._begun: Iterator[Any] | None = None  # a pass of which some tasks were looked at already
 
@@ -62,19 +62,19 @@ class FittingReader:
     def plan(self) -> Plan:
         """The fitted recipe, ready for use."""
         if self._plan is None:
-            carried = self._carried
+            extras = self._extras
             self._plan = Plan(
-                carried.recipe,
+                extras.required_recipe,
                 labels=self._labels,
                 dtype=self._dtype,
-                names=carried.names,
-                numbering=carried.numbering,
+                names=extras.names,
+                numbering=extras.numbering,
             )
         return self._plan
 
     def start(self) -> None:
         """Fit the recipe, unless that is done."""
-        if self._carried.recipe.fitted:
+        if self._extras.required_recipe.fitted:
             return
         tasks, held, samples, rows = self._pass(), [], [], 0
         for task in tasks:
@@ -89,7 +89,7 @@ class FittingReader:
             raise BadInput(
                 self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
             )
-        self._carried.recipe = self._fitted(samples)
+        self._extras.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 
     def taste(self) -> Any:
