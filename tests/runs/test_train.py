@@ -148,7 +148,7 @@ def test_an_interrupt_ends_it_with_what_was_learned(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"lable": "clicked"}, "there is no option 'lable'.*Did you mean label"),
+        ({"lable": "clicked"}, "there is no option 'lable'; there are: learner, .*Did you mean label"),
         ({"settings": {"prior": 1}}, "there is no parameter 'prior'"),
         ({"settings": {"prior_variance": -1}}, "prior_variance is -1"),
         ({"checkpoint": 10}, "--checkpoint needs --model"),

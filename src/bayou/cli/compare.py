@@ -16,7 +16,7 @@ DEFAULT_LEARNERS = ("bank", "marginal", "adagrad")
 PICTURES = (".png", ".svg", ".pdf")
 
 
-@options.with_recipe()
+@options.with_groups()
 def compare(
     data: options.Data,
     learner: Annotated[
@@ -30,9 +30,8 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the learning curves into this file.")] = None,
     format: options.Format = "auto",
-    recipe: options.Recipe = {},  # noqa: B006
-    on_error: options.OnError = "skip",
-    threads: options.Threads = None,
+    recipe: options.Group = {},  # noqa: B006
+    reading: options.Group = {},  # noqa: B006
     report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -57,11 +56,10 @@ def compare(
             learner or DEFAULT_LEARNERS,
             bits=bits,
             format=format,
-            on_error=on_error,
-            threads=threads,
             report=report,
             on_note=output.say,
             **recipe,
+            **reading,
         )
     with board.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
         comparison = comparing.run(shown.update)

@@ -1,4 +1,4 @@
-"""Options that commands share, and checks of them. Those that make a recipe are declared once: `with_recipe`."""
+"""Options that commands share, and checks of them. Those that come in groups are declared once: `with_groups`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ Data = Annotated[
 ]
 Bits = Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")]
 Format = Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")]
-OnError = Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")]
 Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")]
 Report = Annotated[
     Path | None, typer.Option(help="Write what was learned, with plots, into this .html file; it opens offline.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
-# In a command's signature: where the options that make a recipe stand. The command gets those that were given.
-Recipe = dict[str, Any]
+# In a command's signature: where a group of options stands (`with_groups`). The command gets those that were given.
+Group = dict[str, Any]
 
 _RECIPE: dict[str, Any] = {
     "label": Annotated[str | None, typer.Option(help="The column to predict.")],
@@ -76,23 +75,31 @@ _RECIPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def with_recipe(*leave_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have the options that make a recipe stand where a command's signature says `recipe: options.Recipe`."""
+_READING: dict[str, Any] = {
+    "on_error": Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")],
+    "threads": Threads,
+}
+_GROUPS = {"recipe": _RECIPE, "reading": _READING}
+_DEFAULTS = {"on_error": "skip"}
+
+
+def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have groups of options stand where a command's signature says `recipe: options.Group`, or `reading`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        names = [name for name in _RECIPE if name not in leave_out]
+        groups = {name: [option for option in group if option not in leave_out] for name, group in _GROUPS.items()}
 
         @functools.wraps(command)
         def called(**given: Any) -> None:
-            recipe = {name: given.pop(name) for name in names}
-            command(**given, recipe=_recipe(**recipe))
+            recipe, reading = ({option: given.pop(option) for option in group} for group in groups.values())
+            command(**given, recipe=_recipe(**recipe), reading=reading)
 
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if parameter.name == "recipe":
-                option = functools.partial(inspect.Parameter, kind=parameter.kind, default=None)
-                parameters += [option(name, annotation=_RECIPE[name]) for name in names]
-            else:
+            for option in groups.get(parameter.name, ()):
+                annotation, default = _GROUPS[parameter.name][option], _DEFAULTS.get(option)
+                parameters.append(inspect.Parameter(option, parameter.kind, default=default, annotation=annotation))
+            if parameter.name not in groups:
                 parameters.append(parameter)
         # What typer looks at instead of the command itself.
         called.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]

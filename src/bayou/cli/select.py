@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bayou.runs.select import Selection
 
 
-@options.with_recipe("hash_all", "negative_rate")
+@options.with_groups("hash_all", "negative_rate")
 def select(
     data: options.Data,
     sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
@@ -25,10 +25,9 @@ def select(
     bits: options.Bits = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
     format: options.Format = "auto",
-    recipe: options.Recipe = {},  # noqa: B006
+    recipe: options.Group = {},  # noqa: B006
     holdout: Annotated[float, typer.Option(min=0.001, max=0.9, help="Share of examples to test on.")] = 0.1,
-    on_error: options.OnError = "skip",
-    threads: options.Threads = None,
+    reading: options.Group = {},  # noqa: B006
     out: Annotated[str | None, typer.Option(help="A .csv file for the features of every size; - is stdout.")] = None,
     picture: Annotated[Path | None, typer.Option(help="A .png file for the path: sizes, AUC, log loss.")] = None,
     as_json: options.AsJson = False,
@@ -61,10 +60,9 @@ def select(
             settings=set_ or [],
             holdout=holdout,
             format=format,
-            on_error=on_error,
-            threads=threads,
             on_note=output.say,
             **recipe,
+            **reading,
         )
     with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
         found = selecting.run(progress)

@@ -14,7 +14,7 @@ from bayou.cli.terminal import output
 DEFAULT_LEARNER = "bank"
 
 
-@options.with_recipe()
+@options.with_groups()
 def train(
     data: options.Data,
     learner: Annotated[str | None, typer.Option(help=f"Which learner; {DEFAULT_LEARNER} if not given.")] = None,
@@ -25,15 +25,14 @@ def train(
     passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
     format: options.Format = "auto",
-    recipe: options.Recipe = {},  # noqa: B006
+    recipe: options.Group = {},  # noqa: B006
     holdout: Annotated[
         float | None, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(help="Save every N examples (1000000), or every few minutes (10min).")
     ] = None,
-    on_error: options.OnError = "skip",
-    threads: options.Threads = None,
+    reading: options.Group = {},  # noqa: B006
     report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -60,11 +59,10 @@ def train(
             format=format,
             holdout=holdout,
             checkpoint=checkpoint,
-            on_error=on_error,
-            threads=threads,
             report=report,
             on_note=watch.without_details if quiet else output.say,
             **recipe,
+            **reading,
         )
     with watch.Watch(training.source, quiet=quiet) as shown:
         training.on_note = shown.say

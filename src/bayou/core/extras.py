@@ -71,7 +71,8 @@ class Counters:
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(self)
-        return {**plain, plain.pop("loss_name"): self.mean_loss}
+        del plain["loss_name"]
+        return {**plain, self.loss_name: self.mean_loss}
 
     @classmethod
     def from_json(cls, plain: Any) -> Counters:

@@ -27,7 +27,7 @@ from bayou.evaluate.progressive import predict_then_learn
 from bayou.runs import memory
 from bayou.runs import settings as parameters
 from bayou.runs.interrupts import interruptible
-from bayou.runs.options import Data, Note, RecipeOptions, check_report, names_of, recipe_of
+from bayou.runs.options import Data, Note, RunOptions, check_report, names_of, options_of
 from bayou.runs.rows import Refused, first_rows, halved
 
 if TYPE_CHECKING:
@@ -118,29 +118,28 @@ class Comparison:
         }
 
 
+class ComparingOptions(RunOptions, total=False):
+    """What `compare` can be told, besides what every run can."""
+
+    report: str | os.PathLike[str] | None
+
+
 def compare(
     data: Data,
     learners: Sequence[str] = DEFAULT_LEARNERS,
     *,
-    format: str = "auto",
-    on_error: str = "skip",
-    threads: int | None = None,
-    report: str | os.PathLike[str] | None = None,
     on_progress: Callable[[], Any] | None = None,
-    on_note: Callable[[Note], Any] | None = None,
-    **recipe: Unpack[RecipeOptions],
+    **options: Unpack[ComparingOptions],
 ) -> Comparison:
     """Have every learner go through the data, each predicting every example before it learns from it.
 
     Args:
         data: as `bayou.train` takes them.
         learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4".
-        format, on_error, threads, report, on_note, recipe: as of `bayou.train`.
         on_progress: called after each batch.
+        options: report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
     """
-    comparing = Comparing(
-        data, learners, format=format, on_error=on_error, threads=threads, report=report, on_note=on_note, **recipe
-    )
+    comparing = Comparing(data, learners, **options)
     comparison = comparing.run(on_progress)
     comparing.write_report(comparison)
     return comparison
@@ -150,28 +149,14 @@ class Comparing:
     """A comparison in two steps: what is wrong with the options is said when it is made; then `run`."""
 
     def __init__(
-        self,
-        data: Data,
-        learners: Sequence[str] = DEFAULT_LEARNERS,
-        *,
-        format: str = "auto",
-        on_error: str = "skip",
-        threads: int | None = None,
-        report: str | os.PathLike[str] | None = None,
-        on_note: Callable[[Note], Any] | None = None,
-        **recipe: Unpack[RecipeOptions],
+        self, data: Data, learners: Sequence[str] = DEFAULT_LEARNERS, **options: Unpack[ComparingOptions]
     ) -> None:
-        self._say = on_note or (lambda note: None)
+        given = options_of(options, report=None)
+        self._say, report = given.note, given.own.report
         check_report(report)
         self.entrants = entrants_of(learners)
-        self.source = sources.open(
-            data,
-            recipe=recipe_of(recipe),
-            format=format,
-            on_error=on_error,
-            threads=threads,
-            dtype=widest([entrant.learner for entrant in self.entrants]),
-        )
+        dtype = widest([entrant.learner for entrant in self.entrants])
+        self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
         self._files, self._report = names_of(data), report
         self._grow()
         if report is not None:

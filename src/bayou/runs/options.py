@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypedDict
 
 from bayou.core.errors import BadInput
@@ -35,23 +36,50 @@ class RecipeOptions(TypedDict, total=False):
     negative_rate: float | None  # the share of negatives that were kept in the data
 
 
-def recipe_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
-    for name in given:
-        if name not in RecipeOptions.__annotations__:
-            from bayou.core.checks import did_you_mean
-
-            near = did_you_mean(name, RecipeOptions.__annotations__)
-            raise BadInput(f"there is no option {name!r}; see help(bayou.train).{near}")
-    return {name: value for name, value in given.items() if value is not None}
-
-
 @dataclass(frozen=True)
 class Note:
     """Something that a run has to say; a detail is what `--quiet` leaves out."""
 
     text: str
     detail: bool = False
+
+
+class RunOptions(RecipeOptions, total=False):
+    """What every run that learns can be told."""
+
+    format: str  # of files; "auto" goes by the name and the beginning of the data
+    on_error: str  # "skip" bad lines, counting them, or "raise" a sentence at the first
+    threads: int | None  # how many other threads read ahead
+    on_note: Callable[[Note], Any] | None  # called with each thing there is to say
+
+
+_DEFAULTS: dict[str, Any] = {"format": "auto", "on_error": "skip", "threads": None, "on_note": None}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The options of a run: its own by name, those for opening the data, and those that make a recipe."""
+
+    own: Any
+    opening: dict[str, Any]
+    recipe: dict[str, Any]
+    note: Callable[[Note], Any]
+
+
+def options_of(given: Mapping[str, Any], **own: Any) -> Given:
+    """The options that were given; `own` has the names and defaults of those that this run has for itself."""
+    known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
+    for name in given:
+        if name not in known:
+            from bayou.core.checks import did_you_mean
+
+            raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{did_you_mean(name, known)}")
+    opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
+    note = opening.pop("on_note") or (lambda note: None)
+    recipe = {
+        name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
+    }
+    return Given(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
 
 
 def check_place(option: str, path: str | os.PathLike[str] | None) -> None:

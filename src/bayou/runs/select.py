@@ -18,7 +18,7 @@ from bayou.evaluate.classification import Meter
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
-from bayou.runs.options import Data, Note, RecipeOptions, recipe_of
+from bayou.runs.options import Data, Note, RunOptions, options_of
 from bayou.runs.rows import held_out
 
 # From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
@@ -82,62 +82,44 @@ class Selection:
         }
 
 
+class SelectingOptions(RunOptions, total=False):
+    """What `select` can be told, besides what every run can."""
+
+    settings: Mapping[str, Any] | Sequence[str]
+    holdout: float
+
+
 def select(
     data: Data,
     sizes: Sequence[int] = DEFAULT_SIZES,
     *,
-    settings: Mapping[str, Any] | Sequence[str] = (),
-    holdout: float = 0.1,
-    format: str = "auto",
-    on_error: str = "skip",
-    threads: int | None = None,
     on_progress: Callable[[int], Any] = lambda done: None,
-    **recipe: Unpack[RecipeOptions],
+    **options: Unpack[SelectingOptions],
 ) -> Selection:
     """The features that matter, for models of several sizes, from one reading of the data.
 
     Args:
         data: as `bayou.train` takes them.
         sizes: how many features a model may have.
-        settings: parameters of spike-slab.
-        holdout: the share of examples to test on.
-        format, on_error, threads, recipe: as of `bayou.train`.
         on_progress: called with the bytes read so far.
+        settings: parameters of spike-slab, by name.
+        holdout: the share of examples to test on; 0.1 if not given.
+        options: format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
     """
-    options: dict[str, Any] = {"format": format, "on_error": on_error, "threads": threads}
-    return Selecting(data, sizes, settings=settings, holdout=holdout, **options, **recipe).run(on_progress)
+    return Selecting(data, sizes, **options).run(on_progress)
 
 
 class Selecting:
     """A selection in two steps: what is wrong with the options is said when it is made; then `run`."""
 
-    def __init__(
-        self,
-        data: Data,
-        sizes: Sequence[int] = DEFAULT_SIZES,
-        *,
-        settings: Mapping[str, Any] | Sequence[str] = (),
-        holdout: float = 0.1,
-        format: str = "auto",
-        on_error: str = "skip",
-        threads: int | None = None,
-        on_note: Callable[[Note], Any] | None = None,
-        **recipe: Unpack[RecipeOptions],
-    ) -> None:
-        chosen = parameters.parse(settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
+    def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectingOptions]) -> None:
+        given = options_of(options, settings=(), holdout=0.1)
+        chosen = parameters.parse(given.own.settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
         small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
-        source = self.source = sources.open(
-            data,
-            recipe=recipe_of(recipe),
-            format=format,
-            on_error=on_error,
-            threads=threads,
-            dtype=small.parameters["dtype"],
-        )
-        self._sizes, self._holdout = sorted(set(sizes)), holdout
-        memory_note = memory.check(small, source.recipe.n_features * len(PRIORS))
-        if on_note is not None:
-            on_note(Note(memory_note))
+        dtype = small.parameters["dtype"]
+        source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
+        given.note(Note(memory.check(small, source.recipe.n_features * len(PRIORS))))
         common = {**small.parameters, "n_features": source.recipe.n_features}
         self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
         self._n_features = source.recipe.n_features

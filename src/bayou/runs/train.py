@@ -27,7 +27,7 @@ from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.runs import memory
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.options import Data, Note, RecipeOptions, check_place, check_report, names_of, recipe_of
+from bayou.runs.options import Data, Note, RunOptions, check_place, check_report, names_of, options_of
 from bayou.runs.rows import Refused, held_out, warm_up
 from bayou.runs.start import Model, start_from
 
@@ -105,45 +105,44 @@ class TrainingRun:
         return plain
 
 
+class TrainingOptions(RunOptions, total=False):
+    """What `train` can be told, besides what every run can."""
+
+    learner: str | None
+    settings: Mapping[str, Any] | Sequence[str]
+    model: str | os.PathLike[str] | None
+    resume: Model | None
+    like: Model | None
+    passes: int
+    holdout: float | None
+    checkpoint: int | str | None
+    report: str | os.PathLike[str] | None
+
+
 def train(
-    data: Data,
-    *,
-    learner: str | None = None,
-    settings: Mapping[str, Any] | Sequence[str] = (),
-    model: str | os.PathLike[str] | None = None,
-    resume: Model | None = None,
-    like: Model | None = None,
-    passes: int = 1,
-    format: str = "auto",
-    holdout: float | None = None,
-    checkpoint: int | str | None = None,
-    on_error: str = "skip",
-    threads: int | None = None,
-    report: str | os.PathLike[str] | None = None,
-    on_progress: Callable[[Progress], Any] | None = None,
-    on_note: Callable[[Note], Any] | None = None,
-    **recipe: Unpack[RecipeOptions],
+    data: Data, *, on_progress: Callable[[Progress], Any] | None = None, **options: Unpack[TrainingOptions]
 ) -> TrainingRun:
     """Learn from data, predicting each example before learning from it: what `bayou train` does.
 
     Args:
         data: a path or glob, several, "-" for standard input; a DataFrame, an Arrow table or whatever else has
             `__arrow_c_stream__`; or an iterable of such tables, which are taken for the parts of one.
+        on_progress: called after each batch.
         learner: which one; "bank" if not given.
-        settings: parameters of the learner.
+        settings: parameters of the learner, by name.
         model: where to write what was learned.
         resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
             learner, which is left as it is.
-        passes: how often to go through the data.
-        format: of files; "auto" goes by the name and the beginning of the data.
+        passes: how often to go through the data; 1 if not given.
         holdout: the share of examples to test on and not learn.
-        checkpoint: save after every N examples (1000000), or every few minutes ("10min").
+        checkpoint: save every N examples (1000000), or every few minutes ("10min").
+        report: an .html file for what was learned, with plots.
+        format: of files; "auto" goes by the name and the beginning of the data.
         on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
         threads: how many other threads read ahead; the results do not depend on it.
-        report: an .html file for what was learned, with plots.
-        on_progress: called after each batch; on_note: called with each thing there is to say.
-        recipe: how a raw row becomes an example: label, positive, label_above, weight, ignore, numeric, category,
-            text, bins, cross, exact, hash_all, negative_rate, bits.
+        on_note: called with each thing there is to say.
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, bins, cross, exact, hash_all,
+            negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
 
@@ -153,23 +152,7 @@ def train(
     >>> run.evaluation.examples, run.learner.extras.recipe.label
     (100, 'clicked')
     """
-    training = Training(
-        data,
-        learner=learner,
-        settings=settings,
-        model=model,
-        resume=resume,
-        like=like,
-        passes=passes,
-        format=format,
-        holdout=holdout,
-        checkpoint=checkpoint,
-        on_error=on_error,
-        threads=threads,
-        report=report,
-        on_note=on_note,
-        **recipe,
-    )
+    training = Training(data, **options)
     run = training.run(on_progress)
     training.write_report(run)
     if run.unsaved is not None:
@@ -186,51 +169,34 @@ class Training:
         on_note: may be changed between the two steps.
     """
 
-    def __init__(
-        self,
-        data: Data,
-        *,
-        learner: str | None = None,
-        settings: Mapping[str, Any] | Sequence[str] = (),
-        model: str | os.PathLike[str] | None = None,
-        resume: Model | None = None,
-        like: Model | None = None,
-        passes: int = 1,
-        format: str = "auto",
-        holdout: float | None = None,
-        checkpoint: int | str | None = None,
-        on_error: str = "skip",
-        threads: int | None = None,
-        report: str | os.PathLike[str] | None = None,
-        on_note: Callable[[Note], Any] | None = None,
-        **recipe: Unpack[RecipeOptions],
-    ) -> None:
-        self.on_note = on_note
+    def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
+        given = options_of(
+            options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, holdout=None,
+            checkpoint=None, report=None,
+        )  # fmt: skip
+        own, self.on_note = given.own, given.note
         self._notes: list[str] = []
-        if resume is not None and like is not None:
+        if own.resume is not None and own.like is not None:
             raise BadInput("--resume goes on with a model and --like starts anew; use one of them.")
-        if checkpoint is not None and model is None:
+        if own.checkpoint is not None and own.model is None:
             raise BadInput("--checkpoint needs --model: where to save.")
-        self._every_examples, self._every_seconds = _every(checkpoint)
-        self._path = None if model is None else Path(model)
-        self._report = report
-        check_place("--model", model)
-        check_report(report)
-        given = recipe_of(recipe)
-        start = start_from(learner, settings, resume, like, given)
+        self._every_examples, self._every_seconds = _every(own.checkpoint)
+        self._path = None if own.model is None else Path(own.model)
+        self._report = own.report
+        check_place("--model", own.model)
+        check_report(own.report)
+        start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         self.source = sources.open(
             data,
-            recipe=given if start.old is None else None,
+            recipe=given.recipe if start.old is None else None,
             extras=None if start.old is None else Extras.of(start.old),
-            format=format,
-            on_error=on_error,
-            threads=threads,
             dtype=start.dtype,
+            **given.opening,
         )
-        if passes > 1 and start.record.passes == "single":
+        if own.passes > 1 and start.record.passes == "single":
             note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
             self._say(f"{start.record.name} {note}", detail=True)
-        if passes > 1 and not self.source.again:
+        if own.passes > 1 and not self.source.again:
             raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(start.small if start.old is None else start.old, n_features))
@@ -238,9 +204,9 @@ class Training:
         warm_up(self.learner, self.source)
         self._files = names_of(data)
         self._data = [os.path.abspath(name) if name != "-" else name for name in self._files]
-        self._begin(passes, holdout, resumed=resume is not None)
+        self._begin(own.passes, own.holdout, resumed=own.resume is not None)
         self._recorder: Recorder | None = None
-        if report is not None:
+        if own.report is not None:
             from bayou.report import Recorder
 
             self._recorder = Recorder(self.learner)
@@ -272,8 +238,7 @@ class Training:
 
     def _say(self, text: str, detail: bool = False) -> None:
         self._notes.append(text)
-        if self.on_note is not None:
-            self.on_note(Note(text, detail))
+        self.on_note(Note(text, detail))
 
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
         """All passes, checkpoints and the last save."""
