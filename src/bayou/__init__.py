@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         SpikeSlabClassifier,
         VariationalClassifier,
     )
+    from bayou.runs.predict import predict
+    from bayou.runs.train import train
 
 __version__ = "0.1.0"
 
@@ -57,8 +59,10 @@ __all__ = [
     "evaluate",
     "learners",
     "load",
+    "predict",
     "simulate",
     "sources",
+    "train",
 ]
 
 _HOME = {
@@ -80,6 +84,8 @@ _HOME = {
     "NoPosterior": "bayou.core.errors",
     "WrongTask": "bayou.core.errors",
     "load": "bayou.core.learner",
+    "predict": "bayou.runs.predict",
+    "train": "bayou.runs.train",
 }
 # river is not in __all__: it needs river.
 _MODULES = {"estimators", "evaluate", "learners", "registry", "river", "simulate", "sources"}

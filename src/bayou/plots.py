@@ -29,6 +29,8 @@ STYLE: Any = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
+# Where a picture has a few large panels.
+TITLES: Any = {"axes.titlepad": 14, "axes.titlesize": 12}
 
 
 @contextmanager

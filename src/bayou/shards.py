@@ -81,8 +81,8 @@ def _read(learner: Learner, shard: Iterable[Batch]) -> Learner:
 def _read_files(learner: Learner, files: list[str], options: dict[str, Any]) -> Learner:
     from bayou import sources
 
-    carried = sources.Carried.of(learner) if learner.attached.get("recipe") else None
-    return _read(learner, sources.open(files, carried=carried, threads=1, **options))
+    extras = learner.extras if learner.extras.recipe else None
+    return _read(learner, sources.open(files, extras=extras, threads=1, **options))
 
 
 def _check(learner: Learner) -> None:

@@ -2,18 +2,13 @@
 
 import csv
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-import bayou
-from bayou.cli import app, comparing
-from bayou.cli.compare import entrants_of
-from bayou.cli.usage import BadUsage
+from bayou.cli import app
 from bayou.learners import AdaGrad, Marginal
 
 
@@ -163,7 +158,7 @@ def test_shared_options_say_the_same():
         (["--learner", "marginal:prior_variance=-1"], "--learner marginal:prior_variance=-1: prior_variance is -1"),
         (["--learner", "marginal:prior_variance"], "expected name=value"),
         (["--learner", "marginal", "--learner", "marginal"], "marginal is given twice"),
-        (["--out", "c.bmp"], "a picture's name ends in .png"),
+        (["--out", "c.bmp"], "its name must end in one of .png"),
         (["--out", "/nowhere/c.png"], "there is no folder /nowhere"),
         (["--csv", "/nowhere/c.csv"], "there is no folder /nowhere"),
         (["--cross", "a"], "--cross is 'a'"),
@@ -171,7 +166,7 @@ def test_shared_options_say_the_same():
     ],
 )
 def test_wrong_usage_is_exit_code_2(data, monkeypatch, arguments, said):
-    monkeypatch.setattr(comparing, "free_memory", lambda: 10**9)
+    monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
     assert said in run(data, *arguments, code=2).stderr
 
 
@@ -180,37 +175,3 @@ def test_no_data(tmp_path):
     (tmp_path / "bad.svm").write_text("what ever\nis this\n")
     said = run(tmp_path / "bad.svm", "--bits", "4", "--learner", "marginal", "--format", "svmlight", code=1)
     assert "none of the 2 lines could be learned from" in said.stderr
-
-
-def test_regressors_are_refused_for_now(monkeypatch):
-    record = bayou.registry.Record("line", "bayou.learners.marginal:Marginal", None, "", "", task="regress")
-    monkeypatch.setattr(bayou.registry, "_OWN", (*bayou.registry._OWN, record))
-    with pytest.raises(BadUsage, match="line predicts numbers"):
-        entrants_of(["line"])
-
-
-class Interrupting:
-    """A board that interrupts after the first batch."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        pass
-
-    def update(self):
-        os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_an_interrupt_keeps_what_there_is(data):
-    from bayou import sources
-
-    entrants = entrants_of(["marginal", "adagrad"])
-    source = sources.open([str(data)] * 3, recipe={"bits": 8}, dtype="float32")
-    comparing.grow(entrants, source)
-    before = signal.getsignal(signal.SIGINT)
-    outcome = comparing.compare(entrants, source, Interrupting())
-    assert outcome.signal == signal.SIGINT
-    assert signal.getsignal(signal.SIGINT) is before
-    assert {entrant.meter.examples for entrant in entrants} == {2000}
-    assert outcome.as_dict()["interrupted"] is True

@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
+from bayou.core.extras import Extras
 from bayou.core.names import NewNames
 from bayou.learners import FTRL, AdaGrad, Marginal, SpikeSlab
-from bayou.sources import Carried, Recipe
+from bayou.sources import Recipe
 
 
 @pytest.fixture
@@ -29,15 +30,15 @@ def learned(kind=Marginal, **parameters):
 
 
 def named(learner, names: dict[int, str], **recipe) -> None:
-    carried = Carried.new(Recipe(kind="vw", bits=4, **recipe))
+    extras = Extras.new(Recipe(kind="vw", bits=4, **recipe))
     text = "".join(names.values()).encode()
     ends = np.cumsum([0, *(len(name) for name in names.values())])
     spans = np.full((len(names), 8), -1)
     spans[:, 2], spans[:, 3] = ends[:-1], ends[1:]
     data = np.frombuffer(text, np.uint8)
-    assert carried.names is not None
-    carried.names.add(NewNames(np.array(list(names), np.uint32), spans, data, data, b"^"))
-    carried.attach(learner)
+    assert extras.names is not None
+    extras.names.add(NewNames(np.array(list(names), np.uint32), spans, data, data, b"^"))
+    learner.extras = extras
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`bayou info`: what is in a model file, for people and for programs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
+from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
-from bayou.sources import Carried, Recipe
+from bayou.sources import Recipe
 
 
 @pytest.fixture
@@ -18,16 +20,15 @@ def run():
     return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
 
 
-def saved(path, learner, recipe=None, **attached):
+def saved(path, learner, recipe=None, **more):
     learner.learn(Batch.from_rows([{3: 1.0}, {5: 1.0}, {3: 1.0}], labels=[1, 0, 1]))
     if recipe is not None:
-        Carried.new(recipe).attach(learner)
-    learner.attached |= attached
+        learner.extras = replace(Extras.new(recipe), **more)
     learner.save(path)
     return path
 
 
-COUNTERS = {"examples": 3, "nonzeros": 12, "skipped": 1234, "log_loss": 0.61234, "runs": 2}
+COUNTERS = Counters(examples=3, nonzeros=12, skipped=1234, weight=3.0, loss=3 * 0.61234, runs=2)
 
 
 def test_everything_as_json(run, tmp_path):
@@ -41,7 +42,7 @@ def test_everything_as_json(run, tmp_path):
     assert told["parameters"]["memory"] == 0.1
     assert told["parameters"]["prior_variance"] == "array"
     assert (told["examples"], told["negative_label"], told["touched"], told["names"]) == (3, 0, 2, 0)
-    assert told["counters"] == COUNTERS
+    assert told["counters"] == COUNTERS.to_json()
     assert Recipe.from_json(told["recipe"]) == recipe
     assert told["bytes"] == path.stat().st_size
     assert told["memory"] == learner.nbytes
@@ -65,7 +66,9 @@ def test_everything_in_words(run, tmp_path):
         negative_rate=0.25,
         columns=columns,
     )
-    path = saved(tmp_path / "m.bayou", Marginal(n_features=16), recipe, counters=COUNTERS, unfinished={"rows": 3})
+    path = saved(
+        tmp_path / "m.bayou", Marginal(n_features=16), recipe, counters=COUNTERS, unfinished=Unfinished(rows=3)
+    )
     done = run("info", path)
     assert done.exit_code == 0, done.output
     for words in (

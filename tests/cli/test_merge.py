@@ -1,5 +1,6 @@
 """`bayou merge`: models of one kind become one; others are refused with a sentence."""
 
+import json
 import os
 
 import numpy as np
@@ -9,9 +10,10 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch, simulate
 from bayou.cli import app
+from bayou.core.extras import Counters, Extras
 from bayou.core.names import NewNames
 from bayou.learners import AdaGrad, Marginal
-from bayou.sources import Carried, Recipe
+from bayou.sources import Recipe
 
 
 @pytest.fixture
@@ -27,13 +29,13 @@ def batch(part: int) -> Batch:
 def saved(path, part: int, learner=None, name: str | None = None, **recipe):
     learner = learner or Marginal(n_features=16, dtype="float64")
     learner.learn(batch(part))
-    carried = Carried.new(Recipe(**{"kind": "vw", "bits": 4, **recipe}))
+    extras = Extras.new(Recipe(**{"kind": "vw", "bits": 4, **recipe}))
     if name is not None:
         data = np.frombuffer(name.encode(), np.uint8)
         spans = np.array([[-1, -1, 0, len(name), -1, -1, -1, -1]])
-        carried.names.add(NewNames(np.array([part], np.uint32), spans, data, data, b"^"))
-    carried.attach(learner)
-    learner.attached["counters"] = {"examples": 500, "nonzeros": 10, "skipped": part, "log_loss": 0.1 * part, "runs": 1}
+        extras.names.add(NewNames(np.array([part], np.uint32), spans, data, data, b"^"))
+    extras.counters = Counters(examples=500, nonzeros=10, skipped=part, weight=500.0, loss=50.0 * part, runs=1)
+    learner.extras = extras
     learner.save(path)
     return path
 
@@ -49,10 +51,10 @@ def test_two_models_become_one(run, tmp_path):
     assert merged.mean.tobytes() == expected.mean.tobytes()
     assert merged.variance.tobytes() == expected.variance.tobytes()
     assert merged.examples == 1000
-    assert Carried.of(merged).names.name_of([1, 2, 3]) == ["one", "two", None]
-    counters = merged.attached["counters"]
-    assert (counters["examples"], counters["skipped"], counters["runs"]) == (1000, 3, 2)
-    assert counters["log_loss"] == pytest.approx(0.15)
+    assert merged.extras.names.name_of([1, 2, 3]) == ["one", "two", None]
+    counters = merged.extras.counters
+    assert (counters.examples, counters.skipped, counters.runs) == (1000, 3, 2)
+    assert (counters.weight, counters.mean_loss) == (1000.0, pytest.approx(0.15))
 
 
 def test_three_models_and_the_order_does_not_matter(run, tmp_path):
@@ -84,7 +86,7 @@ def test_models_from_python_have_no_recipe_and_merge_too(run, tmp_path):
         learner.save(tmp_path / f"m{part}")
     assert run("merge", tmp_path / "m1", tmp_path / "m2", "--out", tmp_path / "c").exit_code == 0
     merged = bayou.load(tmp_path / "c")
-    assert "recipe" not in merged.attached
+    assert merged.extras.recipe is None
     assert merged.examples == 1000
 
 
@@ -140,3 +142,34 @@ def test_what_is_no_model_exits_1(run, tmp_path):
     done = run("merge", a, tmp_path / "none", "--out", tmp_path / "c")
     assert done.exit_code == 1
     assert "there is no such model file" in done.stderr
+
+
+def test_counters_of_merged_and_resumed_models_are_those_of_the_whole_stream(run, tmp_path):
+    """Through the commands: base, two that go on from it, the merged one, which goes on itself."""
+
+    def told(name):
+        return json.loads(run("info", tmp_path / name, "--json").stdout)["counters"]
+
+    def trained(name, part, *options):
+        lines = [f"{2 * (k % 3 == 0) - 1} {1 + k % 2} | x{k % 5} y{(k + part) % 7}" for k in range(200 + 100 * part)]
+        (tmp_path / f"{part}.vw").write_text("\n".join([*lines, "no example"]) + "\n")
+        done = run("train", tmp_path / f"{part}.vw", *options, "--model", tmp_path / name, "--json", "--quiet")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    runs = [trained("base", 0, "--bits", 8, "--learner", "marginal")]
+    runs += [trained(name, part, "--resume", tmp_path / "base") for name, part in (("a", 1), ("b", 2))]
+    done = run("merge", tmp_path / "a", tmp_path / "b", "--base", tmp_path / "base", "--out", tmp_path / "c")
+    assert done.exit_code == 0, done.output
+    merged = told("c")
+    assert (merged["examples"], merged["skipped"], merged["runs"]) == (900, 3, 3)
+    weights = [sum(1 + k % 2 for k in range(200 + 100 * part)) for part in range(3)]
+    assert merged["weight"] == sum(weights)
+    losses = [of["log_loss"] for of in runs]
+    assert merged["log_loss"] == pytest.approx(np.average(losses, weights=weights))
+    runs.append(trained("d", 3, "--resume", tmp_path / "c"))
+    resumed = told("d")
+    weights.append(sum(1 + k % 2 for k in range(500)))
+    assert (resumed["examples"], resumed["runs"], resumed["weight"]) == (1400, 4, sum(weights))
+    assert resumed["log_loss"] == pytest.approx(np.average([of["log_loss"] for of in runs], weights=weights))
+    assert f"log loss {resumed['log_loss']:.5f}" in run("info", tmp_path / "d").stdout

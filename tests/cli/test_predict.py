@@ -12,13 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 import bayou
-from bayou import Batch, simulate, sources
-from bayou.cli import app, options, predictions
+from bayou import simulate, sources
+from bayou.cli import app, options
+from bayou.core.extras import Extras
 from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
+from bayou.outputs import prediction_files
 from bayou.outputs import text as write
 from bayou.outputs.prediction_table import prediction_table
-from bayou.sources import Carried, Recipe
+from bayou.sources import Recipe
 
 N_FEATURES = 256
 
@@ -41,7 +43,7 @@ def model_of(path, kind=Marginal, recipe=None, **parameters):
     for batch in simulate.random(n_features=100).batches(2000):
         learner.learn(batch)
     if recipe is not None:
-        Carried.new(recipe).attach(learner)
+        learner.extras = Extras.new(recipe)
     learner.save(path)
     return learner
 
@@ -211,7 +213,7 @@ def test_csv_and_parquet_files_hold_what_standard_output_has(run, data, model, v
 
 
 def test_parquet_is_written_some_rows_at_a_time(run, data, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(predictions.Parquet, "ROWS", 150)
+    monkeypatch.setattr(prediction_files.Parquet, "ROWS", 150)
     many = tmp_path / "many.svm"
     many.write_bytes(data.read_bytes() * 60)  # several blocks
     assert run("predict", many, "--model", model, "--out", tmp_path / "p.parquet").exit_code == 0
@@ -305,22 +307,6 @@ def test_nothing_is_learned(run, data, model):
     before = model.read_bytes()
     run("predict", data, "--model", model)
     assert model.read_bytes() == before
-
-
-def test_a_batch_of_rows_that_cannot_be_used_is_cut_until_they_are_found():
-    """The learner refuses a batch whole, before its first row."""
-
-    class Some:
-        skips, skipped, bad = True, 0, ()
-        recipe = Recipe(bits=8)
-
-        def __iter__(self):
-            yield Batch.from_rows([{k: 1.0} for k in (1, 999, 2, 3, 998, 4)], positions=range(1, 7))
-
-    predictor = predictions.Predictor(Marginal(n_features=10), Some())
-    assert sum(table.shape[1] for table, _ in predictor) == 4
-    assert predictor._n_refused == 2
-    assert [sentence.partition(":")[0] for sentence in predictor._refused] == ["line 2", "line 5"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")

@@ -95,8 +95,8 @@ def test_resuming_merging_and_holding_out(data, tmp_path):
     run("merge", one, two, "--out", both)
     merged = bayou.load(both)
     assert merged.examples == 2 * ROWS
-    assert merged.attached["counters"]["squared_loss"] == pytest.approx(
-        np.mean([bayou.load(path).attached["counters"]["squared_loss"] for path in (one, two)])
+    assert merged.extras.counters.mean_loss == pytest.approx(
+        np.mean([bayou.load(path).extras.counters.mean_loss for path in (one, two)])
     )
 
 

@@ -61,7 +61,7 @@ def test_a_report_changes_no_bit_of_what_is_learned(table, tmp_path) -> None:
     one, other = (bayou.load(tmp_path / f"{name}.bayou") for name in ("with", "without"))
     assert one._state.tobytes() == other._state.tobytes()
     assert one.parts() == other.parts()
-    assert one.attached["counters"] == other.attached["counters"]
+    assert one.extras.counters == other.extras.counters
 
 
 def test_rows_that_the_learner_refuses_are_told_of(tmp_path) -> None:

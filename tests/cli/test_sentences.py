@@ -247,7 +247,7 @@ def has(message: str, words: str) -> None:
 
 @pytest.mark.parametrize(("command", "words"), [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
 def test_a_command_says_what_is_wrong(folder, command, words, monkeypatch):
-    monkeypatch.setattr("bayou.cli.watch.free_memory", lambda: 10**9)
+    monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
     message = told(folder, command, monkeypatch)
     has(message, words)
     if not message.startswith("Usage:"):  # which is the command line's own way, with a line that points to the help

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou.cli import app
 from bayou.learners import Bank, Marginal
+from bayou.runs.train import Training
 
 
 def run(*arguments, code: int = 0):
@@ -56,8 +58,8 @@ def test_it_learns_and_says_how_well(data, tmp_path) -> None:
     assert f"the model is in {tmp_path / 'm.bayou'}" in said.stderr
     learner = bayou.load(tmp_path / "m.bayou")
     assert learner.examples == 3000
-    assert learner.attached["recipe"]["kind"] == "svmlight"
-    assert learner.attached["counters"]["examples"] == 3000
+    assert learner.extras.recipe.kind == "svmlight"
+    assert learner.extras.counters.examples == 3000
 
 
 def test_json_has_what_was_promised(data) -> None:
@@ -90,7 +92,7 @@ def test_two_halves_are_the_whole(data, tmp_path) -> None:
     assert same(tmp_path / "whole.bayou", tmp_path / "both.bayou")
     assert same(tmp_path / "whole.bayou", tmp_path / "glob.bayou")
     assert not same(tmp_path / "whole.bayou", tmp_path / "half.bayou")
-    assert bayou.load(tmp_path / "both.bayou").attached["counters"]["examples"] == 3000
+    assert bayou.load(tmp_path / "both.bayou").extras.counters.examples == 3000
 
 
 def test_like_takes_the_recipe_and_the_learner_but_no_weights(data, tmp_path) -> None:
@@ -200,7 +202,7 @@ def test_a_model_saved_from_python_can_go_on(data, tmp_path) -> None:
 
 
 def test_too_many_weights_are_refused_before_they_are_taken(data, monkeypatch) -> None:
-    monkeypatch.setattr("bayou.cli.watch.free_memory", lambda: 10**9)
+    monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
     said = run(data, "--bits", "31", code=2)
     assert "155 GB" in said.stderr
     assert "fewer --bits" in said.stderr
@@ -210,7 +212,7 @@ def test_checkpoints(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     said = run(data, "--bits", "8", "--model", tmp_path / "m.bayou", "--checkpoint", "1000")
     assert said.stderr.count("checkpoint after") >= 2
-    assert "unfinished" not in bayou.load(tmp_path / "m.bayou").attached
+    assert bayou.load(tmp_path / "m.bayou").extras.unfinished is None
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
@@ -245,19 +247,17 @@ def test_interrupted_training_is_kept_and_goes_on_exactly(data, tmp_path, kind) 
 
 def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
     """A run that is sent a signal after so many batches."""
-    from bayou.cli import training
+    learn, count = Training._learn, 0
 
-    learn, count = training.Training._learn, 0
-
-    def and_then_stop(self, batch):
+    def and_then_stop(self, *arguments):
         nonlocal count
-        learn(self, batch)
+        learn(self, *arguments)
         count += 1
         if count == batches:
             os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(training.Training, "_learn", and_then_stop)
+        patched.setattr(Training, "_learn", and_then_stop)
         run(data, "--bits", "8", "--model", model, *more, code=130)
 
 
@@ -275,7 +275,7 @@ def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batch
     assert "0.1" in run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--holdout", "0.2", code=1).stderr
     run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou")
     assert same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
-    one, two = (bayou.load(tmp_path / f"{name}.bayou").attached["counters"] for name in ("m", "whole"))
+    one, two = (bayou.load(tmp_path / f"{name}.bayou").extras.counters.to_json() for name in ("m", "whole"))
     assert one.pop("runs") == 2
     assert two.pop("runs") == 1
     assert one == pytest.approx(two)
@@ -289,14 +289,14 @@ def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -
     assert "what was learned before that is in" in said.stderr
     learner = bayou.load(tmp_path / "m.bayou")
     assert 2000 < learner.examples < 3000
-    assert learner.attached["unfinished"]["rows"] == learner.examples
+    assert learner.extras.unfinished.rows == learner.examples
 
 
 def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
     learner = bayou.load(tmp_path / "m.bayou")
-    learner.attached["unfinished"]["data"] = ["-"]
+    learner.extras.unfinished = replace(learner.extras.unfinished, data=["-"])
     learner.save(tmp_path / "m.bayou")
     command = [sys.executable, "-m", "bayou", "train", "-", "--resume", str(tmp_path / "m.bayou"), "--json", "--quiet"]
     done = subprocess.run(command, input=data.read_bytes(), capture_output=True, check=True)

@@ -9,6 +9,9 @@ import bayou
 from bayou import Batch
 from bayou.core import registry
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Extras, Unfinished
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
 
 every = pytest.mark.parametrize("kind", [record.load() for record in registry.records().values()])
 sparse = pytest.mark.parametrize("kind", [r.load() for r in registry.records().values() if not r.dense])
@@ -114,7 +117,7 @@ def test_what_is_refused_does_not_depend_on_how_rows_are_cut_into_batches(kind, 
         learner.learn(batch)
 
 
-# --- merging what is attached -----------------------------------------------------------------------------------
+# --- merging what travels with a model ----------------------------------------------------------------------------
 
 
 mergeable = pytest.mark.parametrize(
@@ -125,8 +128,8 @@ mergeable = pytest.mark.parametrize(
 
 def numbered(kind, *ids):
     learner = kind(n_features=16)
-    learner.attached["recipe"] = {"exact": True}
-    learner.attached_arrays["numbering.ids"] = np.array(ids, np.uint64)
+    numbering = Numbering.from_arrays(16, {"ids": np.array(ids, np.uint64)})
+    learner.extras = Extras(Recipe(kind="vw", bits=4, exact=True), numbering=numbering)
     return learner
 
 
@@ -144,14 +147,14 @@ def test_models_that_number_features_differently_do_not_merge(kind):
 def test_of_two_numberings_the_longer_is_kept(kind):
     short, long = numbered(kind, 5, 6), numbered(kind, 5, 6, 7)
     for merged in (short.merge(long), long.merge(short), short.merge(long, base=numbered(kind, 5))):
-        assert merged.attached_arrays["numbering.ids"].tolist() == [5, 6, 7]
-    assert short.attached_arrays["numbering.ids"].tolist() == [5, 6]
+        assert merged.extras.numbering.arrays()["ids"].tolist() == [5, 6, 7]
+    assert short.extras.numbering.arrays()["ids"].tolist() == [5, 6]
 
 
 @mergeable
 def test_a_merged_model_has_no_unfinished_run(kind):
     one, other = kind(n_features=4), kind(n_features=4)
     for learner in (one, other):
-        learner.attached["unfinished"] = {"rows": 3}
-    assert "unfinished" not in one.merge(other).attached
-    assert "unfinished" in one.attached
+        learner.extras.unfinished = Unfinished(rows=3)
+    assert one.merge(other).extras.unfinished is None
+    assert one.extras.unfinished is not None

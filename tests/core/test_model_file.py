@@ -23,9 +23,12 @@ import bayou
 from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
+from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.names import Found
+from bayou.core.recipe import Recipe
 from bayou.learners import AdaGrad, Marginal
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -469,87 +472,133 @@ ways = {
     "snapshot": lambda learner, _: learner.snapshot(),
     "pickle": lambda learner, _: pickle.loads(pickle.dumps(learner)),
 }
-names = st.text("abz.:_", max_size=6)
-sayable = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+
+
+def extras_of(kind: str = "vw", **more) -> Extras:
+    """All that can travel with a model of 2^4 weights."""
+    extras = Extras.new(Recipe(kind=kind, bits=4, exact=True, **more))
+    if extras.names is not None:
+        text = np.frombuffer(b"onetwo", np.uint8)
+        spans = np.array([[-1, -1, 0, 3], [-1, -1, 3, 6]])
+        extras.names.add(Found(np.uint32([3, 7]), spans, text, text, b"^"))
+        extras.numbering.add(np.uint64([11, 12]))
+    extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
+    extras.unfinished = Unfinished(["/a", "/b"], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
+    return extras
+
+
+def plain(extras: Extras) -> tuple:
+    return extras.to_json(), {name: array.tobytes() for name, array in extras.arrays().items()}
 
 
 @pytest.mark.parametrize("way", ways)
 @pytest.mark.parametrize("kind", [Marginal, AdaGrad])
-@given(
-    attached=st.dictionaries(st.text(), sayable, max_size=3),
-    arrays=st.dictionaries(names, numbers.flatmap(lambda t: hnp.arrays(t, shapes)), max_size=4),
-)
-def test_what_is_attached_goes_where_the_model_goes(kind, way, attached, arrays, tmp_path_factory):
-    learner = kind(n_features=20)
+@pytest.mark.parametrize("extras", [extras_of(), extras_of("svmlight"), Extras()], ids=["vw", "svmlight", "none"])
+def test_extras_go_where_the_model_goes(kind, way, extras, tmp_path):
+    learner = kind(n_features=16)
     learner.learn(Batch.from_rows([{3: 1.0}], labels=[1]))
-    learner.attached, learner.attached_arrays = attached, arrays
-    twin = ways[way](learner, tmp_path_factory.mktemp("attached"))
-    assert twin.attached == attached
-    assert twin.attached_arrays.keys() == arrays.keys()
-    assert all(same_bits(twin.attached_arrays[name], array) for name, array in arrays.items())
+    learner.extras = extras
+    twin = ways[way](learner, tmp_path)
+    assert plain(twin.extras) == plain(extras)
+    assert twin.extras.recipe == extras.recipe
+    assert twin.extras.counters == extras.counters
+    assert twin.extras.unfinished == extras.unfinished
     assert same_bits(twin.mean, learner.mean)
 
 
 @pytest.mark.parametrize("way", ways)
-def test_copies_have_attachments_of_their_own(way, tmp_path):
+def test_copies_have_extras_of_their_own(way, tmp_path):
     learner = learned()
-    learner.attached = {"recipe": {"bits": [1, 2]}}
-    learner.attached_arrays = {"names": np.arange(4), "many": np.arange(3000) % 2}
+    learner.extras = extras_of()
+    before = plain(learner.extras)
     twin = ways[way](learner, tmp_path)
-    twin.attached["recipe"]["bits"].append(3)
-    twin.attached_arrays["names"][0] = twin.attached_arrays["many"][1] = 9
-    assert learner.attached == {"recipe": {"bits": [1, 2]}}
-    assert learner.attached_arrays["names"][0] == 0
-    assert learner.attached_arrays["many"][1] == 1
+    twin.extras.numbering.add(np.uint64([13]))
+    text = np.frombuffer(b"new", np.uint8)
+    twin.extras.names.add(Found(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
+    twin.extras.counters = twin.extras.unfinished = None
+    assert plain(learner.extras) == before
+    assert len(twin.extras.names) == 3
 
 
-def test_files_that_know_nothing_of_attachments_have_none():
-    learner = bayou.load(GOLDEN / "marginal-v1.bayou")
-    assert learner.attached == {}
-    assert learner.attached_arrays == {}
+def test_the_file_format_is_that_of_the_first_version(tmp_path):
+    learner = learned()
+    learner.extras = extras_of()
+    learner.save(tmp_path / "m.bayou")
+    with safe_open(tmp_path / "m.bayou", "numpy") as file:
+        attached, keys = json.loads(file.metadata()["header"])["attached"], set(file.keys())
+    assert attached["recipe"]["kind"] == "vw"
+    assert attached["counters"] == {
+        "examples": 9, "nonzeros": 18, "skipped": 1, "weight": 10.0, "loss": 5.5, "runs": 2, "log_loss": 0.55,
+    }  # fmt: skip
+    assert attached["unfinished"] == {
+        "data": ["/a", "/b"], "pass": 1, "passes": 3, "rows": 7, "skipped": 1, "holdout": 0.1,
+    }  # fmt: skip
+    assert {key for key in keys if key.startswith("attached:")} == {
+        "attached:names.indices", "attached:names.ends", "attached:names.text", "attached:names.full",
+        "attached:numbering.ids",
+    }  # fmt: skip
 
 
-def test_what_cannot_be_attached_is_said_when_saving(tmp_path):
-    for attached, arrays in [({"x": {1, 2}}, {}), ({"x": float("inf")}, {}), ({}, {"x": np.array(["a"])})]:
-        learner = learned()
-        learner.attached, learner.attached_arrays = attached, arrays
-        with pytest.raises(BadModel, match=r"m\.bayou"):
-            learner.save(tmp_path / "m.bayou")
-    assert list(tmp_path.iterdir()) == []
+def test_files_that_know_nothing_of_extras_have_none():
+    assert bayou.load(GOLDEN / "marginal-v1.bayou").extras == Extras()
 
 
-def test_merging_keeps_what_is_attached_to_the_first():
-    first, second = learned(), learned()
-    first.attached = {"recipe": {"bits": 18, "cross": (("a", "b"),)}, "history": [1]}
-    first.attached_arrays = {"names": np.arange(3)}
-    second.attached = {"recipe": {"cross": [["a", "b"]], "bits": 18}, "history": [2]}  # as it comes back from a file
-    merged = first.merge(second)
-    assert merged.attached == first.attached
-    assert same_bits(merged.attached_arrays["names"], np.arange(3))
-    assert merged.examples == 18
+def test_what_an_older_file_has_besides_is_ignored():
+    attached = {"history": [1], "recipe": {"kind": "vw", "bits": 4, "exact": True}}
+    extras = Extras.from_file(attached, {"other": np.arange(3)})
+    assert extras == Extras(Recipe(kind="vw", bits=4, exact=True))
+
+
+def test_counters_without_sums_are_read_as_means_over_the_examples():
+    counters = Counters.from_json({"examples": 4, "nonzeros": 9, "skipped": 0, "squared_loss": 0.5, "runs": 1})
+    assert (counters.weight, counters.loss, counters.loss_name) == (4.0, 2.0, "squared_loss")
+    unscored = Counters.from_json({"examples": 0, "log_loss": None, "runs": 1})
+    assert unscored.mean_loss is None
+
+
+@pytest.mark.parametrize(
+    ("attached", "said"),
+    [
+        ([1], "attached"),
+        ({"counters": 3}, "counters"),
+        ({"counters": {"examples": "many"}}, "examples = 'many'"),
+        ({"unfinished": []}, "unfinished"),
+        ({"recipe": {"colour": "red"}}, "colour"),
+    ],
+)
+def test_extras_that_cannot_be_are_refused(attached, said):
+    with pytest.raises(BadModel, match=said):
+        Extras.from_file(attached, {})
+
+
+def test_merging_merges_what_travels_with_the_models():
+    first, second, base = learned(), learned(), learned()
+    first.extras, second.extras, base.extras = extras_of(), extras_of(), extras_of()
+    text = np.frombuffer(b"new", np.uint8)
+    second.extras.names.add(Found(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
+    second.extras.counters = Counters(examples=20, nonzeros=30, skipped=2, weight=20.0, loss=8.0, runs=3)
+    merged = first.merge(second).extras
+    assert merged.names.name_of([3, 5, 7]) == ["one", "new", "two"]
+    assert merged.counters == Counters(examples=29, nonzeros=48, skipped=3, weight=30.0, loss=13.5, runs=5)
+    assert merged.unfinished is None
+    assert len(first.extras.names) == 2
+    assert first.merge(second, base=base).extras.counters == second.extras.counters  # what base counted counts once
+    second.extras.counters = None
+    assert first.merge(second).extras.counters == first.extras.counters
+    assert first.merge(second).examples == 18
 
 
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        ({"bits": 18}, {"bits": 20}, r"differ in bits \[18, 20\]"),
-        ({"bits": 18}, {"bits": 18, "label": "y"}, r"differ in label \[None, 'y'\]"),
-        ({"columns": ["a" * 99]}, {"columns": ["b"]}, r"differ in columns\."),
-        ({"bits": 18}, None, "one has a recipe and the other has none"),
+        (Recipe(bits=18), Recipe(bits=20), "bits is 18 in one and 20 in the other"),
+        (Recipe(kind="table"), Recipe(kind="table", label="y"), "label is not given in one and y in the other"),
+        (Recipe(bits=18), None, "one has a recipe and the other has none"),
     ],
 )
 def test_models_of_different_recipes_are_not_merged(one, other, said):
     first, second = learned(), learned()
-    first.attached = {} if one is None else {"recipe": one}
-    second.attached = {} if other is None else {"recipe": other}
+    first.extras, second.extras = Extras(one), Extras(other)
     for mine, theirs in ((first, second), (second, first)):
         with pytest.raises(BadModel, match="different recipes"):
             mine.merge(theirs)

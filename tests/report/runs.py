@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayou import Batch, evaluate, simulate
-from bayou.core.names import NewNames, Names
+from bayou.core.names import Names, NewNames
 from bayou.learners import AdaGrad, Bank, Marginal
 from bayou.report import Data, Recorder, Run
 

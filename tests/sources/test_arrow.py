@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
-from bayou.sources.carried import Carried
 from bayou.sources.formats.arrow.cells import flat_columns
 from bayou.sources.formats.arrow.parquet import ParquetReader
 from bayou.sources.formats.arrow.reader import ArrowReader, fit_arrow
@@ -276,13 +276,13 @@ def test_frames_tables_streams_and_parquet_files_agree(tmp_path) -> None:
             lambda c: ArrowReader(table.to_reader(1_000), c),
             *(lambda c, path=path: ParquetReader(Files([path]), c) for path in paths),
         ):
-            carried = Carried.new(Recipe(kind="table"))
-            found = arrays_of(Source(make(carried), carried, threads=threads))
-            names = {key: array.tobytes() for key, array in carried.names.arrays().items()}
-            expected = expected or (found, names, carried.recipe)
+            extras = Extras.new(Recipe(kind="table"))
+            found = arrays_of(Source(make(extras), extras, threads=threads))
+            names = {key: array.tobytes() for key, array in extras.names.arrays().items()}
+            expected = expected or (found, names, extras.recipe)
             assert found == expected[0]
             assert names == expected[1]
-            assert carried.recipe == expected[2]
+            assert extras.recipe == expected[2]
 
 
 def test_a_recipe_fitted_to_csv_reads_parquet(tmp_path) -> None:
@@ -291,19 +291,19 @@ def test_a_recipe_fitted_to_csv_reads_parquet(tmp_path) -> None:
     piece, recipe = parse(data.to_csv(index=False).encode(), Recipe(kind="table"))
     path = tmp_path / "t.parquet"
     data[["y", "id", "n", "city", "share"]].to_parquet(path)
-    carried = Carried.new(recipe)
-    (batch,) = Source(ParquetReader(Files([str(path)]), carried), carried)
+    extras = Extras.new(recipe)
+    (batch,) = Source(ParquetReader(Files([str(path)]), extras), extras)
     assert batch.indices.tobytes() == piece.indices.tobytes()
     assert batch.labels.tolist() == np.where(piece.labels == 0, -1, piece.labels).tolist()
 
 
 def test_only_a_stream_is_used_up() -> None:
     table = pa.Table.from_pandas(frame(100))
-    carried = Carried.new(Recipe(kind="table"))
-    source = Source(ArrowReader(table, carried), carried)
+    extras = Extras.new(Recipe(kind="table"))
+    source = Source(ArrowReader(table, extras), extras)
     assert [len(batch) for batch in source] == [len(batch) for batch in source] == [100]
-    carried = Carried.new(Recipe(kind="table"))
-    source = Source(ArrowReader(table.to_reader(), carried), carried)
+    extras = Extras.new(Recipe(kind="table"))
+    source = Source(ArrowReader(table.to_reader(), extras), extras)
     assert source.peek().nonzeros > 0
     assert [len(batch) for batch in source] == [100]
     with pytest.raises(BadInput, match="once"):
@@ -315,9 +315,9 @@ def test_columns_that_are_not_needed_are_not_read(tmp_path) -> None:
     data = frame(50)
     data["junk"] = [{"deep": [1, 2]}] * 50
     data.to_parquet(path)
-    carried = Carried.new(Recipe(kind="table", ignore=["junk.deep"]))
-    reader = ParquetReader(Files([str(path)]), carried)
-    (batch,) = Source(reader, carried)
+    extras = Extras.new(Recipe(kind="table", ignore=["junk.deep"]))
+    reader = ParquetReader(Files([str(path)]), extras)
+    (batch,) = Source(reader, extras)
     assert len(batch) == 50
     assert reader.bytes_done == reader.bytes_total
     task = next(iter(reader._pass()))
@@ -329,10 +329,10 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
     broken.write_bytes(b"PAR1 this is none")
     frame(10).to_parquet(tmp_path / "t.parquet")
     frame(10).drop(columns="id").to_parquet(other)
-    carried = Carried.new(Recipe(kind="table"))
+    extras = Extras.new(Recipe(kind="table"))
     with pytest.raises(BadInput, match=r"broken\.parquet: the Parquet file cannot be read"):
-        list(Source(ParquetReader(Files([str(broken)]), carried), carried))
+        list(Source(ParquetReader(Files([str(broken)]), extras), extras))
     with pytest.raises(BadInput, match=r"other\.parquet: there is no column 'id'"):
-        list(Source(ParquetReader(Files([str(tmp_path / "t.parquet"), str(other)]), carried), carried))
+        list(Source(ParquetReader(Files([str(tmp_path / "t.parquet"), str(other)]), extras), extras))
     with pytest.raises(BadInput, match="standard input"):
-        ParquetReader(Files(["-"]), carried)
+        ParquetReader(Files(["-"]), extras)

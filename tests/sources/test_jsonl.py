@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
-from bayou.sources.carried import Carried
 from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, summaries_of
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
@@ -148,8 +148,8 @@ def test_ten_thousand_mutated_lines() -> None:
 
 
 def source_of(path, recipe: Recipe) -> Source:
-    carried = Carried.new(recipe)
-    return Source(JsonReader(Files([str(path)]), carried), carried, on_error="skip", threads=0)
+    extras = Extras.new(recipe)
+    return Source(JsonReader(Files([str(path)]), extras), extras, on_error="skip", threads=0)
 
 
 def test_real_files_are_learned_as_they_are(data_directory) -> None:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.learners import Marginal
-from bayou.sources.carried import Carried
 from bayou.sources.formats.csv import DelimitedReader, cells
 from bayou.sources.formats.delimited import CRITEO
 from bayou.sources.hashing import hash_bytes
@@ -231,9 +231,9 @@ def test_features_are_hashed_as_documented() -> None:
 
 
 def source_of(paths, recipe: Recipe, format: str = "csv", threads: int = 0, on_error: str = "skip", **more) -> Source:
-    carried = Carried.new(recipe)
-    reader = DelimitedReader(Files([str(path) for path in paths]), format, carried, **more)
-    return Source(reader, carried, on_error=on_error, threads=threads, labels=more.get("labels", True))
+    extras = Extras.new(recipe)
+    reader = DelimitedReader(Files([str(path) for path in paths]), format, extras, **more)
+    return Source(reader, extras, on_error=on_error, threads=threads, labels=more.get("labels", True))
 
 
 def table_text(rows: int, seed: int = 0) -> bytes:
@@ -252,7 +252,7 @@ def test_blocks_and_threads_change_nothing(tmp_path) -> None:
     # So few bits that many features share a number: whose name it gets must not depend on blocks either.
     fitted = source_of([path], Recipe(kind="table", text=["said"], bits=10, cross=[("city", "n")]))
     whole = list(fitted)
-    names = {key: array.tobytes() for key, array in fitted.carried.names.arrays().items()}
+    names = {key: array.tobytes() for key, array in fitted.extras.names.arrays().items()}
     rows = sum(len(batch) for batch in whole)
     assert (rows, fitted.skipped) == (40_000, 0)
     for block_bytes, threads in ((10_000, 0), (1 << 18, 2)):
@@ -264,7 +264,7 @@ def test_blocks_and_threads_change_nothing(tmp_path) -> None:
         for name in ("indices", "values", "labels", "positions"):
             mine = np.concatenate([getattr(batch, name) for batch in parts])
             assert mine.tobytes() == np.concatenate([getattr(batch, name) for batch in whole]).tobytes()
-        assert {key: array.tobytes() for key, array in source.carried.names.arrays().items()} == names
+        assert {key: array.tobytes() for key, array in source.extras.names.arrays().items()} == names
 
 
 def test_the_fit_does_not_depend_on_blocks_and_sees_ten_thousand_rows(tmp_path) -> None:
@@ -352,7 +352,7 @@ def test_the_exact_mode_numbers_features_as_they_come(tmp_path) -> None:
     source = source_of([path], Recipe(kind="table", exact=True, bits=8, category=["n"]))
     (batch,) = source
     assert batch.indices.tolist() == [0, 1, 2, 1, 0, 3]
-    assert source.carried.names.name_of(np.arange(4)) == ["city=a", "n=7", "city=b", "n=8"]
+    assert source.extras.names.name_of(np.arange(4)) == ["city=a", "n=7", "city=b", "n=8"]
 
 
 # --- real files -----------------------------------------------------------------------------------------------------

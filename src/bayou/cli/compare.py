@@ -1,23 +1,22 @@
-"""`bayou compare`: the command. comparing has the run, compare_board and compare_picture what a person sees of it."""
+"""`bayou compare`: the command. bayou.runs.compare does the work, terminal.board and pictures.compare show it."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bayou.cli import options, settings
-from bayou.cli.usage import BadUsage, usage
+from bayou.cli import options
+from bayou.cli.terminal import output
 
-if TYPE_CHECKING:
-    from bayou.cli.comparing import Entrant
-
+# As bayou.runs.compare has them; that module is too heavy for showing help.
 DEFAULT_LEARNERS = ("bank", "marginal", "adagrad")
+PICTURES = (".png", ".svg", ".pdf")
 
 
+@options.with_groups()
 def compare(
     data: options.Data,
     learner: Annotated[
@@ -31,21 +30,8 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the learning curves into this file.")] = None,
     format: options.Format = "auto",
-    label: options.Label = None,
-    positive: options.Positive = None,
-    label_above: options.LabelAbove = None,
-    weight: options.Weight = None,
-    ignore: options.Ignore = None,
-    numeric: options.Numeric = None,
-    category: options.Category = None,
-    text: options.Text = None,
-    bins: options.Bins = None,
-    cross: options.Cross = None,
-    exact: options.Exact = None,
-    hash_all: options.HashAll = None,
-    negative_rate: options.NegativeRate = None,
-    on_error: options.OnError = "skip",
-    threads: options.Threads = None,
+    recipe: options.Group = {},  # noqa: B006
+    reading: options.Group = {},  # noqa: B006
     report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -60,84 +46,34 @@ def compare(
     """
     for option, path in (("--out", out), ("--csv", csv)):
         options.check_folder(option, path)
-    options.check_report(report)
-    given = options.recipe(
-        bits=bits,
-        label=label,
-        positive=positive,
-        label_above=label_above,
-        weight=weight,
-        ignore=ignore,
-        numeric=numeric,
-        category=category,
-        text=text,
-        bins=bins,
-        cross=cross,
-        exact=exact,
-        hash_all=hash_all,
-        negative_rate=negative_rate,
-    )
+    options.check_ending("--out", out, PICTURES)
+    with output.preparing():
+        from bayou.cli.terminal import board
+        from bayou.runs.compare import Comparing
 
-    from bayou import sources
-    from bayou.cli import compare_board, comparing, watch
-    from bayou.cli.startup import without_blas
-
-    with usage(), without_blas(), watch.compiling():
-        if out is not None:
-            from bayou.cli import compare_picture
-
-            compare_picture.check_kind(out)
-        entrants = entrants_of(learner or DEFAULT_LEARNERS)
-        source = sources.open(
+        comparing = Comparing(
             data,
-            recipe=given,
+            learner or DEFAULT_LEARNERS,
+            bits=bits,
             format=format,
-            on_error=on_error,
-            threads=threads,
-            dtype=comparing.widest([entrant.learner for entrant in entrants]),
+            report=report,
+            on_note=output.say,
+            **recipe,
+            **reading,
         )
-        comparing.grow(entrants, source)
-    board = compare_board.Board(entrants, source, quiet=quiet)
-    if report is not None:
-        comparing.record(entrants)
-    outcome = comparing.compare(entrants, source, board)
-    with options.standard_output():
+    with board.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
+        comparison = comparing.run(shown.update)
+    with output.standard_output():
         if as_json:
-            typer.echo(json.dumps(outcome.as_dict()))
+            typer.echo(json.dumps(comparison.as_dict()))
         else:
-            compare_board.summarise(outcome)
+            board.summarise(comparison)
     if csv is not None:
-        compare_board.write_curves(csv, outcome)
+        board.write_curves(csv, comparison)
     if out is not None:
-        compare_picture.draw(out, outcome)
-    if report is not None:
-        comparing.write_report(report, outcome, source, data)
-    if outcome.signal:
-        raise typer.Exit(128 + outcome.signal)
+        from bayou.cli.pictures.compare import draw
 
-
-def entrants_of(specs: Any) -> list[Entrant]:
-    """The learners that were named, with one weight each for now: what is wrong with them is so whatever the data."""
-    from bayou.cli.comparing import Entrant
-    from bayou.core import registry
-
-    entrants: list[Entrant] = []
-    for spec in specs:
-        name, _, rest = spec.strip().partition(":")
-        record = registry.find(name)
-        if record.task != "classify":
-            raise BadUsage(
-                f"--learner {spec}: {name} predicts numbers; compare is for learners that tell classes apart."
-            )
-        kind = record.load()
-        # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
-        parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
-        try:
-            chosen = settings.parse(parts, kind, taken=("n_features",))
-            entrants.append(Entrant(spec.strip(), kind(n_features=1, **chosen), chosen))
-        except ValueError as error:
-            raise BadUsage(f"--learner {spec}: {str(error).removeprefix('--set ')}") from None
-    twice = {entrant.spec for entrant in entrants if [other.spec for other in entrants].count(entrant.spec) > 1}
-    if twice:
-        raise BadUsage(f"--learner {sorted(twice)[0]} is given twice; let them differ in a parameter.")
-    return entrants
+        draw(out, comparison)
+    comparing.write_report(comparison)
+    if comparison.signal:
+        raise typer.Exit(128 + comparison.signal)

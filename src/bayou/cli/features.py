@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayou.cli import options
+from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from bayou.core.extras import Extras
     from bayou.core.learner import Learner
 
 INTERCEPT = "(intercept)"
@@ -50,33 +52,33 @@ def features(
         raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
     options.check_folder("--out", out)
 
+    from bayou.core.extras import Extras
     from bayou.core.learner import load
-    from bayou.sources import Carried
 
     learner = load(model)
-    carried = Carried.of(learner)
+    extras = Extras.of(learner)
     touched = learner.touched
     if selected and not hasattr(learner, "selected"):
         raise BadUsage(f"{learner.name} models select no features; spike-slab and ftrl do.")
     if plain and out is not None:
         from bayou.outputs.plain_model import write_plain
 
-        name_of = None if carried.names is None else carried.names.name_of
-        write_plain(out, learner, name_of, carried.recipe.negative_rate)
+        name_of = None if extras.names is None else extras.names.name_of
+        write_plain(out, learner, name_of, extras.required_recipe.negative_rate)
         typer.echo(f"{len(learner.selected):,} features are in {out}", err=True)  # type: ignore[attr-defined]
         return
     shown = learner.selected if selected else touched  # type: ignore[attr-defined]
     top = len(shown) if selected else top
     chosen, columns = _largest(learner, shown, top, by)
-    known = carried.names.name_of(chosen) if carried.names is not None else [None] * len(chosen)
+    known = extras.names.name_of(chosen) if extras.names is not None else [None] * len(chosen)
     names = [str(index) if name is None else name for index, name in zip(chosen.tolist(), known, strict=True)]
-    columns = _with_intercept(learner, carried.recipe.negative_rate, names, columns)
-    with options.standard_output():
+    columns = _with_intercept(learner, extras.required_recipe.negative_rate, names, columns)
+    with output.standard_output():
         if out is None:
             _show(names, columns)
         else:
             _write(out, names, columns)
-    for sentence in _notes(learner, carried, touched, top, out):
+    for sentence in _notes(learner, extras, touched, top, out):
         typer.echo(sentence, err=True)
 
 
@@ -103,7 +105,7 @@ def _largest(learner: Learner, touched: np.ndarray, top: int, by: str) -> tuple[
 def _with_intercept(
     learner: Learner, negative_rate: float, names: list[str], columns: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The intercept in a row of its own before all others, and set right for negatives that were left out."""
+    """The intercept in a row of its own before all others, and corrected for negatives that were left out."""
     import math
 
     import numpy as np
@@ -129,28 +131,28 @@ def _write(out: str, names: list[str], columns: dict[str, np.ndarray]) -> None:
     import csv
     import io
 
-    from bayou.outputs.text import output
+    from bayou.outputs.text import output as opened
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["feature", *columns])
     for row, name in enumerate(names):
         writer.writerow([name, *(f"{column[row]:.9g}" for column in columns.values())])
-    with output(out) as file:
+    with opened(out) as file:
         file.write(text.getvalue().encode())
 
 
-def _notes(learner: Learner, carried: Any, touched: np.ndarray, top: int, out: str | None) -> list[str]:
+def _notes(learner: Learner, extras: Extras, touched: np.ndarray, top: int, out: str | None) -> list[str]:
     """How much of the model is not in the table, and how far names can be trusted."""
     import numpy as np
 
     from bayou.core.names import collision_rate
 
     said = [f"{len(touched):,} of {learner.n_features:,} weights were touched; {min(top, len(touched)):,} are shown"]
-    if carried.names is not None:
-        share = carried.names.share(np.abs(learner._mean_at(touched)), touched)
-        said.append(f"{len(carried.names):,} features have a name; they hold {share:.1%} of the weight mass")
-    if carried.recipe.kind != "svmlight" and not carried.recipe.exact:
+    if extras.names is not None:
+        share = extras.names.share(np.abs(learner._mean_at(touched)), touched)
+        said.append(f"{len(extras.names):,} features have a name; they hold {share:.1%} of the weight mass")
+    if extras.required_recipe.kind != "svmlight" and not extras.required_recipe.exact:
         rate = collision_rate(len(touched), learner.n_features)
         said.append(f"about {rate:.2%} of the features share their weight with another; more --bits make that rarer")
     if out is not None and out != "-":

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayou.cli import options
+from bayou.cli.terminal import output
 
 if TYPE_CHECKING:
     from bayou.core.learner import Learner
-    from bayou.core.recipe import Column
-    from bayou.sources import Carried, Recipe
+    from bayou.core.recipe import Column, Recipe
 
 
 def info(
@@ -28,23 +27,24 @@ def info(
 
         bayou info m.bayou
     """
+    from bayou.core.extras import Extras
     from bayou.core.learner import load
-    from bayou.sources import Carried
 
     learner = load(model)
-    carried = Carried.of(learner)
-    with options.standard_output():
+    Extras.of(learner)  # refuses a recipe that does not fit the weights
+    with output.standard_output():
         if as_json:
-            typer.echo(json.dumps(_plain(model, learner, carried)))
+            typer.echo(json.dumps(_plain(model, learner)))
         else:
-            _show(_lines(model, learner, carried))
+            _show(_lines(model, learner))
 
 
-def _plain(path: Path, learner: Learner, carried: Carried) -> dict[str, Any]:
+def _plain(path: Path, learner: Learner) -> dict[str, Any]:
     """Everything, as JSON can say it."""
     import numpy as np
 
-    parameters = learner.parameters
+    parameters, extras = learner.parameters, learner.extras
+    attached = extras.to_json()
     return {
         "file": str(path),
         "learner": learner.name,
@@ -54,10 +54,10 @@ def _plain(path: Path, learner: Learner, carried: Carried) -> dict[str, Any]:
         "touched": len(learner.touched),
         "intercept": _intercept(learner),
         "parts": learner.parts(),
-        "recipe": learner.attached.get("recipe"),
-        "counters": learner.attached.get("counters"),
-        "unfinished": learner.attached.get("unfinished"),
-        "names": None if carried.names is None else len(carried.names),
+        "recipe": attached.get("recipe"),
+        "counters": attached.get("counters"),
+        "unfinished": attached.get("unfinished"),
+        "names": None if extras.names is None else len(extras.names),
         "merge": learner.record.merge,
         "bytes": path.stat().st_size,
         "memory": learner.nbytes,
@@ -71,10 +71,12 @@ def _intercept(learner: Learner) -> dict[str, float] | None:
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
 
 
-def _lines(path: Path, learner: Learner, carried: Carried) -> list[tuple[str, str]]:
+def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
-    plain = _plain(path, learner, carried)
-    size, memory = (options.bytes_in_words(plain[name]) for name in ("bytes", "memory"))
+    from bayou.runs.memory import bytes_in_words
+
+    plain = _plain(path, learner)
+    size, memory = (bytes_in_words(plain[name]) for name in ("bytes", "memory"))
     lines = [
         ("model", f"{path}, {size}; up to {memory} in memory"),
         ("learner", f"{learner.name}: {learner.record.summary}"),
@@ -86,11 +88,12 @@ def _lines(path: Path, learner: Learner, carried: Carried) -> list[tuple[str, st
     lines += _titled("parameters", [f"{name} = {_value(value)}" for name, value in shown.items()])
     lines += _titled("seen", _counters(plain))
     lines += _titled("parts", [_part(part) for part in plain["parts"]])
-    if plain["recipe"] is None:
+    recipe = learner.extras.recipe
+    if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))
     else:
-        lines += _titled("recipe", _recipe(carried.recipe))
-        lines += _titled("columns", [_column(column) for column in carried.recipe.columns or ()])
+        lines += _titled("recipe", _recipe(recipe))
+        lines += _titled("columns", [_column(column) for column in recipe.columns or ()])
     if plain["names"] is not None:
         lines.append(("names", f"{plain['names']:,} features have one"))
     return lines

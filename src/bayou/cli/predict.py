@@ -1,21 +1,24 @@
-"""`bayou predict`: the command. predictions has the run, and the tables it writes."""
+"""`bayou predict`: the command. bayou.runs.predict does the work, outputs.prediction_files writes it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayou.cli import options
-from bayou.cli.usage import BadUsage, usage
+from bayou.cli.terminal import output
+
+if TYPE_CHECKING:
+    from bayou.runs.predict import Predictions
 
 CSV, PARQUET = (".csv", ".csv.gz", ".csv.zst"), (".parquet", ".pq")
 
 
 def predict(
-    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are undone.")],
+    data: options.Data,
     model: Annotated[Path, typer.Option(help="The model.")],
     out: Annotated[str, typer.Option(help="A .csv, .csv.gz, .csv.zst or .parquet file; - is standard output.")] = "-",
     format: Annotated[str, typer.Option(help=f"Of the data: {', '.join(options.FORMATS)}.")] = "auto",
@@ -23,7 +26,7 @@ def predict(
     tags: Annotated[
         bool | None, typer.Option("--tags/--no-tags", help="Write the tags; if not said, when the first rows have any.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")] = None,
+    threads: options.Threads = None,
 ) -> None:
     """Predict examples, and say how sure that is.
 
@@ -35,44 +38,43 @@ def predict(
 
         bayou predict new.csv --model m.bayou --out predictions.csv
     """
-    if out != "-" and not out.endswith(CSV + PARQUET):
-        raise BadUsage(f"--out is {out}; its name must end in one of {', '.join(CSV + PARQUET)}.")
+    if out != "-":
+        options.check_ending("--out", out, CSV + PARQUET)
     options.check_folder("--out", out)
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
+    with output.preparing():
+        from bayou.outputs import prediction_files, text
+        from bayou.runs import predict as run
 
-    from bayou import sources
-    from bayou.cli import predictions, watch
-    from bayou.cli.startup import without_blas
-    from bayou.core.learner import load
-    from bayou.outputs.text import output
-
-    with usage(), watch.compiling(), without_blas():
-        learner = load(model)
-        carried = sources.Carried.of(learner)
-        carried.names = None  # nobody will ask for them
-        source = sources.open(
-            data,
-            carried=carried,
-            format=format,
-            on_error=on_error,
-            labels=False,
-            tags=tags is not False,
-            threads=threads,
-            dtype=learner.parameters["dtype"],
-        )
-        predictions.warm_up(learner, source)
-    kind = predictions.Parquet if out.endswith(PARQUET) else predictions.Csv
-    predictor = predictions.Predictor(learner, source)
+        predictions = run.predict(data, model=model, tags=tags, format=format, on_error=on_error, threads=threads)
+    source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
     with (
-        options.standard_output(),
-        options.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
-        output(out) as file,
+        output.standard_output(),
+        output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
+        text.output(out) as file,
     ):
-        table = kind(file, learner, tags)
-        for answers, tags_ in predictor:
-            table.write(answers, tags_)
+        table = kind(file, predictions.columns, tags)
+        for part in predictions.parts():
+            table.write(part.columns, part.tags)
             show(source.bytes_done)
         table.end()
-    for sentence in [*predictor.summary(), *table.summary(out)]:
+    for sentence in [*_summary(predictions), *table.summary(out)]:
         typer.echo(sentence, err=True)
+
+
+def _summary(predictions: Predictions) -> list[str]:
+    """What was skipped, and what the predictions were worth."""
+    said = list(predictions.bad)
+    if predictions.skipped:
+        said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
+    result = predictions.evaluation
+    if result is not None:
+        told = ", ".join(f"{name} {value:.5f}" for name, value in result.headline().items() if value is not None)
+        said.append(f"of {result.examples:,} examples with a label: {told}")
+    rate = predictions.source.recipe.negative_rate
+    if rate != 1.0:
+        said.append(
+            f"probabilities are those of the full stream: a share of {rate:g} of its negatives was learned from"
+        )
+    return said

@@ -1,17 +1,22 @@
-"""`bayou select`: the features that matter, for several sizes of a model, from one reading of the data."""
+"""`bayou select`: the command. bayou.runs.select does the work, pictures.select draws it."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli import options, settings
-from bayou.cli.usage import BadUsage, usage
+from bayou.cli import options
+from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
+
+if TYPE_CHECKING:
+    from bayou.runs.select import Selection
 
 
+@options.with_groups("hash_all", "negative_rate")
 def select(
     data: options.Data,
     sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
@@ -20,20 +25,9 @@ def select(
     bits: options.Bits = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
     format: options.Format = "auto",
-    label: options.Label = None,
-    positive: options.Positive = None,
-    label_above: options.LabelAbove = None,
-    weight: options.Weight = None,
-    ignore: options.Ignore = None,
-    numeric: options.Numeric = None,
-    category: options.Category = None,
-    text: options.Text = None,
-    bins: options.Bins = None,
-    cross: options.Cross = None,
-    exact: options.Exact = None,
+    recipe: options.Group = {},  # noqa: B006
     holdout: Annotated[float, typer.Option(min=0.001, max=0.9, help="Share of examples to test on.")] = 0.1,
-    on_error: options.OnError = "skip",
-    threads: options.Threads = None,
+    reading: options.Group = {},  # noqa: B006
     out: Annotated[str | None, typer.Option(help="A .csv file for the features of every size; - is stdout.")] = None,
     picture: Annotated[Path | None, typer.Option(help="A .png file for the path: sizes, AUC, log loss.")] = None,
     as_json: options.AsJson = False,
@@ -42,61 +36,45 @@ def select(
     """Select the features that matter, for models of several sizes.
 
     Spike-and-slab learners that expect ever fewer features go over one reading of the data side by side. For each size
-    the one that selected so many or a few more is cut to its most probable features, and tested on examples held out.
+    the one that selected that many or a few more is cut to its most probable features, and tested on examples held out.
 
     Example:
 
         bayou select clicks.csv --label clicked --sizes 10,30 --out features.csv
     """
     wanted = _sizes(sizes)
-    if out is not None and out != "-" and not out.endswith(".csv"):
-        raise BadUsage(f"--out is {out}; its name must end in .csv.")
-    if picture is not None and picture.suffix != ".png":
-        raise BadUsage(f"--picture is {picture}; its name must end in .png.")
+    if out != "-":
+        options.check_ending("--out", out, [".csv"])
+    options.check_ending("--picture", picture, [".png"])
     if as_json and out == "-":
         raise BadUsage("--json and --out - both write to standard output; use one of them.")
     options.check_folder("--out", out)
     options.check_folder("--picture", picture)
-    given = options.recipe(
-        bits=bits,
-        label=label,
-        positive=positive,
-        label_above=label_above,
-        weight=weight,
-        ignore=ignore,
-        numeric=numeric,
-        category=category,
-        text=text,
-        bins=bins,
-        cross=cross,
-        exact=exact,
-    )
+    with output.preparing():
+        from bayou.runs.select import Selecting
 
-    from bayou import sources
-    from bayou.cli import watch
-    from bayou.cli.selecting import Selecting, as_dict, show, write_features
-    from bayou.cli.startup import without_blas
-    from bayou.learners import SpikeSlab
-
-    with usage(), without_blas(), watch.compiling():
-        chosen = settings.parse(set_ or [], SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
-        small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
-        source = sources.open(
-            data, recipe=given, format=format, on_error=on_error, threads=threads, dtype=small.parameters["dtype"]
+        selecting = Selecting(
+            data,
+            wanted,
+            bits=bits,
+            settings=set_ or [],
+            holdout=holdout,
+            format=format,
+            on_note=output.say,
+            **recipe,
+            **reading,
         )
-        run = Selecting(source, wanted, holdout, small.parameters)
-        watch.check_memory(small, source.recipe.n_features * len(run.learners))
-    with options.progress(source.bytes_total, "bytes", shown=not quiet) as progress:
-        found = run.run(progress)
-    with options.standard_output():
+    with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
+        found = selecting.run(progress)
+    with output.standard_output():
         if as_json:
-            typer.echo(json.dumps(as_dict(found)))
+            typer.echo(json.dumps(found.as_dict()))
         elif out != "-":
-            show(found)
+            _show(found)
         if out is not None:
-            write_features(found, out)
+            _write_features(found, out)
     if picture is not None:
-        from bayou.cli.select_picture import draw
+        from bayou.cli.pictures.select import draw
 
         draw(found, picture)
     for sentence in found.notes:
@@ -111,3 +89,33 @@ def _sizes(text: str) -> list[int]:
     if min(sizes) < 1:
         raise BadUsage(f"--sizes is {text!r}; expected whole numbers from 1 on with commas, such as 30,100,300.")
     return sorted(set(sizes))
+
+
+def _show(found: Selection) -> None:
+    typer.echo(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
+    for point in found.sizes:
+        loss = "-" if point.log_loss is None else f"{point.log_loss:.5f}"
+        auc = "-" if point.auc is None else f"{point.auc:.4f}"
+        typer.echo(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
+    typer.echo(f"{found.examples:,} examples read, {found.held_out:,} of them held out", err=True)
+
+
+def _write_features(found: Selection, out: str) -> None:
+    """Every feature of every size: size, feature, weight, inclusion."""
+    import csv
+    import io
+
+    import numpy as np
+
+    from bayou.outputs.text import output as opened
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["size", "feature", "weight", "inclusion"])
+    for point in found.sizes:
+        writer.writerow([point.size, "(intercept)", f"{point.intercept:.9g}", "1"])
+        for k in np.argsort(-np.abs(point.weights), kind="stable"):
+            feature = found.names[int(point.features[k])]
+            writer.writerow([point.size, feature, f"{point.weights[k]:.9g}", f"{point.inclusion[k]:.9g}"])
+    with opened(out) as file:
+        file.write(text.getvalue().encode())

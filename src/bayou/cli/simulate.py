@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayou.cli import options, settings
-from bayou.cli.usage import BadUsage, usage
+from bayou.cli import options
+from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
+from bayou.runs import settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,19 +51,17 @@ def simulate(
     for option, path in (("--out", out), ("--truth", truth)):
         options.check_folder(option, path)
 
-    from bayou.cli import watch
-    from bayou.cli.startup import without_blas
     from bayou.outputs import text as write
     from bayou.simulate import GENERATORS
 
-    with usage(), watch.compiling(), without_blas():
+    with output.preparing():
         stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
         for batch in stream.batches(1):  # loads or compiles the kernels
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
-        options.standard_output(),
-        options.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
+        output.standard_output(),
+        output.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
         write.output(out) as file,
     ):
         for done, text in _texts(stream, examples):
@@ -107,9 +107,9 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
 def _write_truth(stream: Simulation, path: Path) -> None:
     import numpy as np
 
-    from bayou.outputs.text import output
+    from bayou.outputs.text import output as opened
 
-    with output(path) as file:
+    with opened(path) as file:
         np.savez(
             file,
             weights=stream.weights,

@@ -14,7 +14,6 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
 import threading
@@ -29,6 +28,7 @@ from bayou.core import links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Extras
 from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
 from bayou.kernels.random import draw_scores
 
@@ -37,9 +37,6 @@ LIMIT = {"float32": 1e30, "float64": 1e150}
 # How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
 # still one that the state can show.
 LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
-
-# The attached array in which a model that hashes nothing keeps which feature has which number.
-_NUMBERING = "numbering.ids"
 
 # A large batch is learned so many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
@@ -74,9 +71,7 @@ class Learner:
         self._frozen = False
         self._regresses = registry.find(self.name).task == "regress"
         self._lock = threading.RLock()
-        # What travels with the model. Merging compares the recipes and numberings in it, and passes over the rest.
-        self.attached: dict[str, Any] = {}  # as JSON can say it
-        self.attached_arrays: dict[str, np.ndarray] = {}
+        self.extras = Extras()  # what travels with the model besides its weights
 
     # --- what an algorithm says ---------------------------------------------------------------------------------
 
@@ -139,6 +134,7 @@ class Learner:
         """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
         with self._lock:
             self._check(batch, learn=True)
+            self._targets(batch, batch.each_weight().astype(self._dtype, copy=False))
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
         """`learn` for one row: the short way, for streams within Python. With weight 0 it predicts.
@@ -328,15 +324,15 @@ class Learner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
         with self._lock:
-            header, arrays = self._saved()
+            header, arrays = self._saved(self.extras)
             model_file.write(path, header, arrays)
 
     def merge(self, other: Self, base: Self | None = None) -> Self:
         """A new learner that knows what both know.
 
         Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
-        knowledge is then counted once. What is attached to the two must have one recipe, and number features alike; the
-        rest is taken from self.
+        knowledge is then counted once. Their recipes must be equal, and their numberings agree; what else travels with
+        them (names, counters) is merged, too.
         """
         if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
             raise BadModel("merge takes a learner, and a learner as base=.")
@@ -344,6 +340,7 @@ class Learner:
             raise BadModel(f"{self.name} models cannot be merged.")
         for model_ in (other,) if base is None else (other, base):
             self._check_alike(model_)
+        extras = self.extras.merge(other.extras, None if base is None else base.extras)
         merged = copy.copy(self)
         merged._frozen = False
         base = None if base is None else copy.copy(base)
@@ -354,17 +351,13 @@ class Learner:
             merged._examples += other._examples - before
             merged._negative = other._negative if merged._negative is None else merged._negative
             merged._add(other, base)
-            theirs = other.attached_arrays.get(_NUMBERING)
-            if theirs is not None and len(theirs) > len(merged.attached_arrays.get(_NUMBERING, ())):
-                merged.attached_arrays[_NUMBERING] = theirs.copy()
-        merged.attached.pop("unfinished", None)  # a run of one model is no run of both
+        merged.extras = extras
         return merged
 
     def _take_over(self, other: Self) -> None:
         """Be what `other` is, which grew from this one; it is not to be used any more."""
         with self._lock:
-            kept = {"attached": self.attached, "attached_arrays": self.attached_arrays, "_lock": self._lock}
-            self.__dict__.update({**other.__dict__, **kept})
+            self.__dict__.update({**other.__dict__, "extras": self.extras, "_lock": self._lock})
 
     def _check_alike(self, other: Learner) -> None:
         if self.name != other.name:
@@ -375,27 +368,19 @@ class Learner:
                 raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
         if None not in (self._negative, other._negative) and self._negative != other._negative:
             raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
-        mine, theirs = (_plain(learner.attached.get("recipe")) for learner in (self, other))
-        if mine != theirs:
-            raise BadModel(f"the models were made by different recipes: {_difference(mine, theirs)}.")
-        ids, other_ids = (learner.attached_arrays.get(_NUMBERING) for learner in (self, other))
-        if ids is not None and other_ids is not None:
-            both = min(len(ids), len(other_ids))
-            if not np.array_equal(ids[:both], other_ids[:both]):
-                raise BadModel("the models number their features differently; resume both from one, or hash names.")
 
-    def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _saved(self, extras: Extras) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
         header = {
             "learner": self.name,
             "parameters": plain,
             "examples": self._examples,
             "negative_label": self._negative,
-            "attached": copy.deepcopy(self.attached),
+            "attached": extras.to_json(),
         }
         arrays = dict(self._arrays())
         arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
-        arrays |= {f"attached:{k}": np.asarray(v) for k, v in self.attached_arrays.items()}
+        arrays |= {f"attached:{k}": v for k, v in extras.arrays().items()}
         return header, arrays
 
     @classmethod
@@ -421,16 +406,14 @@ class Learner:
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
         learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
         learner._negative = header["negative_label"]
-        learner.attached = header.get("attached", {})
-        learner.attached_arrays = under("attached:")
-        if not isinstance(learner.attached, dict):
-            raise BadModel(f"what is attached to the model is {learner.attached!r}; it must be a mapping.")
+        learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
 
     def __copy__(self) -> Self:
         with self._lock:
-            header, arrays = self._saved()
+            header, arrays = self._saved(Extras())
             twin = self._restored(header, {name: model_file.packed(array) for name, array in arrays.items()})
+            twin.extras = self.extras.copy()
         twin._frozen = self._frozen
         return twin
 
@@ -439,7 +422,7 @@ class Learner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
-            header, arrays = self._saved()
+            header, arrays = self._saved(self.extras)
             # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
             packed = {name: model_file.packed(array) for name, array in arrays.items()}
             copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
@@ -537,21 +520,6 @@ def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Le
     learner = cls._restored(header, arrays)
     learner._frozen = frozen
     return learner
-
-
-def _plain(recipe: Any) -> Any:
-    """A recipe as it would come back from a file: tuples are lists there."""
-    return json.loads(json.dumps(recipe, default=str))
-
-
-def _difference(mine: Any, theirs: Any) -> str:
-    """Where two recipes differ, in words."""
-    if not isinstance(mine, dict) or not isinstance(theirs, dict):
-        return "one has a recipe and the other has none" if None in (mine, theirs) else f"{mine} and {theirs}"
-    names = [name for name in sorted(mine | theirs) if mine.get(name) != theirs.get(name)]
-    shown = [str([recipe.get(name) for recipe in (mine, theirs)]) for name in names]
-    short = [f"{name} {pair if len(pair) < 100 else ''}".strip() for name, pair in zip(names, shown, strict=True)]
-    return "they differ in " + ", ".join(short)
 
 
 def merge_pairs(

@@ -1,12 +1,12 @@
 """Evaluate a learner as it learns: every example is predicted before it is learned from.
 
-`progressive` runs a learner over any iterable of batches; `Meter` and `RegressionMeter` score predictions for those
-who drive the learner themselves; `best_fixed_weights` and `least_squares` are what regret is measured against.
+`progressive` runs a learner over any iterable of batches, `predict_then_learn` is its step; `Meter` and
+`RegressionMeter` score predictions; `best_fixed_weights` and `least_squares` are what regret is measured against.
 """
 
 from bayou.evaluate.classification import Evaluation, Meter
 from bayou.evaluate.hindsight import Hindsight, best_fixed_weights, least_squares
-from bayou.evaluate.progressive import comparator_losses, progressive
+from bayou.evaluate.progressive import Told, comparator_losses, predict_then_learn, progressive
 from bayou.evaluate.regression import RegressionEvaluation, RegressionMeter, meter_for
 
 __all__ = [
@@ -15,9 +15,11 @@ __all__ = [
     "Meter",
     "RegressionEvaluation",
     "RegressionMeter",
+    "Told",
     "best_fixed_weights",
     "comparator_losses",
     "least_squares",
     "meter_for",
+    "predict_then_learn",
     "progressive",
 ]

@@ -1,7 +1,8 @@
 """Evaluate a learner as it learns: every example is predicted before it is learned from.
 
 `progressive` runs a learner over any iterable of batches, in one pass and in memory that does not grow with
-the stream. `Meter` is the part of it that scores, for those who drive the learner themselves.
+the stream. `predict_then_learn` is its step, for runs that have more to do between two batches (`bayou.runs`), and
+`Meter` is the part that scores.
 
 Regret, with known true weights w* or the best fixed weights in hindsight (marginal-gaussian, section 4):
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -77,7 +78,7 @@ def progressive(
     link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
-    predict_then_learn: Any = _Delayed(learner, delay) if delay else learner
+    learns: Any = _Delayed(learner, delay) if delay else learner
     meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
     if isinstance(batches, Batch):
         batches = [batches]
@@ -85,30 +86,41 @@ def progressive(
         if batch.labels is None:
             raise BadInput("a batch has no labels; there is nothing to score its predictions against.")
         losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
-        expected, scatter = _told(predict_then_learn, batch)
-        meter.add(
-            expected,
-            batch.labels,
-            batch.weights,
-            comparator_losses=losses,
-            nonzeros=batch.counted_nonzeros,
-            deviations=scatter,
-        )
+        predict_then_learn(learns, batch).score(meter, comparator_losses=losses)
         if on_progress is not None:
             on_progress(meter)
-    if isinstance(predict_then_learn, _Delayed):
-        predict_then_learn.finish()
+    if isinstance(learns, _Delayed):
+        learns.finish()
     return meter.result()
 
 
-def _told(learner: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
-    """What a learner expected of each label before it learned from it, and how far off it may be if it says so."""
+class Told(NamedTuple):
+    """What was expected of each label of a batch before it was learned from, and how far off that may be."""
+
+    batch: Batch
+    expected: np.ndarray
+    deviations: np.ndarray | None  # None where the learner does not say
+
+    def score(self, meter: Any, **more: Any) -> None:
+        """Add it to a meter."""
+        meter.add(
+            self.expected,
+            self.batch.labels,
+            self.batch.weights,
+            nonzeros=self.batch.counted_nonzeros,
+            deviations=self.deviations,
+            **more,
+        )
+
+
+def predict_then_learn(learner: Any, batch: Batch) -> Told:
+    """One step of `progressive`: each example is predicted, then learned from."""
     if isinstance(learner, _Delayed):
-        return learner.told(batch)
-    if not isinstance(learner, OwnLearner):
-        return np.asarray(learner.learn(batch)), None
+        return Told(batch, *learner.told(batch))
+    if not hasattr(learner, "observe"):
+        return Told(batch, np.asarray(learner.learn(batch)), None)
     prediction = learner.observe(batch)
-    return prediction.expected, prediction.deviation
+    return Told(batch, prediction.expected, prediction.deviation)
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
@@ -168,7 +180,7 @@ class _Delayed:
         # Before the first labels come due, an example stands alone.
         alone = len(batch) - len(due)
         predicted = np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
-        expected, scatter = _told(self.learner, pairs)
+        _, expected, scatter = predict_then_learn(self.learner, pairs)
         return expected[predicted], None if scatter is None else scatter[predicted]
 
     def finish(self) -> None:

@@ -46,7 +46,7 @@ class Data:
             skipped=source.skipped if skipped is None else skipped,
             bad=list(bad) or list(source.bad),
             folded=source.folded,
-            names=source.carried.names,
+            names=source.extras.names,
             hashed=source.recipe.kind != "svmlight" and not source.recipe.exact,
             negative_rate=source.recipe.negative_rate,
         )

@@ -13,22 +13,22 @@ from typing import Any
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.sources.carried import Carried
 from bayou.sources.formats.detect import FORMATS, KIND, check_text, detect
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import expand
 from bayou.sources.reading.reader import Reader, TextReader
 from bayou.sources.source import Source
 
-__all__ = ["FORMATS", "Carried", "Recipe", "Source", "open"]
+__all__ = ["FORMATS", "Extras", "Recipe", "Source", "open"]
 
 
 def open(
     data: Any,
     *,
     recipe: Recipe | Mapping[str, Any] | None = None,
-    carried: Carried | None = None,
+    extras: Extras | None = None,
     format: str = "auto",
     on_error: str = "raise",
     labels: bool = True,
@@ -40,10 +40,11 @@ def open(
 
     Args:
         data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
-            DataFrame of pandas or polars, a DuckDB result, an Arrow table).
+            DataFrame of pandas or polars, a DuckDB result, an Arrow table), or an iterable of such objects, which are
+            taken for the parts of one table.
         recipe: how a raw row becomes an example, or some of a recipe's fields; what kind of data it is for is then
             found out.
-        carried: the recipe, names and numbering of a model, instead of a recipe: `Carried.of(learner)`.
+        extras: those of a model, `learner.extras`, instead of a recipe: the data are read as the model's own were.
         format: "auto" goes by the name and the beginning of the data.
         on_error: "raise" a sentence at the first bad line, or "skip" bad lines, counting them.
         labels: whether a row without a label is bad; without, it is fine, and its label is NaN.
@@ -52,46 +53,60 @@ def open(
         dtype: of the features' values.
     """
     stream = hasattr(data, "__arrow_c_stream__")
-    files = None if stream else Files(expand(data))
+    data = data if stream else _parts_or_paths(data)
+    files = None if stream or hasattr(data, "batches") else Files(expand(data))
     found = "arrow" if files is None else _format(files, format)
-    carried = carried or Carried.new(_recipe(recipe, KIND[found]))
-    if carried.recipe.kind != KIND[found]:
+    extras = extras or Extras.new(_recipe(recipe, KIND[found]))
+    if not labels:
+        extras = extras.for_predicting()
+    kind = extras.required_recipe.kind
+    if kind != KIND[found]:
         what = "a table" if files is None else f"{files.names[0]} ({found})"
         raise BadInput(
-            f"{what} needs a recipe for {KIND[found]} data, but this one is for {carried.recipe.kind} data; "
+            f"{what} needs a recipe for {KIND[found]} data, but this one is for {kind} data; "
             "give such data, or train a new model."
         )
-    reader = _reader(data if files is None else files, found, carried, dtype, tags, labels)
+    reader = _reader(data if files is None else files, found, extras, dtype, tags, labels)
     if files is not None:
         reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads
-    return Source(reader, carried, on_error=on_error, labels=labels, threads=threads)
+    return Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
 
 
-def _reader(data: Any, found: str, carried: Carried, dtype: str, tags: bool, labels: bool) -> Reader:
+def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, labels: bool) -> Reader:
     if found == "svmlight":
         from bayou.sources.formats.svmlight import Svmlight
 
-        return TextReader(data, Svmlight(carried.recipe, dtype))
+        return TextReader(data, Svmlight(extras.required_recipe, dtype))
     if found == "vw":
         from bayou.sources.formats.vw.reader import VW
 
-        return TextReader(data, VW(carried.recipe, carried.names, carried.numbering, dtype=dtype, tags=tags))
+        return TextReader(data, VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags))
     if found == "jsonl":
         from bayou.sources.formats.jsonl import JsonReader
 
-        return JsonReader(data, carried, labels=labels, dtype=dtype)
+        return JsonReader(data, extras, labels=labels, dtype=dtype)
     if found in ("csv", "tsv", "criteo"):
         from bayou.sources.formats.csv import DelimitedReader
 
-        return DelimitedReader(data, found, carried, labels=labels, dtype=dtype)
+        return DelimitedReader(data, found, extras, labels=labels, dtype=dtype)
     if found == "parquet":
         from bayou.sources.formats.arrow.parquet import ParquetReader
 
-        return ParquetReader(data, carried, labels=labels, dtype=dtype)
+        return ParquetReader(data, extras, labels=labels, dtype=dtype)
+    from bayou.sources.formats.arrow.chunks import ChunkReader, Chunks
     from bayou.sources.formats.arrow.reader import ArrowReader
 
-    return ArrowReader(data, carried, labels=labels, dtype=dtype)
+    return (ChunkReader if isinstance(data, Chunks) else ArrowReader)(data, extras, labels=labels, dtype=dtype)
+
+
+def _parts_or_paths(data: Any) -> Any:
+    """The data as parts of a table, if that is what they are; most often they are names of files."""
+    if isinstance(data, str | os.PathLike) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
+        return data
+    from bayou.sources.formats.arrow.chunks import parts_or_paths
+
+    return parts_or_paths(data)
 
 
 def spare_cores() -> int:

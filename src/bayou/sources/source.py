@@ -11,8 +11,8 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.sources.carried import Carried
 from bayou.sources.labels import LabelRule
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
@@ -37,8 +37,8 @@ class Source:
     """Batches from one reading of the data after another: each iteration is a pass.
 
     Attributes:
-        carried: what a model must carry to read such data again: the recipe (a table's is fitted by the time the first
-            batch is out), the names met so far, the numbering.
+        extras: what a model needs to read such data again: the recipe (a table's is fitted by the time the first
+            batch is out), the names met so far, the numbering. For a new model: `learner.extras = source.extras`.
         rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
         bad: the first few of those as sentences, "file:line:column: what was expected".
         folded: indices that were too wide for the table of weights and were folded into it.
@@ -48,19 +48,17 @@ class Source:
     def __init__(
         self,
         reader: Reader,
-        carried: Carried,
+        extras: Extras,
         *,
         on_error: str = "raise",
         labels: bool = True,
         threads: int = 1,
     ) -> None:
-        self.carried = carried
-        if carried.numbering is not None:
-            carried.numbering.growing = labels  # without labels nothing is learned, so no feature is new
+        self.extras = extras
         self._reader = reader
         self.skips = one_of("on_error", on_error, ON_ERROR)
         self._labels_needed = labels
-        self._rule = LabelRule(carried.recipe)
+        self._rule = LabelRule(extras.required_recipe)
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None
@@ -68,7 +66,7 @@ class Source:
 
     @property
     def recipe(self) -> Recipe:
-        return self.carried.recipe
+        return self.extras.required_recipe
 
     @property
     def again(self) -> bool:
@@ -146,12 +144,12 @@ class Source:
         return _Ready(task.file, task.first, raw, strange, parsed, batch)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
-        return self.carried.numbering is not None and parsed.indices.dtype == np.uint64
+        return self.extras.numbering is not None and parsed.indices.dtype == np.uint64
 
     # --- in order ---------------------------------------------------------------------------------------------------
 
     def _finish(self, ready: _Ready) -> Batch:
-        parsed, batch, names = ready.parsed, ready.batch, self.carried.names
+        parsed, batch, names = ready.parsed, ready.batch, self.extras.names
         mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
         if mixed is not None:
             parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
@@ -162,8 +160,8 @@ class Source:
         if ready.first:
             self._line = 0
         self._note(ready.file, parsed)
-        if self.carried.numbering is not None and self._unnumbered(parsed):
-            self.carried.numbering.number(parsed)
+        if self.extras.numbering is not None and self._unnumbered(parsed):
+            self.extras.numbering.number(parsed)
         if names is not None and parsed.new_names is not None:
             names.add(parsed.new_names)
         batch = parsed.batch() if batch is None else batch

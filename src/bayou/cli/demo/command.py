@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options
-from bayou.cli.usage import BadUsage
 from bayou.core.errors import BadInput
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -28,8 +27,7 @@ def demo(
 
         bayou demo --out demo.png
     """
-    if out.suffix.lower() not in PICTURES:
-        raise BadUsage(f"--out is {out}; the picture's name must end in one of {', '.join(PICTURES)}.")
+    options.check_ending("--out", out, PICTURES)
     options.check_folder("--out", out)
 
     from rich.console import Console

@@ -12,17 +12,15 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou import plots
 from bayou.cli.demo.study import NINETY, Knowledge, Run, Study
-from bayou.plots import BLUE, GREY, ORANGE, PALE
+from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
-STYLE: Any = plots.STYLE | {"axes.titlepad": 14, "axes.titlesize": 12}
 # The regret of the first few examples is noise.
 FIRST = 100
 
 
 def draw(study: Study, path: Path) -> None:
-    with rc_context(STYLE):
+    with rc_context(STYLE | TITLES):
         figure = Figure(figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05))
         left, right = figure.subplots(1, 2)
         above = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0

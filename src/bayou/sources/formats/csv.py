@@ -39,7 +39,7 @@ from bayou.sources.table.plan import Plan
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 _WHAT = {
     FEW: "expected {width} cells, found {found}",
@@ -164,9 +164,9 @@ class DelimitedReader(FittingReader):
     """The rows of delimited files, for a `Source`."""
 
     def __init__(
-        self, files: Files, format: str, carried: Carried, *, labels: bool = True, dtype: str = "float32"
+        self, files: Files, format: str, extras: Extras, *, labels: bool = True, dtype: str = "float32"
     ) -> None:
-        super().__init__(carried, labels, dtype)
+        super().__init__(extras, labels, dtype)
         self._format = format
         self._read_from(files)
         # Each file is cut into rows by its own layout.
@@ -193,7 +193,7 @@ class DelimitedReader(FittingReader):
         return (found, task.layout), found.rows
 
     def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
-        return fit_text(self._carried.recipe, samples, labels=self._labels)
+        return fit_text(self._extras.required_recipe, samples, labels=self._labels)
 
     def _parse(self, task: _LaidOutBlock) -> ParsedBlock:
         if task.block.trouble is not None:

@@ -25,7 +25,7 @@ from bayou.sources.table.typed_values import column_as_cells, places_of, summary
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 
 class JsonLines:
@@ -117,8 +117,8 @@ def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, 
 class JsonReader(FittingReader):
     """The rows of JSON lines, for a `Source`."""
 
-    def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         self._lines = files
         self._read_from(files)
 
@@ -135,7 +135,7 @@ class JsonReader(FittingReader):
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
-        recipe = self._carried.recipe
+        recipe = self._extras.required_recipe
         return fit(recipe, summaries_of(objects, recipe.label), labels=self._labels)
 
     def _parse(self, block: Block) -> ParsedBlock:

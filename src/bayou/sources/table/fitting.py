@@ -13,7 +13,7 @@ from bayou.sources.reading.reader import Reader
 from bayou.sources.table.plan import Plan
 
 if TYPE_CHECKING:
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 
 class _Nothing:
@@ -32,8 +32,8 @@ class FittingReader(Reader):
     what = "the table"
     _why_empty = ""  # a sentence, where there is one better than that there are no rows
 
-    def __init__(self, carried: Carried, labels: bool, dtype: str) -> None:
-        self._carried, self._labels, self._dtype = carried, labels, dtype
+    def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
+        self._extras, self._labels, self._dtype = extras, labels, dtype
         self._plan: Plan | None = None
         self._begun: Iterator[Any] | None = None  # a pass of which some tasks were looked at already
 
@@ -58,19 +58,19 @@ class FittingReader(Reader):
     def plan(self) -> Plan:
         """The fitted recipe, ready for use."""
         if self._plan is None:
-            carried = self._carried
+            extras = self._extras
             self._plan = Plan(
-                carried.recipe,
+                extras.required_recipe,
                 labels=self._labels,
                 dtype=self._dtype,
-                names=carried.names,
-                numbering=carried.numbering,
+                names=extras.names,
+                numbering=extras.numbering,
             )
         return self._plan
 
     def start(self) -> None:
         """Fit the recipe, unless that is done."""
-        if self._carried.recipe.fitted:
+        if self._extras.required_recipe.fitted:
             return
         tasks, held, samples, rows = self._pass(), [], [], 0
         for task in tasks:
@@ -85,7 +85,7 @@ class FittingReader(Reader):
             raise BadInput(
                 self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
             )
-        self._carried.recipe = self._fitted(samples)
+        self._extras.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 
     def peek(self) -> Any:

@@ -19,7 +19,7 @@ from bayou.sources.table.fitting import FittingReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 # Rows that are decoded at once, at least, and the bytes they should not take more than.
 LEAST_ROWS = 1 << 10
@@ -30,8 +30,8 @@ _CATEGORIES = ("category", "flag", "code")
 class ParquetReader(FittingReader):
     """The rows of Parquet files, for a `Source`."""
 
-    def __init__(self, files: Files, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         if STANDARD_INPUT in files.names:
             raise BadInput("a Parquet file cannot be read from standard input; name the file.")
         self._names = files.names
@@ -81,7 +81,7 @@ class ParquetReader(FittingReader):
             raise BadInput(f"{name}: the Parquet file cannot be read further: {str(error).splitlines()[0]}") from None
 
     def start(self) -> None:
-        if self._carried.recipe.fitted:
+        if self._extras.required_recipe.fitted:
             return
         batches, rows = [], 0
         for name in self._names:
@@ -94,7 +94,7 @@ class ParquetReader(FittingReader):
                 break
         if not rows:
             raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
-        self._carried.recipe = fit_arrow(self._carried.recipe, batches, labels=self._labels)
+        self._extras.recipe = fit_arrow(self._extras.required_recipe, batches, labels=self._labels)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from bayou.sources.table.typed_values import PEEK, summary_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bayou.sources.carried import Carried
+    from bayou.core.extras import Extras
 
 # Rows that make a block: with a few dozen columns their features fit in the second-level cache.
 BLOCK_ROWS = 1 << 12
@@ -65,8 +65,8 @@ def row_ranges(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RowRang
 class ArrowReader(FittingReader):
     """The rows of anything with `__arrow_c_stream__`, for a `Source`."""
 
-    def __init__(self, data: Any, carried: Carried, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(carried, labels, dtype)
+    def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(extras, labels, dtype)
         self._data = data
         self._table: ArrowTable | None = None
         self.again = not hasattr(data, "read_next_batch")  # what is itself a stream is used up
@@ -78,19 +78,24 @@ class ArrowReader(FittingReader):
         import pyarrow as pa
 
         try:
-            for batch in pa.RecordBatchReader.from_stream(self._data):
+            for batch in self._record_batches():
                 batch.validate(full=True)  # it comes from somebody else's memory
                 for start in range(0, batch.num_rows, MOST_ROWS):
                     yield batch.slice(start, MOST_ROWS)
         except pa.ArrowException as error:
             raise BadInput(f"the table cannot be read: {str(error).splitlines()[0]}") from None
 
+    def _record_batches(self) -> Iterable[pa.RecordBatch]:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(self._data)
+
     def _sample(self, task: RowRange) -> tuple[pa.RecordBatch, int]:
         rows = task.shared.batch.slice(task.start, task.stop - task.start)
         return rows, rows.num_rows
 
     def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._carried.recipe, samples, labels=self._labels)
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._table

@@ -1,30 +1,37 @@
-"""`--set name=value`: any parameter of a learner (or of a simulator) from the command line."""
+"""Parameters of a learner (or of a simulator) by name: a mapping, or texts such as `--set name=value` has."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bayou.cli.usage import BadUsage
+from bayou.core.errors import BadInput
 
 
-def parse(settings: Sequence[str], target: Callable[..., Any], taken: Sequence[str] = ()) -> dict[str, Any]:
-    """The values set, for a function or class that takes them by name; `taken` are names that have other options."""
+def parse(
+    settings: Mapping[str, Any] | Sequence[str], target: Callable[..., Any], taken: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The values set, for a function or class that takes them by name; `taken` are names that have other options.
+
+    >>> parse(["a=1", "b=x,2"], lambda a, b: None)
+    {'a': 1, 'b': ['x', 2]}
+    """
     names = [name for name in inspect.signature(target).parameters if name not in ("self", *taken)]
     chosen: dict[str, Any] = {}
+    named = isinstance(settings, Mapping)
     for setting in settings:
-        name, equals, text = setting.partition("=")
+        name, equals, text = (setting, "=", "") if named else setting.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
-            raise BadUsage(f"--set {setting}: expected name=value, as in --set {name}=1.")
+            raise BadInput(f"--set {setting}: expected name=value, as in --set {name}=1.")
         if name not in names:
             from bayou.core.checks import did_you_mean
 
             near = did_you_mean(name, names)
-            raise BadUsage(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
-        chosen[name] = value_of(text.strip())
+            raise BadInput(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
+        chosen[name] = settings[setting] if isinstance(settings, Mapping) else value_of(text.strip())
     return chosen
 
 

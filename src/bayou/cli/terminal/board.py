@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.comparing import Entrant, Outcome
-from bayou.cli.options import bytes_in_words
-from bayou.cli.watch import FIRST_ROW
-from bayou.core.errors import BadInput
+from bayou.cli.terminal.output import say_all_alike, say_skipped, writing
+from bayou.cli.terminal.watch import FIRST_ROW
+from bayou.runs.compare import Comparison, Entrant
+from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
 
 # How often the living table is drawn anew, in seconds.
@@ -89,21 +89,11 @@ class Board:
         return table
 
 
-def summarise(outcome: Outcome) -> None:
+def summarise(comparison: Comparison) -> None:
     """The results on standard output, the best first; what was skipped on standard error."""
-    for sentence in outcome.bad[:5]:
-        print(sentence, file=sys.stderr)
-    if outcome.skipped:
-        lines = "lines were" if outcome.skipped > 1 else "line was"
-        print(f"{outcome.skipped:,} bad {lines} skipped, for all alike", file=sys.stderr)
-    if outcome.folded:
-        print(
-            f"{outcome.folded:,} feature numbers were too large for the table and were folded into it; "
-            "with more --bits they would have weights of their own",
-            file=sys.stderr,
-        )
+    say_skipped(comparison.bad, comparison.skipped, comparison.folded, ", for all alike")
     rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
-    for entrant in outcome.ranked:
+    for entrant in comparison.ranked:
         of = entrant.meter.result()
         scores = (of.log_loss, of.auc, of.accuracy, of.calibration_error)
         rows.append((entrant.spec, *map(_number, scores), f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
@@ -111,28 +101,27 @@ def summarise(outcome: Outcome) -> None:
     for row in rows:
         others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
         print("  ".join([f"{row[0]:<{widths[0]}}", *others]))
-    meter = outcome.entrants[0].meter
-    if outcome.signal:
+    meter = comparison.entrants[0].meter
+    if comparison.signal:
         print("interrupted: this is of the examples until then", file=sys.stderr)
     each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
-    print(f"{meter.examples:,} examples{each}; {outcome.seconds:.2f} seconds in all, reading and all", file=sys.stderr)
-    if meter.examples and outcome.entrants[0].meter.result().auc is None:
-        print("all labels were the same: nothing to tell apart; check --label and --positive", file=sys.stderr)
+    print(
+        f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all", file=sys.stderr
+    )
+    if meter.examples and meter.result().auc is None:
+        say_all_alike()
 
 
-def write_curves(path: Path, outcome: Outcome) -> None:
+def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
     names = ("example", "log_loss", "window_loss")
-    try:
-        with open(path, "w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("learner", *names))
-            for entrant in outcome.entrants:
-                curve = entrant.meter.curve()
-                columns = (curve[name].tolist() for name in names)
-                writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
-    except OSError as error:
-        raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None
+    with writing(path), open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("learner", *names))
+        for entrant in comparison.entrants:
+            curve = entrant.meter.curve()
+            columns = (curve[name].tolist() for name in names)
+            writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
 
 
 def _number(value: float | None) -> str:

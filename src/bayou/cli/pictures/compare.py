@@ -10,27 +10,20 @@ from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.comparing import Outcome
-from bayou.cli.usage import BadUsage
-from bayou.core.errors import BadInput
+from bayou.cli.terminal.output import writing
 from bayou.plots import STYLE
+from bayou.runs.compare import Comparison
 
-KINDS = (".png", ".svg", ".pdf")
 # The losses of the first few examples are noise, and would press all that follows flat.
 FIRST = 100
 
 
-def check_kind(path: Path) -> None:
-    if path.suffix.lower() not in KINDS:
-        raise BadUsage(f"--out is {path}; a picture's name ends in {', '.join(KINDS)}.")
-
-
-def draw(path: Path, outcome: Outcome) -> None:
+def draw(path: Path, comparison: Comparison) -> None:
     """Mean log loss of all predictions so far, over the examples; the best learner first in the legend."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
-        for number, entrant in enumerate(outcome.ranked):
+        for number, entrant in enumerate(comparison.ranked):
             curve = entrant.meter.curve()
             shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
             # Ten colours, then the same again, dashed.
@@ -45,7 +38,5 @@ def draw(path: Path, outcome: Outcome) -> None:
         axes.set_xlabel("examples")
         axes.set_ylabel("mean log loss of predictions made before learning")
         axes.legend(frameon=False)
-        try:
+        with writing(path):
             figure.savefig(path)
-        except OSError as error:
-            raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None

@@ -1,29 +1,30 @@
-"""One run of `bayou select`: learners with ever smaller inclusion priors side by side, and what each size is worth."""
+"""Select the features that matter: learners with ever smaller inclusion priors side by side, cut to some sizes."""
 
 from __future__ import annotations
 
-import csv
-import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-import typer
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
+from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.evaluate.classification import Meter
 from bayou.learners.spike_slab import SpikeSlab
-from bayou.outputs.text import output
-from bayou.sources import Source
+from bayou.runs import memory
+from bayou.runs import settings as parameters
+from bayou.runs.options import Data, Note, RunOptions, options_of
+from bayou.runs.rows import held_out
 
 # From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
-# So many held-out examples are kept; of more every other one is dropped, again and again.
+DEFAULT_SIZES = (30, 100, 300, 1000)
+# The most held-out examples that are kept; of more every other one is dropped, again and again.
 MOST_KEPT = 100_000
 
 
@@ -46,7 +47,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Found:
+class Selection:
     """What a run has to show: all learners of the path, and the models of the sizes wanted."""
 
     path: list[Point]
@@ -59,46 +60,99 @@ class Found:
     seconds: float
     notes: list[str]
 
+    def as_dict(self) -> dict[str, Any]:
+        """What `bayou select --json` prints."""
+
+        def plain(point: Point) -> dict[str, Any]:
+            return {
+                "size": point.size,
+                "inclusion_prior": point.inclusion_prior,
+                "log_loss": point.log_loss,
+                "auc": point.auc,
+            }
+
+        return {
+            "examples": self.examples,
+            "held_out": self.held_out,
+            "positives": self.positives,
+            "skipped": self.skipped,
+            "seconds": self.seconds,
+            "sizes": [{"wanted": point.wanted, **plain(point)} for point in self.sizes],
+            "path": [plain(point) for point in self.path],
+        }
+
+
+class SelectingOptions(RunOptions, total=False):
+    """What `select` can be told, besides what every run can."""
+
+    settings: Mapping[str, Any] | Sequence[str]
+    holdout: float
+
+
+def select(
+    data: Data,
+    sizes: Sequence[int] = DEFAULT_SIZES,
+    *,
+    on_progress: Callable[[int], Any] = lambda done: None,
+    **options: Unpack[SelectingOptions],
+) -> Selection:
+    """The features that matter, for models of several sizes, from one reading of the data.
+
+    Args:
+        data: as `bayou.train` takes them.
+        sizes: how many features a model may have.
+        on_progress: called with the bytes read so far.
+        settings: parameters of spike-slab, by name.
+        holdout: the share of examples to test on; 0.1 if not given.
+        options: format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
+    """
+    return Selecting(data, sizes, **options).run(on_progress)
+
 
 class Selecting:
-    """Learn from all but the held-out examples of a source; then cut models to the sizes wanted."""
+    """A selection in two steps: what is wrong with the options is said when it is made; then `run`."""
 
-    def __init__(self, source: Source, sizes: Sequence[int], holdout: float, parameters: dict[str, Any]) -> None:
-        self._source, self._sizes, self._holdout = source, sizes, holdout
-        common = {**parameters, "n_features": source.recipe.n_features}
+    def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectingOptions]) -> None:
+        given = options_of(options, settings=(), holdout=0.1)
+        chosen = parameters.parse(given.own.settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
+        small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
+        dtype = small.parameters["dtype"]
+        source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
+        given.note(Note(memory.check(small, source.recipe.n_features * len(PRIORS))))
+        common = {**small.parameters, "n_features": source.recipe.n_features}
         self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
         self._n_features = source.recipe.n_features
         self._kept: list[tuple[csr_array, np.ndarray, np.ndarray]] = []
         self._step = 1
 
-    def run(self, progress: Callable[[int], Any] = lambda done: None) -> Found:
+    def run(self, on_progress: Callable[[int], Any] = lambda done: None) -> Selection:
         start = time.perf_counter()
         seen = 0
-        for batch in self._source:
-            numbers = np.arange(seen, seen + len(batch))
-            held = np.floor((numbers + 1) * self._holdout) > np.floor(numbers * self._holdout)
+        for batch in self.source:
+            held = held_out(seen, len(batch), self._holdout)
             seen += len(batch)
             for learner in self.learners:
                 learner.learn(batch.with_labels(batch.labels, np.where(held, 0.0, batch.each_weight())))
             self._keep(batch, np.flatnonzero(held))
-            progress(self._source.bytes_done)
-        self._source.check_learned((), 0)
-        held_out = sum(len(labels) for _, labels, _ in self._kept)
-        if not held_out:
+            on_progress(self.source.bytes_done)
+        self.source.check_learned((), 0)
+        n_held_out = sum(len(labels) for _, labels, _ in self._kept)
+        if not n_held_out:
             raise BadInput(f"{seen:,} examples are too few to hold some out; give more of them, or a larger --holdout.")
         path = [self._point(learner, learner.selected) for learner in self.learners]
         sizes = [self._cut(path, size) for size in self._sizes]
         chosen = np.unique(np.concatenate([point.features for point in sizes]))
         weight = sum(float(weights.sum()) for _, _, weights in self._kept)
         positive = sum(float(weights @ labels) for _, labels, weights in self._kept)
-        return Found(
+        return Selection(
             path=path,
             sizes=sizes,
             names=self._names(chosen),
             examples=seen,
-            held_out=held_out,
+            held_out=n_held_out,
             positives=positive / max(weight, 1e-300),
-            skipped=self._source.skipped,
+            skipped=self.source.skipped,
             seconds=time.perf_counter() - start,
             notes=self._notes(path),
         )
@@ -134,7 +188,7 @@ class Selecting:
         )
 
     def _cut(self, path: Sequence[Point], size: int) -> Point:
-        """The learner that selected so many or the fewest more, cut to its most probable features."""
+        """The learner that selected that many or the fewest more, cut to its most probable features."""
         enough = [k for k, point in enumerate(path) if point.size >= size]
         k = min(enough, key=lambda k: path[k].size) if enough else int(np.argmax([point.size for point in path]))
         log_odds = self.learners[k].log_odds[path[k].features]
@@ -142,7 +196,7 @@ class Selecting:
         return self._point(self.learners[k], path[k].features[first], wanted=size)
 
     def _names(self, features: np.ndarray) -> dict[int, str]:
-        names = self._source.carried.names
+        names = self.source.extras.names
         known = names.name_of(features) if names is not None else [None] * len(features)
         return {
             int(feature): str(feature) if name is None else name for feature, name in zip(features, known, strict=True)
@@ -152,47 +206,3 @@ class Selecting:
         most = max(point.size for point in path)
         short = [size for size in self._sizes if size > most]
         return [f"no more than {most:,} features were found to matter; {max(short):,} were wanted"] if short else []
-
-
-def as_dict(found: Found) -> dict[str, Any]:
-    def plain(point: Point) -> dict[str, Any]:
-        return {
-            "size": point.size,
-            "inclusion_prior": point.inclusion_prior,
-            "log_loss": point.log_loss,
-            "auc": point.auc,
-        }
-
-    return {
-        "examples": found.examples,
-        "held_out": found.held_out,
-        "positives": found.positives,
-        "skipped": found.skipped,
-        "seconds": found.seconds,
-        "sizes": [{"wanted": point.wanted, **plain(point)} for point in found.sizes],
-        "path": [plain(point) for point in found.path],
-    }
-
-
-def show(found: Found) -> None:
-    typer.echo(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
-    for point in found.sizes:
-        loss = "-" if point.log_loss is None else f"{point.log_loss:.5f}"
-        auc = "-" if point.auc is None else f"{point.auc:.4f}"
-        typer.echo(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
-    typer.echo(f"{found.examples:,} examples read, {found.held_out:,} of them held out", err=True)
-
-
-def write_features(found: Found, out: str) -> None:
-    """Every feature of every size: size, feature, weight, inclusion."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["size", "feature", "weight", "inclusion"])
-    for point in found.sizes:
-        writer.writerow([point.size, "(intercept)", f"{point.intercept:.9g}", "1"])
-        order = np.argsort(-np.abs(point.weights), kind="stable")
-        for k in order:
-            feature = found.names[int(point.features[k])]
-            writer.writerow([point.size, feature, f"{point.weights[k]:.9g}", f"{point.inclusion[k]:.9g}"])
-    with output(out) as file:
-        file.write(text.getvalue().encode())

@@ -1,4 +1,4 @@
-"""The picture of `bayou select`: how many features each prior selects, and what so many are worth."""
+"""The picture of `bayou select`: how many features each prior selects, and what they are worth."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bayou.cli.demo.picture import BLUE, GREY, ORANGE, PALE, STYLE
-from bayou.cli.selecting import Found
+from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
+from bayou.runs.select import Selection
 
 
-def draw(found: Found, path: Path) -> None:
-    with rc_context(STYLE):
+def draw(found: Selection, path: Path) -> None:
+    with rc_context(STYLE | TITLES):
         figure = Figure(figsize=(12, 4), dpi=120, layout="constrained")
         left, middle, right = figure.subplots(1, 3)
         there = [point for point in found.path if point.size]

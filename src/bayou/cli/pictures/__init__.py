@@ -1,0 +1,1 @@
+"""The pictures of `bayou compare` and `bayou select`."""

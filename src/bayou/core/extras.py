@@ -1,0 +1,267 @@
+"""Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
+
+    recipe, names, numbering    enough to read raw data as they were read when the model learned
+    counters                    what the model has seen in all its runs, and how well it predicted that
+    unfinished                  where a run stands that was interrupted, or that saves on its way
+
+In a model file the header has `recipe`, `counters` and `unfinished` as JSON under "attached"; the arrays of names and
+numbering stand under "attached:names." and "attached:numbering.". Whatever else an older file has there is ignored.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayou.core.errors import BadModel
+from bayou.core.names import Names
+from bayou.core.numbering import Numbering
+from bayou.core.recipe import Recipe
+
+if TYPE_CHECKING:
+    from bayou.core.learner import Learner
+
+_NAMES, _NUMBERING = "names.", "numbering."
+_LOSSES = ("log_loss", "squared_loss")
+# How many differences of two recipes are shown.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a model has seen in all its runs. Only predictions of examples that it had not seen before are scored.
+
+    Attributes:
+        examples: how many predictions were scored; nonzeros: how many features those examples had in all.
+        skipped: bad lines that were left out.
+        weight: the summed weight of the examples; loss: their summed loss.
+        runs: how many runs there were.
+        loss_name: what the mean loss is called, "log_loss" or "squared_loss".
+
+    >>> one = Counters(examples=2, weight=2.0, loss=1.0, runs=1)
+    >>> (one + one).mean_loss, (one + one - one) == one
+    (0.5, True)
+    """
+
+    examples: int = 0
+    nonzeros: int = 0
+    skipped: int = 0
+    weight: float = 0.0
+    loss: float = 0.0
+    runs: int = 0
+    loss_name: str = "log_loss"
+
+    @property
+    def mean_loss(self) -> float | None:
+        return self.loss / self.weight if self.weight > 0 else None
+
+    def __add__(self, other: Counters) -> Counters:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Counters) -> Counters:
+        return self._with(other, -1)
+
+    def _with(self, other: Counters, sign: int) -> Counters:
+        names = [part.name for part in fields(self) if part.name != "loss_name"]
+        return replace(self, **{name: getattr(self, name) + sign * getattr(other, name) for name in names})
+
+    def to_json(self) -> dict[str, Any]:
+        plain = asdict(self)
+        del plain["loss_name"]
+        return {**plain, self.loss_name: self.mean_loss}
+
+    @classmethod
+    def from_json(cls, plain: Any) -> Counters:
+        """Back from `to_json`. Files of earlier versions may have a mean loss and no sums: each example counts as 1."""
+        plain = dict(_mapping("counters", plain))
+        name = next((name for name in _LOSSES if name in plain), _LOSSES[0])
+        mean = plain.get(name)
+        if "weight" not in plain and mean is not None:
+            plain |= {"weight": float(plain.get("examples", 0)), "loss": mean * plain.get("examples", 0)}
+        return cls(**_numbers("counters", plain, cls, except_=("loss_name",)), loss_name=name)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Where a run stands that has not come to its end.
+
+    Attributes:
+        data: the files it reads, by their full paths.
+        passed: passes finished; passes: how many there are to be.
+        rows: rows of the present pass that are done with; skipped: bad lines among those read.
+        holdout: the share of examples that is tested on and not learned.
+    """
+
+    data: list[str] = field(default_factory=list)
+    passed: int = 0
+    passes: int = 1
+    rows: int = 0
+    skipped: int = 0
+    holdout: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        plain = asdict(self)
+        return {"data": plain.pop("data"), "pass": plain.pop("passed"), **plain}
+
+    @classmethod
+    def from_json(cls, plain: Any) -> Unfinished:
+        plain = _mapping("unfinished", plain)
+        numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("data",))
+        return cls(data=[str(name) for name in plain.get("data") or ()], **numbers)
+
+
+@dataclass
+class Extras:
+    """What travels with a model besides its weights; any of it may be missing.
+
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=16)
+    >>> learner.extras.recipe is None, Extras.of(learner).recipe.kind
+    (True, 'svmlight')
+    """
+
+    recipe: Recipe | None = None
+    names: Names | None = None
+    numbering: Numbering | None = None
+    counters: Counters | None = None
+    unfinished: Unfinished | None = None
+
+    @classmethod
+    def new(cls, recipe: Recipe) -> Extras:
+        """For a model that has seen nothing yet. svmlight's features have numbers, not names."""
+        named = recipe.kind != "svmlight"
+        return cls(
+            recipe,
+            Names(recipe.n_features) if named else None,
+            Numbering(recipe.n_features) if named and recipe.exact else None,
+        )
+
+    @classmethod
+    def of(cls, learner: Learner) -> Extras:
+        """Those of a learner, to read data by: one that was saved from Python, without a recipe, reads svmlight."""
+        extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
+        if extras.recipe is None:
+            numbers = learner.record.task == "regress"
+            return replace(extras, recipe=Recipe(kind="svmlight", bits=bits, exact=True, numbers=numbers))
+        recipe = extras.recipe
+        # A model made in Python may have any number of weights; its indices are taken as they are.
+        as_is = recipe.kind == "svmlight" and recipe.exact and recipe.bits == bits
+        if recipe.n_features != learner.n_features and not as_is:
+            raise BadModel(
+                f"the model has {learner.n_features} weights, but its recipe makes {recipe.n_features} features."
+            )
+        return extras
+
+    @property
+    def required_recipe(self) -> Recipe:
+        """The recipe, where data cannot be read without one."""
+        if self.recipe is None:
+            raise BadModel("the model has no recipe to read data by; `Extras.of(learner)` gives it that of svmlight.")
+        return self.recipe
+
+    def for_predicting(self) -> Extras:
+        """The same for data that nothing is learned from: new features get no number, and names are not asked for."""
+        numbering = copy.copy(self.numbering)  # another view of the same numbers
+        if numbering is not None:
+            numbering.growing = False
+        return replace(self, names=None, numbering=numbering)
+
+    def copy(self) -> Extras:
+        """Extras of their own, for a copy of the model."""
+        return replace(self, names=copy.deepcopy(self.names), numbering=copy.deepcopy(self.numbering))
+
+    def check_alike(self, other: Extras) -> None:
+        """Refuse another model's extras if the two models cannot be merged because of them."""
+        if (self.recipe is None) != (other.recipe is None):
+            raise BadModel("the models have different recipes: one has a recipe and the other has none.")
+        if self.recipe is not None and other.recipe is not None:
+            differences = self.recipe.differences(other.recipe)
+            if differences:
+                more = f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+                raise BadModel(
+                    f"the models read data by different recipes: {'; '.join(differences[:_SHOWN])}{more}. "
+                    "Train one of them --like the other."
+                )
+        if self.numbering is not None and other.numbering is not None and not self.numbering.agrees(other.numbering):
+            raise BadModel(
+                "the models number their features differently; train them --like one model, or let names be hashed."
+            )
+
+    def merge(self, other: Extras, base: Extras | None = None) -> Extras:
+        """Those of a model made of two: all names, all numbers, and the counters of both.
+
+        What `base` had counted, from which both were resumed, counts once. An unfinished run of one is no run of both.
+        """
+        for one in (other,) if base is None else (other, base):
+            self.check_alike(one)
+        names = copy.deepcopy(self.names or other.names)
+        if self.names is not None and names is not None and other.names is not None:
+            names.merge(other.names)
+        numberings = (self.numbering, other.numbering)
+        return Extras(
+            recipe=self.recipe,
+            names=names,
+            numbering=copy.deepcopy(max(numberings, key=lambda numbering: -1 if numbering is None else len(numbering))),
+            counters=_added(self.counters, other.counters, None if base is None else base.counters),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For the header of a model file; what is not there is left out."""
+        parts = {"recipe": self.recipe, "counters": self.counters, "unfinished": self.unfinished}
+        return {name: part.to_json() for name, part in parts.items() if part is not None}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For the arrays of a model file."""
+        return {
+            prefix + name: array
+            for prefix, part in ((_NAMES, self.names), (_NUMBERING, self.numbering))
+            if part is not None
+            for name, array in part.arrays().items()
+        }
+
+    @classmethod
+    def from_file(cls, plain: Any, arrays: Mapping[str, np.ndarray]) -> Extras:
+        """Back from `to_json` and `arrays`."""
+        plain = _mapping("attached", plain)
+
+        def part(name: str, kind: Any) -> Any:
+            return None if plain.get(name) is None else kind.from_json(plain[name])
+
+        def under(prefix: str) -> dict[str, np.ndarray]:
+            return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+        recipe = part("recipe", Recipe)
+        names, numbering = ({}, {}) if recipe is None else (under(_NAMES), under(_NUMBERING))
+        return cls(
+            recipe,
+            Names.from_arrays(recipe.n_features, names) if names else None,
+            Numbering.from_arrays(recipe.n_features, numbering) if numbering else None,
+            part("counters", Counters),
+            part("unfinished", Unfinished),
+        )
+
+
+def _added(mine: Counters | None, theirs: Counters | None, base: Counters | None) -> Counters | None:
+    if mine is None or theirs is None:
+        return mine or theirs
+    return mine + theirs if base is None else mine + theirs - base
+
+
+def _mapping(name: str, plain: Any) -> Mapping[str, Any]:
+    if not isinstance(plain, Mapping):
+        raise BadModel(f"what is attached to the model ({name}) is {plain!r}; it must be a mapping.")
+    return plain
+
+
+def _numbers(what: str, plain: Mapping[str, Any], kind: Any, except_: tuple[str, ...]) -> dict[str, Any]:
+    """The numbers of a dataclass that are there; others keep their defaults."""
+    names = [part.name for part in fields(kind) if part.name not in except_]
+    found = {name: plain[name] for name in names if plain.get(name) is not None}
+    for name, value in found.items():
+        if not isinstance(value, int | float):
+            raise BadModel(f"the model's {what} have {name} = {value!r}; it must be a number.")
+    return found

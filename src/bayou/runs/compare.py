@@ -1,0 +1,285 @@
+"""Compare several learners over one reading of the data: what `bayou compare` shows.
+
+comparison = compare("clicks.csv", ["bank", "ftrl:alpha=.1"], label="clicked")
+[(entrant.spec, entrant.meter.log_loss) for entrant in comparison.ranked]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from bayou import sources
+from bayou.core import registry
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.classification import Meter
+from bayou.evaluate.progressive import predict_then_learn
+from bayou.runs import memory
+from bayou.runs import settings as parameters
+from bayou.runs.interrupts import interruptible
+from bayou.runs.options import Data, Note, RunOptions, check_report, names_of, options_of
+from bayou.runs.rows import Refused, first_rows, halved
+
+if TYPE_CHECKING:
+    from bayou.report import Recorder
+
+DEFAULT_LEARNERS = ("bank", "marginal", "adagrad")
+
+
+@dataclass
+class Entrant:
+    """A learner that takes part, and how it does."""
+
+    spec: str  # as it was asked for, "marginal:prior_variance=.1"
+    learner: Learner
+    chosen: dict[str, Any]  # the parameters that were set
+    meter: Meter = field(default_factory=Meter)
+    seconds: float = 0.0  # its own, spent learning and predicting
+    recorder: Recorder | None = None  # for a report
+
+    @property
+    def dtype(self) -> str:
+        return str(self.learner.parameters["dtype"])
+
+    @property
+    def size(self) -> int:
+        """Bytes that the weights it has touched take."""
+        return self.learner.nbytes_for(len(self.learner.touched))
+
+    def learn(self, batch: Batch) -> None:
+        # The thread's own time: that of the others, who share the cores, is not this learner's.
+        start = time.thread_time()
+        told = predict_then_learn(self.recorder or self.learner, batch)
+        self.seconds += time.thread_time() - start
+        told.score(self.meter)
+
+
+@dataclass
+class Comparison:
+    """How a comparison went.
+
+    Attributes:
+        entrants: the learners in the order given, each with its meter; `ranked`: the best first.
+        skipped: bad lines, and rows that a learner refused, for all alike; bad: the first few of them, as sentences.
+        folded: feature numbers that were too large for the table.
+        seconds: of the whole run, with reading.
+        signal: what interrupted it, if anything.
+    """
+
+    entrants: list[Entrant]
+    skipped: int
+    bad: list[str]
+    folded: int
+    seconds: float
+    signal: int | None
+
+    @property
+    def ranked(self) -> list[Entrant]:
+        """By log loss, the lowest first."""
+        return sorted(self.entrants, key=lambda entrant: entrant.meter.log_loss or 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `bayou compare --json` prints."""
+        first = self.entrants[0].meter
+        learners = []
+        for entrant in self.entrants:
+            scores = entrant.meter.result().as_dict()
+            for shared in ("examples", "nonzeros", "skipped"):
+                del scores[shared]
+            learners.append(
+                {
+                    "learner": entrant.spec,
+                    "name": entrant.learner.name,
+                    "parameters": entrant.chosen,
+                    **scores,
+                    "seconds": entrant.seconds,
+                    "bytes": entrant.size,
+                }
+            )
+        return {
+            "examples": first.examples,
+            "nonzeros": int(first.nonzeros),
+            "skipped": self.skipped,
+            "folded": self.folded,
+            "bad": self.bad,
+            "seconds": self.seconds,
+            "interrupted": self.signal is not None,
+            "learners": learners,
+        }
+
+
+class ComparingOptions(RunOptions, total=False):
+    """What `compare` can be told, besides what every run can."""
+
+    report: str | os.PathLike[str] | None
+
+
+def compare(
+    data: Data,
+    learners: Sequence[str] = DEFAULT_LEARNERS,
+    *,
+    on_progress: Callable[[], Any] | None = None,
+    **options: Unpack[ComparingOptions],
+) -> Comparison:
+    """Have every learner go through the data, each predicting every example before it learns from it.
+
+    Args:
+        data: as `bayou.train` takes them.
+        learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4".
+        on_progress: called after each batch.
+        options: report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
+    """
+    comparing = Comparing(data, learners, **options)
+    comparison = comparing.run(on_progress)
+    comparing.write_report(comparison)
+    return comparison
+
+
+class Comparing:
+    """A comparison in two steps: what is wrong with the options is said when it is made; then `run`."""
+
+    def __init__(
+        self, data: Data, learners: Sequence[str] = DEFAULT_LEARNERS, **options: Unpack[ComparingOptions]
+    ) -> None:
+        given = options_of(options, report=None)
+        self._say, report = given.note, given.own.report
+        check_report(report)
+        self.entrants = entrants_of(learners)
+        dtype = widest([entrant.learner for entrant in self.entrants])
+        self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        self._files, self._report = names_of(data), report
+        self._grow()
+        if report is not None:
+            from bayou.report import Recorder
+
+            for entrant in self.entrants:
+                entrant.recorder = Recorder(entrant.learner)
+
+    def _grow(self) -> None:
+        """Give every learner the weights that the data need, if they fit, and have the kernels loaded."""
+        n = self.source.recipe.n_features
+        size, free = sum(entrant.learner.nbytes_for(n) for entrant in self.entrants), memory.free_memory()
+        if free is not None and size > free:
+            raise BadInput(
+                f"{n:,} weights for each of {len(self.entrants)} learners take {memory.bytes_in_words(size)} of memory;"
+                f" {memory.bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
+            )
+        names = ", ".join(entrant.spec for entrant in self.entrants)
+        self._say(Note(f"{names}: {n:,} weights each, up to {memory.bytes_in_words(size)} of memory"))
+        rows = first_rows(self.source)
+        nothing = np.zeros(len(rows))
+        for entrant in self.entrants:
+            entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
+            with suppress(BadInput):  # it will be said when these rows come
+                entrant.learn(_as_type(rows.with_labels(rows.labels, nothing), entrant.dtype))
+            entrant.meter, entrant.seconds = Meter(), 0.0
+
+    def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
+        """Have all learn from every batch, side by side and in step, so that one batch is in memory at a time."""
+        source, entrants, refused = self.source, self.entrants, Refused(self.source)
+        start = time.perf_counter()
+        n_threads = min(len(entrants), sources.spare_cores() + 1)
+        with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
+            for batch in self._batches():
+                for part in _accepted(batch, entrants, refused):
+                    cast = {dtype: _as_type(part, dtype) for dtype in {entrant.dtype for entrant in entrants}}
+                    for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
+                        done.result()
+                if on_progress is not None:
+                    on_progress()
+                if interrupt:
+                    break
+        if not interrupt:
+            source.check_learned(refused.sentences, refused.count)
+        return Comparison(
+            entrants,
+            skipped=source.skipped + refused.count,
+            bad=(source.bad + refused.sentences)[:20],
+            folded=source.folded,
+            seconds=time.perf_counter() - start,
+            signal=interrupt.signal,
+        )
+
+    def _batches(self) -> Iterable[Batch]:
+        """The source's batches; where there are recorders, in parts that end where these want to look."""
+        recorders = [entrant.recorder for entrant in self.entrants if entrant.recorder is not None]
+        return recorders[0].cut(self.source, recorders[1:]) if recorders else self.source
+
+    def write_report(self, comparison: Comparison) -> None:
+        if self._report is None:
+            return
+        from bayou import report
+
+        runs = [
+            report.Run(entrant.recorder, entrant.meter.result(), seconds=entrant.seconds, spec=entrant.spec)
+            for entrant in comparison.entrants
+            if entrant.recorder is not None
+        ]
+        report.write(self._report, runs, report.Data.of(self.source, self._files, comparison.skipped, comparison.bad))
+        self._say(Note(f"the report is in {self._report}"))
+
+
+def entrants_of(specs: Iterable[str]) -> list[Entrant]:
+    """The learners that were named, with one weight each for now: what is wrong with them is so whatever the data."""
+    entrants: list[Entrant] = []
+    for spec in specs:
+        name, _, rest = spec.strip().partition(":")
+        record = registry.find(name)
+        if record.task != "classify":
+            raise BadInput(
+                f"--learner {spec}: {name} predicts numbers; compare is for learners that tell classes apart."
+            )
+        kind = record.load()
+        # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
+        parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
+        try:
+            chosen = parameters.parse(parts, kind, taken=("n_features",))
+            entrants.append(Entrant(spec.strip(), kind(n_features=1, **chosen), chosen))
+        except ValueError as error:
+            raise BadInput(f"--learner {spec}: {str(error).removeprefix('--set ')}") from None
+    twice = {entrant.spec for entrant in entrants if [other.spec for other in entrants].count(entrant.spec) > 1}
+    if twice:
+        raise BadInput(f"--learner {sorted(twice)[0]} is given twice; let them differ in a parameter.")
+    return entrants
+
+
+def widest(learners: Sequence[Learner]) -> str:
+    """The type of values that loses nothing for any of them."""
+    return max(str(learner.parameters["dtype"]) for learner in learners)  # as it happens, "float64" > "float32"
+
+
+def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: Refused) -> Iterator[Batch]:
+    """The rows that no learner refuses, in parts: what one cannot learn is not asked of the rest."""
+    wrong: dict[int, str] = {}
+    for entrant in entrants:
+        for row, _, answer in halved(batch, entrant.learner.check):
+            if isinstance(answer, BadInput):
+                wrong.setdefault(row, f"{entrant.spec}: {answer}")
+    start = 0
+    for row in sorted(wrong):
+        refused.refuse(batch[row : row + 1], wrong[row])
+        if row > start:
+            yield batch[start:row]
+        start = row + 1
+    if start < len(batch):
+        yield batch[start:] if start else batch
+
+
+def _as_type(batch: Batch, dtype: str) -> Batch:
+    """The same rows with values of another type."""
+    if batch.values.dtype == dtype:
+        return batch
+    other = batch[:]
+    other.values = batch.values.astype(dtype)
+    other.values.flags.writeable = False
+    return other

@@ -1,0 +1,44 @@
+"""Ctrl-C and SIGTERM during a run: it ends after the present batch, with what there is by then."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bayou.sources import Source
+
+
+class Interrupt:
+    """Whether a run was told to stop, and by which signal."""
+
+    signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+
+@contextmanager
+def interruptible(source: Source) -> Iterator[Interrupt]:
+    """Within, the first Ctrl-C or SIGTERM only stops the source; a second one ends everything at once."""
+    interrupt = Interrupt()
+
+    def stop(number: int, _frame: Any) -> None:
+        interrupt.signal = number
+        source.stop()
+        restore()
+
+    def restore() -> None:
+        for kind, old in before.items():
+            signal.signal(kind, old)
+
+    try:
+        before = {kind: signal.signal(kind, stop) for kind in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: somebody else's business
+        yield interrupt
+        return
+    try:
+        yield interrupt
+    finally:
+        restore()

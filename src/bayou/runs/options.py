@@ -1,0 +1,121 @@
+"""What runs can be told: the options that make a recipe, and places to write to, checked before the work."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypedDict
+
+from bayou.core.errors import BadInput
+
+# Data as runs take them: a path or glob, several, "-"; a table (pandas, polars, Arrow, whatever has
+# `__arrow_c_stream__`); or an iterable of tables, which are taken for the parts of one.
+Data = Any
+
+
+class RecipeOptions(TypedDict, total=False):
+    """How a raw row becomes an example, by the names of `bayou.sources.Recipe`; what is not given has its default."""
+
+    bits: int | None  # 2^bits weights
+    label: str | None  # the column to predict
+    positive: str | None  # the label that counts as positive
+    label_above: float | None  # labels above this number are positive
+    weight: str | None  # the column with the examples' weights
+    ignore: Sequence[str] | None  # columns to leave out
+    numeric: Sequence[str] | None  # columns to take as numbers, scaled
+    category: Sequence[str] | None  # columns to take as names, numbers too
+    text: Sequence[str] | None  # columns to take as bags of words
+    bins: int | None  # quantile bins for numbers
+    cross: Sequence[tuple[str, str]] | None  # pairs of columns or namespaces
+    exact: bool | None  # number features as they come; hash nothing
+    hash_all: bool | None  # VW: hash names that are numbers, too
+    negative_rate: float | None  # the share of negatives that were kept in the data
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a run has to say; a detail is what `--quiet` leaves out."""
+
+    text: str
+    detail: bool = False
+
+
+class RunOptions(RecipeOptions, total=False):
+    """What every run that learns can be told."""
+
+    format: str  # of files; "auto" goes by the name and the beginning of the data
+    on_error: str  # "skip" bad lines, counting them, or "raise" a sentence at the first
+    threads: int | None  # how many other threads read ahead
+    on_note: Callable[[Note], Any] | None  # called with each thing there is to say
+
+
+_DEFAULTS: dict[str, Any] = {"format": "auto", "on_error": "skip", "threads": None, "on_note": None}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The options of a run: its own by name, those for opening the data, and those that make a recipe."""
+
+    own: Any
+    opening: dict[str, Any]
+    recipe: dict[str, Any]
+    note: Callable[[Note], Any]
+
+
+def options_of(given: Mapping[str, Any], **own: Any) -> Given:
+    """The options that were given; `own` has the names and defaults of those that this run has for itself."""
+    known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
+    for name in given:
+        if name not in known:
+            from bayou.core.checks import did_you_mean
+
+            raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{did_you_mean(name, known)}")
+    opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
+    note = opening.pop("on_note") or (lambda note: None)
+    recipe = {
+        name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
+    }
+    return Given(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
+
+
+def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
+    """Say it before the work if a file can have no place."""
+    if path is None or str(path) == "-":
+        return
+    here = Path(os.path.realpath(path))  # the file a link points to
+    if here.is_dir():
+        raise BadInput(f"{option} is {path}, which is a folder; no file can be written there. Name a file in it.")
+    if not here.parent.is_dir():
+        folder = Path(path).parent
+        why = (
+            f"{folder} is a file; choose another" if folder.exists() else f"there is no folder {folder}; make it first"
+        )
+        raise BadInput(f"{option} is {path}, but {why}.")
+    if here.exists() and not here.is_file():
+        return  # a pipe or a device, which is written to as it is
+    try:  # files are written under another name in their folder; what counts is whether that can be made
+        tempfile.TemporaryFile(dir=here.parent).close()
+    except OSError as error:
+        raise BadInput(
+            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder."
+        ) from None
+
+
+def check_report(path: str | os.PathLike[str] | None) -> None:
+    """A report is a page; any other name is rather that of some data."""
+    if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
+        raise BadInput(f"--report is {path}; its name must end in .html.")
+    check_place("--report", path)
+
+
+def names_of(data: Data) -> list[str]:
+    """The names of files as they were given; none of a table in memory."""
+    if isinstance(data, str | os.PathLike):
+        return [os.fspath(data)]
+    if isinstance(data, list | tuple) and all(isinstance(name, str | os.PathLike) for name in data):
+        return [os.fspath(name) for name in data]
+    return []

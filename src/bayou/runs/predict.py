@@ -1,0 +1,184 @@
+"""`bayou.predict`: a model's predictions of data, as Arrow tables. `bayou predict` writes them to files.
+
+predictions = bayou.predict("new.csv", model="m.bayou", keep=["id"])
+for table in predictions: ...           # some rows after others, in memory that does not grow with the data
+predictions.to_pandas()                 # or all of them at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayou import sources
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
+from bayou.core.learner import Learner, load
+from bayou.core.prediction import reach
+from bayou.evaluate.classification import Evaluation
+from bayou.evaluate.regression import RegressionEvaluation, meter_for
+from bayou.outputs.prediction_files import TAG
+from bayou.outputs.prediction_table import columns_of, prediction_table
+from bayou.outputs.text import csv
+from bayou.runs.kept import with_columns_kept
+from bayou.runs.options import Data
+from bayou.runs.rows import DESCRIBED, Refused, first_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def predict(
+    data: Data,
+    *,
+    model: str | os.PathLike[str] | Learner,
+    keep: Sequence[str] = (),
+    level: float = 0.95,
+    tags: bool | None = None,
+    format: str = "auto",
+    on_error: str = "raise",
+    threads: int | None = None,
+) -> Predictions:
+    """Predict examples, and say how sure that is: what `bayou predict` does.
+
+    Args:
+        data: as `bayou.train` takes them; labels are not needed.
+        model: a file, or a learner.
+        keep: columns of the data to have beside the predictions.
+        level: how certain it is that what is predicted lies between `low` and `high`.
+        tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
+        format, threads: as of `bayou.train`.
+        on_error: "raise" a sentence at the first bad line, or "skip" bad lines: there is no row for them.
+
+    >>> import pyarrow as pa
+    >>> from bayou.runs.train import train
+    >>> clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
+    >>> model = train(clicks, label="clicked", learner="marginal", bits=10).learner
+    >>> new = pa.table({"id": [7, 8], "site": ["b", "a"]})
+    >>> predict(new, model=model, keep=["id"]).to_arrow().column_names
+    ['id', 'probability', 'mean', 'variance', 'low', 'high']
+    """
+    learner = model if isinstance(model, Learner) else load(model)
+    reach(level)  # refuses what is no level
+    return Predictions(learner, data, list(keep), level, tags, format=format, on_error=on_error, threads=threads)
+
+
+class Part(NamedTuple):
+    """Predictions of some examples: a row of numbers for each column."""
+
+    columns: np.ndarray
+    tags: Sequence[str] | None
+    kept: pa.Table | None
+
+
+class Predictions:
+    """A model's predictions of some data, made as they are asked for: an iterator of Arrow tables.
+
+    Attributes:
+        columns: their names; those that are kept, and the tag, stand beside them.
+        source: where the examples come from.
+        evaluation: how good the predictions were so far, if there are labels.
+        skipped: bad lines, and rows that the learner refused; bad: the first few, as sentences.
+    """
+
+    def __init__(
+        self, learner: Learner, data: Data, keep: list[str], level: float, tags: bool | None, **opening: Any
+    ) -> None:
+        self._learner, self._level, self._tags = learner, level, tags
+        self._kept = None
+        if keep:
+            data, self._kept = with_columns_kept(data, keep, opening["format"])
+        self.source = sources.open(
+            data,
+            extras=Extras.of(learner),
+            labels=False,
+            tags=tags is not False,
+            dtype=learner.parameters["dtype"],
+            **opening,
+        )
+        self.columns = columns_of(learner)
+        self._keep = keep
+        self._begin()
+        self._warm_up()
+
+    def _begin(self) -> None:
+        self._meter = meter_for(self._learner.record.task)
+        self._refused = Refused(self.source)
+
+    def _warm_up(self) -> None:
+        """Have every kernel loaded, or compiled, by trying it on the first few rows."""
+        batch = first_rows(self.source)
+        with contextlib.suppress(BadInput):  # it will be said when these rows come
+            predicted = self._learner.predict(batch)
+            csv(prediction_table(self._learner, predicted))
+            meter_for(self._learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
+
+    def parts(self) -> Iterator[Part]:
+        """The predictions as arrays, some examples after others."""
+        self._begin()
+        rate = self.source.recipe.negative_rate
+        for whole in self.source:
+            for _, batch, predicted in self._refused.accepted(whole, self._learner.predict):
+                corrected = predicted.of_full_stream(rate)
+                table = prediction_table(self._learner, corrected, self._level)
+                self._score(corrected.expected, batch, predicted.deviation)
+                kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
+                yield Part(table, batch.tags, kept)
+
+    def _score(self, expected: np.ndarray, batch: Batch, scatter: np.ndarray | None) -> None:
+        """Where the label is known."""
+        if batch.labels is None:
+            return
+        known = ~np.isnan(batch.labels)
+        if known.all():
+            self._meter.add(expected, batch.labels, batch.weights, deviations=scatter)
+        elif known.any():
+            scatter = None if scatter is None else scatter[known]
+            self._meter.add(expected[known], batch.labels[known], batch.each_weight()[known], deviations=scatter)
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        tags = self._tags
+        for part in self.parts():
+            if tags is None:
+                tags = part.tags is not None and any(part.tags)
+            yield self._table(part, tags)
+
+    def _table(self, part: Part, tags: bool) -> pa.Table:
+        import pyarrow as pa
+
+        columns = {} if part.kept is None else dict(zip(part.kept.column_names, part.kept.columns, strict=True))
+        columns |= dict(zip(self.columns, part.columns, strict=True))
+        if tags:
+            columns[TAG] = pa.array(part.tags or [""] * part.columns.shape[1], pa.string())
+        return pa.table(columns)
+
+    def to_arrow(self) -> pa.Table:
+        """All of them in one table."""
+        import pyarrow as pa
+
+        tables = list(self)
+        if not tables:
+            return pa.table({name: pa.array([], pa.float64()) for name in self.columns})
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def to_pandas(self) -> Any:
+        """All of them as a DataFrame of pandas."""
+        return self.to_arrow().to_pandas()
+
+    @property
+    def evaluation(self) -> Evaluation | RegressionEvaluation | None:
+        result = self._meter.result()
+        return result if result.examples else None
+
+    @property
+    def skipped(self) -> int:
+        return self.source.skipped + self._refused.count
+
+    @property
+    def bad(self) -> list[str]:
+        return (self.source.bad + self._refused.sentences)[:DESCRIBED]

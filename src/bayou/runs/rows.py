@@ -1,0 +1,92 @@
+"""Rows of a stream: which are held out, which a learner refuses, and a few to try a learner on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.progressive import predict_then_learn
+from bayou.evaluate.regression import meter_for
+from bayou.sources import Source
+
+# How many refused rows are described.
+DESCRIBED = 5
+
+
+def first_rows(source: Source) -> Batch:
+    """A few rows, which will come again: something to try a learner on before time is measured."""
+    return source.peek()[:64]
+
+
+def warm_up(learner: Learner, source: Source) -> None:
+    """Have the kernels loaded, or compiled, by learning the first few rows with weight 0. Changes nothing."""
+    batch = first_rows(source)
+    with suppress(BadInput):  # it will be said when these rows come
+        told = predict_then_learn(learner, batch.with_labels(batch.labels, np.zeros(len(batch))))
+        told.score(meter_for(learner.record.task))
+
+
+def held_out(first: int, n: int, share: float) -> np.ndarray:
+    """Which of the rows numbered `first` to `first + n - 1` of a stream are tested on and not learned.
+
+    They are spread evenly, and the same in every pass.
+
+    >>> held_out(0, 8, 0.25)
+    array([False, False, False,  True, False, False, False,  True])
+    """
+    numbers = np.arange(first, first + n)
+    return np.floor((numbers + 1) * share) > np.floor(numbers * share)
+
+
+def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
+    """Try something on a batch that may be refused because of some rows: then on its halves, and so on.
+
+    Gives (number of its first row, part, what the attempt gave) in order; of a single row that is refused, the error.
+    A batch is refused whole, before its first row, so that nothing is done twice.
+    """
+    try:
+        answer = attempt(batch)
+    except BadInput as error:
+        answer = error
+    if isinstance(answer, BadInput) and len(batch) > 1:
+        half = len(batch) // 2
+        yield from halved(batch[:half], attempt, first)
+        yield from halved(batch[half:], attempt, first + half)
+    else:
+        yield first, batch, answer
+
+
+class Refused:
+    """Rows that a learner refuses: skipped and counted, or an error, as the source does with bad lines.
+
+    Attributes:
+        count: how many there were.
+        sentences: what was wrong with the first few.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._skips = source.skips
+        self.count = 0
+        self.sentences: list[str] = []
+
+    def accepted(self, batch: Batch, attempt: Callable[[Batch], Any]) -> Iterator[tuple[int, Batch, Any]]:
+        """As `halved`, without the rows that are refused."""
+        for first, part, answer in halved(batch, attempt):
+            if isinstance(answer, BadInput):
+                self.refuse(part, str(answer))
+            else:
+                yield first, part, answer
+
+    def refuse(self, row: Batch, why: str) -> None:
+        sentence = why if row.positions is None else f"line {row.positions[0]}: {why}"
+        if not self._skips:
+            raise BadInput(sentence)
+        self.count += 1
+        if len(self.sentences) < DESCRIBED:
+            self.sentences.append(sentence)

@@ -1,0 +1,396 @@
+"""`bayou.train`: learn from data, keep count, save; also when interrupted. `bayou train` shows what this does.
+
+run = bayou.train("clicks.csv", label="clicked", model="m.bayou", report="report.html")
+run.evaluation.log_loss, run.skipped, run.learner
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from bayou import sources
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.learner import Learner
+from bayou.evaluate.classification import Evaluation, Running
+from bayou.evaluate.progressive import predict_then_learn
+from bayou.evaluate.regression import RegressionEvaluation, meter_for
+from bayou.runs import memory
+from bayou.runs.interrupts import Interrupt, interruptible
+from bayou.runs.options import Data, Note, RunOptions, check_place, check_report, names_of, options_of
+from bayou.runs.rows import Refused, held_out, warm_up
+from bayou.runs.start import Model, start_from
+
+if TYPE_CHECKING:
+    from bayou.report import Recorder
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, after a batch.
+
+    Attributes:
+        meter: what the predictions were worth so far: `meter.examples`, `meter.loss`.
+        passed: how many passes are behind it.
+        bytes_done, bytes_total: of the files, as far as that can be known.
+    """
+
+    meter: Running
+    passed: int
+    bytes_done: int
+    bytes_total: int | None
+
+
+@dataclass
+class TrainingRun:
+    """How a run went.
+
+    Attributes:
+        learner: what has learned; the recipe and the names are in its `extras`.
+        evaluation: of predictions made before learning, in the first pass of this run.
+        held_out: of the examples that were held out, in the last pass.
+        passes: how many were finished; converged: whether the learner says that more are of no use.
+        signal: what interrupted the run, if anything.
+        seconds: from the first example read to the last learned.
+        bad: the first bad lines, as sentences; folded: feature numbers that were too large for the table.
+        seen_before: the examples that were scored had been learned from in an earlier pass.
+        unsaved: why the model could not be written.
+        notes: what was said on the way.
+    """
+
+    learner: Learner
+    evaluation: Evaluation | RegressionEvaluation
+    held_out: Evaluation | RegressionEvaluation | None
+    passes: int
+    converged: bool
+    signal: int | None
+    seconds: float
+    bad: list[str] = field(default_factory=list)
+    folded: int = 0
+    seen_before: bool = False
+    unsaved: BadModel | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines, and rows that the learner refused."""
+        return self.evaluation.skipped
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `bayou train --json` prints."""
+        plain = self.evaluation.as_dict() | {
+            "learner": self.learner.name,
+            "passes": self.passes,
+            "converged": self.converged,
+            "interrupted": self.signal is not None,
+            "seconds": self.seconds,
+            "folded": self.folded,
+            "seen_before": self.seen_before,
+            "bad": self.bad,
+        }
+        if self.held_out is not None:
+            scores = self.held_out.as_dict()
+            del scores["skipped"], scores["seconds"]
+            plain["holdout"] = scores
+        return plain
+
+
+class TrainingOptions(RunOptions, total=False):
+    """What `train` can be told, besides what every run can."""
+
+    learner: str | None
+    settings: Mapping[str, Any] | Sequence[str]
+    model: str | os.PathLike[str] | None
+    resume: Model | None
+    like: Model | None
+    passes: int
+    holdout: float | None
+    checkpoint: int | str | None
+    report: str | os.PathLike[str] | None
+
+
+def train(
+    data: Data, *, on_progress: Callable[[Progress], Any] | None = None, **options: Unpack[TrainingOptions]
+) -> TrainingRun:
+    """Learn from data, predicting each example before learning from it: what `bayou train` does.
+
+    Args:
+        data: a path or glob, several, "-" for standard input; a DataFrame, an Arrow table or whatever else has
+            `__arrow_c_stream__`; or an iterable of such tables, which are taken for the parts of one.
+        on_progress: called after each batch.
+        learner: which one; "bank" if not given.
+        settings: parameters of the learner, by name.
+        model: where to write what was learned.
+        resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
+            learner, which is left as it is.
+        passes: how often to go through the data; 1 if not given.
+        holdout: the share of examples to test on and not learn.
+        checkpoint: save every N examples (1000000), or every few minutes ("10min").
+        report: an .html file for what was learned, with plots.
+        format: of files; "auto" goes by the name and the beginning of the data.
+        on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
+        threads: how many other threads read ahead; the results do not depend on it.
+        on_note: called with each thing there is to say.
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, bins, cross, exact, hash_all,
+            negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
+
+    Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
+
+    >>> import pyarrow as pa
+    >>> clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
+    >>> run = train(clicks, label="clicked", learner="marginal", bits=10)
+    >>> run.evaluation.examples, run.learner.extras.recipe.label
+    (100, 'clicked')
+    """
+    training = Training(data, **options)
+    run = training.run(on_progress)
+    training.write_report(run)
+    if run.unsaved is not None:
+        run.unsaved.run = run  # type: ignore[attr-defined]  # what was learned is not lost
+        raise run.unsaved
+    return run
+
+
+class Training:
+    """A run in two steps: what is wrong with the options, whatever the data, is said when it is made; then `run`.
+
+    Attributes:
+        learner, source: what learns, and from what.
+        on_note: may be changed between the two steps.
+    """
+
+    def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
+        given = options_of(
+            options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, holdout=None,
+            checkpoint=None, report=None,
+        )  # fmt: skip
+        own, self.on_note = given.own, given.note
+        self._notes: list[str] = []
+        if own.resume is not None and own.like is not None:
+            raise BadInput("--resume goes on with a model and --like starts anew; use one of them.")
+        if own.checkpoint is not None and own.model is None:
+            raise BadInput("--checkpoint needs --model: where to save.")
+        self._every_examples, self._every_seconds = _every(own.checkpoint)
+        self._path = None if own.model is None else Path(own.model)
+        self._report = own.report
+        check_place("--model", own.model)
+        check_report(own.report)
+        start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
+        self.source = sources.open(
+            data,
+            recipe=given.recipe if start.old is None else None,
+            extras=None if start.old is None else Extras.of(start.old),
+            dtype=start.dtype,
+            **given.opening,
+        )
+        if own.passes > 1 and start.record.passes == "single":
+            note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
+            self._say(f"{start.record.name} {note}", detail=True)
+        if own.passes > 1 and not self.source.again:
+            raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
+        n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
+        self._say(memory.check(start.small if start.old is None else start.old, n_features))
+        self.learner = start.learner(n_features)
+        warm_up(self.learner, self.source)
+        self._files = names_of(data)
+        self._data = [os.path.abspath(name) if name != "-" else name for name in self._files]
+        self._begin(own.passes, own.holdout, resumed=own.resume is not None)
+        self._recorder: Recorder | None = None
+        if own.report is not None:
+            from bayou.report import Recorder
+
+            self._recorder = Recorder(self.learner)
+
+    def _begin(self, passes: int, holdout: float | None, resumed: bool) -> None:
+        """Where the run starts: at the beginning, or where one of the same data was interrupted."""
+        learner = self.learner
+        self._passes = passes
+        self._pass = self._done = 0  # passes finished; rows of the present one that are done with
+        self._before = self.source.extras.counters if resumed else None
+        self._skipped_before = 0  # bad lines that an interrupted run counted, and that will be met again
+        self._newly_skipped = 0
+        unfinished = self.source.extras.unfinished
+        self._goes_on = resumed and unfinished is not None and self.source.again and unfinished.data == self._data != []
+        if self._goes_on and unfinished is not None:
+            self._pass, self._done = unfinished.passed, unfinished.rows
+            self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
+            if holdout not in (None, unfinished.holdout):
+                raise BadModel(f"--holdout is {holdout}, but the run to go on with had {unfinished.holdout}.")
+            holdout = unfinished.holdout
+        if self._pass == self._done == 0:
+            learner.new_stream()
+        self._first = self._pass  # in which predictions are scored: later ones have seen their examples
+        self._refused = Refused(self.source)
+        self._holdout = holdout or 0.0
+        self._meter = meter_for(learner.record.task)
+        self._tested = meter_for(learner.record.task) if self._holdout else None
+        self._saved_at, self._saved_examples = time.monotonic(), learner.examples
+
+    def _say(self, text: str, detail: bool = False) -> None:
+        self._notes.append(text)
+        self.on_note(Note(text, detail))
+
+    def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
+        """All passes, checkpoints and the last save."""
+        if self._goes_on:
+            self._say(f"going on after {self._done:,} examples of pass {self._pass + 1}, where it was interrupted")
+        converged = False
+        start = time.perf_counter()
+        with interruptible(self.source) as interrupt:
+            try:
+                while self._pass < self._passes and not converged:
+                    self._one_pass(interrupt, on_progress)
+                    if interrupt:
+                        break
+                    self._pass, self._done = self._pass + 1, 0
+                    converged = self.learner.end_pass()
+                    if words := self.learner.progress():
+                        self._say(f"pass {self._pass}: {words}{', converged' * converged}", detail=True)
+                seconds = time.perf_counter() - start
+                self._meter.skipped = self._skipped
+                if not interrupt:
+                    self.source.check_learned(self._refused.sentences, self._refused.count)
+            except BadInput:
+                if self._meter.examples and self._path is not None:
+                    self._save(unfinished=True)
+                    self._say(f"what was learned before that is in {self._path}")
+                raise
+            unsaved = None
+            try:
+                self._save(unfinished=bool(interrupt))
+            except BadModel as error:
+                unsaved = error  # for after the results, which are not lost
+        return TrainingRun(
+            learner=self.learner,
+            evaluation=self._meter.result(),
+            held_out=None if self._tested is None else self._tested.result(),
+            passes=self._pass,
+            converged=converged,
+            signal=interrupt.signal,
+            seconds=seconds,
+            bad=(self.source.bad + self._refused.sentences)[:20],
+            folded=self.source.folded,
+            seen_before=self._first > 0,
+            unsaved=unsaved,
+            notes=self._notes,
+        )
+
+    def write_report(self, run: TrainingRun) -> None:
+        """What the run showed, for people; a model that could not be saved is still the first thing to say."""
+        if self._report is None or self._recorder is None:
+            return
+        from bayou import report
+
+        shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds)
+        try:
+            report.write(self._report, shown, report.Data.of(self.source, self._files, run.skipped, run.bad))
+        except BadInput:
+            if run.unsaved is None:
+                raise
+        else:
+            self._say(f"the report is in {self._report}")
+
+    # --- learning -----------------------------------------------------------------------------------------------
+
+    @property
+    def _skipped(self) -> int:
+        """Bad lines, and rows that the learner refused, of this pass."""
+        return self.source.skipped + self._refused.count
+
+    def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
+        """From row `_done` on; rows before it were learned by a run that was interrupted."""
+        self._refused = Refused(self.source)
+        if self._tested is not None:
+            self._tested = meter_for(self.learner.record.task)
+        skip = self._done
+        # What later passes say of their examples is no prediction.
+        recorder = self._recorder if self._pass == self._first else None
+        for batch in self.source if recorder is None else recorder.cut(self.source):
+            if skip >= len(batch):
+                skip -= len(batch)
+                continue
+            batch, skip = batch[skip:] if skip else batch, 0
+            self._learn(batch, recorder or self.learner)
+            self._done += len(batch)
+            if self._pass == self._first:
+                self._newly_skipped = max(self._skipped - self._skipped_before, 0)
+            if on_progress is not None:
+                on_progress(Progress(self._meter, self._pass, self.source.bytes_done, self.source.bytes_total))
+            if self._due():
+                self._checkpoint()
+            if interrupt:
+                return
+
+    def _learn(self, batch: Batch, learner: Any) -> None:
+        if batch.labels is not None and self.learner.negative_label == 0:
+            batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+        tested = None
+        if self._holdout:
+            held, weights = held_out(self._done, len(batch), self._holdout), batch.each_weight()
+            tested = np.where(held, weights, 0.0)
+            batch = batch.with_labels(batch.labels, np.where(held, 0.0, weights))
+        for first, part, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
+            if self._pass == self._first:
+                told.score(self._meter)
+            if tested is not None and self._tested is not None:
+                theirs = tested[first : first + len(part)]
+                self._tested.add(told.expected, part.labels, theirs, deviations=told.deviations)
+
+    # --- saving -------------------------------------------------------------------------------------------------
+
+    def _due(self) -> bool:
+        if self._every_examples is not None:
+            return self.learner.examples - self._saved_examples >= self._every_examples
+        return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
+
+    def _checkpoint(self) -> None:
+        """A failed one must not end the run: the next may succeed, and the last one says it."""
+        try:
+            self._save(unfinished=True)
+            self._say(f"checkpoint after {self.learner.examples:,} examples: {self._path}")
+        except BadModel as error:
+            self._say(f"no checkpoint: {error}")
+        self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
+
+    def _save(self, unfinished: bool) -> None:
+        where = Unfinished(self._data, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        self.learner.extras = replace(
+            self.source.extras, counters=self._counters(), unfinished=where if unfinished else None
+        )
+        if self._path is not None:
+            self.learner.save(self._path)
+
+    def _counters(self) -> Counters:
+        """What this model has seen in all its runs; only predictions of examples it had not seen before count."""
+        meter, now = self._meter, Counters(runs=1, loss_name=self._meter.loss_name)
+        if self._first == 0:
+            now = replace(
+                now,
+                examples=meter.examples,
+                nonzeros=int(meter.nonzeros),
+                skipped=self._newly_skipped,
+                weight=meter.weight,
+                loss=meter.weight * (meter.loss or 0.0),
+            )
+        return now if self._before is None else now + self._before
+
+
+def _every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
+    """(examples, seconds) between checkpoints."""
+    if checkpoint is None:
+        return None, None
+    text = str(checkpoint).replace("_", "").replace(",", "")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
+    if not found or float(found[1]) <= 0:
+        raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
+    return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)

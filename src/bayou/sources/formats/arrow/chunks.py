@@ -1,0 +1,134 @@
+"""A table that comes in parts: chunks of a DataFrame, record batches of a Parquet file, whatever else Arrow can read.
+
+    for batch in bayou.sources.open(pd.read_csv("big.csv", chunksize=100_000), recipe={"label": "clicked"}): ...
+
+Every part must have the columns of the first; a column may come as whole numbers in one part and as fractions in
+another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.sources.formats.arrow.reader import ArrowReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bayou.core.extras import Extras
+
+
+def is_table(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+class Chunks:
+    """The parts of a table, and some columns that are kept of them for whoever asks.
+
+    Attributes:
+        again: whether they can be gone through more than once.
+        keep: the columns that are kept.
+    """
+
+    def __init__(self, parts: Iterable[Any]) -> None:
+        self._parts = parts
+        self.keep: list[str] = []
+        streams = isinstance(parts, Sequence) and any(hasattr(part, "read_next_batch") for part in parts)
+        self.again = iter(parts) is not parts and not streams
+        self._kept: deque[tuple[int, pa.Table]] = deque()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        self._kept.clear()
+        names, rows = None, 0
+        for part in self._parts:
+            for batch in pa.table(part).to_batches() if hasattr(part, "__arrow_c_array__") else _stream(part):
+                if not batch.num_rows:
+                    continue
+                # What pandas adds for its index is not a column.
+                names = names or [name for name in batch.schema.names if not name.startswith("__index_level_")]
+                if batch.schema.names != names:
+                    batch = _in_order(batch, names)
+                if self.keep:
+                    self._kept.append((rows, _columns(batch, self.keep)))
+                rows += batch.num_rows
+                yield batch
+
+    def kept(self, rows: np.ndarray) -> pa.Table:
+        """The columns kept of these rows, counted from 0 and ascending; rows before them are forgotten."""
+        import pyarrow as pa
+
+        while self._kept and len(rows) and self._kept[0][0] + self._kept[0][1].num_rows <= rows[0]:
+            self._kept.popleft()
+        found = []
+        for start, table in list(self._kept):
+            low, high = np.searchsorted(rows, [start, start + table.num_rows])
+            if high > low:
+                found.append(table.take(rows[low:high] - start))
+        return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
+
+
+def parts_or_paths(data: Any) -> Any:
+    """An iterable of tables as `Chunks`; anything else as it is, for it names files."""
+    if isinstance(data, Chunks) or not isinstance(data, Iterable):
+        return data
+    if isinstance(data, Sequence):
+        return Chunks(data) if len(data) and is_table(data[0]) else data
+    parts = iter(data)
+    first = next(parts, None)
+    if first is None:
+        raise BadInput("no data: the iterable gives no tables.")
+    if is_table(first):
+        return Chunks(itertools.chain([first], parts) if parts is data else data)
+    if isinstance(first, str | os.PathLike):
+        return [first, *parts]
+    raise BadInput(f"the data give a {type(first).__name__}; give paths, a table, or an iterable of tables.")
+
+
+class ChunkReader(ArrowReader):
+    """The rows of `Chunks`, for a `Source`."""
+
+    def __init__(self, data: Chunks, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+        super().__init__(data, extras, labels=labels, dtype=dtype)
+        self.again = data.again
+
+    def _record_batches(self) -> Iterator[pa.RecordBatch]:
+        return self._data.batches()
+
+
+def _stream(part: Any) -> Iterable[pa.RecordBatch]:
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_stream(part)
+
+
+def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    missing = [name for name in names if name not in batch.schema.names]
+    if missing:
+        raise BadInput(
+            f"a part of the table has no column {missing[0]!r}, which the first part has; give all parts its columns."
+        )
+    return batch.select(names)
+
+
+def _columns(batch: pa.RecordBatch, keep: list[str]) -> pa.Table:
+    import pyarrow as pa
+
+    for name in keep:
+        if name not in batch.schema.names:
+            from bayou.core.checks import did_you_mean
+
+            there = ", ".join(batch.schema.names)
+            raise BadInput(
+                f"keep names the column {name!r}, which is not there; the columns are {there}."
+                f"{did_you_mean(name, batch.schema.names)}"
+            )
+    return pa.Table.from_batches([batch.select(keep)])

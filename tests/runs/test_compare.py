@@ -1,0 +1,61 @@
+"""`runs.compare`: several learners over one reading of the data, from Python."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import bayou
+from bayou.runs.compare import Comparing, compare, entrants_of
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """2,000 examples of 30 features as svmlight text."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "x.svm"
+    rows = ([(-1) ** int(rng.random() < 0.4), *sorted(rng.choice(30, 4, replace=False))] for _ in range(2000))
+    path.write_text("".join(f"{y} " + " ".join(f"{k}:1" for k in features) + "\n" for y, *features in rows))
+    return path
+
+
+def test_each_learner_is_scored_and_ranked(data):
+    seen = []
+    comparison = compare(data, ["marginal", "ftrl:alpha=.1"], bits=6, on_progress=lambda: seen.append(1))
+    assert seen
+    assert [entrant.meter.examples for entrant in comparison.entrants] == [2000, 2000]
+    losses = [entrant.meter.log_loss for entrant in comparison.ranked]
+    assert losses == sorted(losses)
+    alone = bayou.train(data, learner="marginal", bits=6).evaluation.log_loss
+    assert comparison.entrants[0].meter.log_loss == alone
+
+
+def test_regressors_are_refused_for_now():
+    with pytest.raises(bayou.BadInput, match="gaussian predicts numbers"):
+        entrants_of(["gaussian"])
+
+
+def test_an_interrupt_keeps_what_there_is(data):
+    comparing = Comparing([str(data)] * 3, ["marginal", "adagrad"], bits=8)
+    before = signal.getsignal(signal.SIGINT)
+    comparison = comparing.run(lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert comparison.signal == signal.SIGINT
+    assert signal.getsignal(signal.SIGINT) is before
+    assert {entrant.meter.examples for entrant in comparison.entrants} == {2000}
+    assert comparison.as_dict()["interrupted"] is True
+
+
+def test_what_one_learner_refuses_none_learns(tmp_path):
+    good = [f"{(-1) ** k} {k % 9}:1" for k in range(20)]
+    (tmp_path / "a.svm").write_text("\n".join([*good[:7], "1 1:9e11", *good[7:]]))
+    (tmp_path / "b.svm").write_text("\n".join(good))
+    learners = ["marginal:prior_variance=1e8", "marginal:prior_variance=1"]
+    with_bad, without = (compare(tmp_path / name, learners, bits=4) for name in ("a.svm", "b.svm"))
+    assert (with_bad.skipped, without.skipped) == (1, 0)
+    assert "line 8: marginal:prior_variance=1e8: " in with_bad.bad[0]
+    for one, other in zip(with_bad.entrants, without.entrants, strict=True):
+        assert one.learner.mean.tobytes() == other.learner.mean.tobytes()
+        assert one.meter.log_loss == other.meter.log_loss
+    with pytest.raises(bayou.BadInput, match="line 8: marginal"):
+        compare(tmp_path / "a.svm", learners, bits=4, on_error="raise")
