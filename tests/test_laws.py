@@ -23,7 +23,7 @@ import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
 from bayou.core import registry
 from bayou.core.batch import Row
-from bayou.core.learner import LARGEST_TARGET, LIMIT
+from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.learners import bank
 
 WIDTH = 24
