@@ -12,7 +12,7 @@ from bayou import Batch, estimators, registry
 from bayou.cli import app
 from bayou.core.prediction import Scores
 from bayou.report import Recorder, Run
-from bayou.report.facts import Facts
+from bayou.report.facts import RunFacts
 
 LEVEL = 0.95
 # Wide priors and few rows, so that some probabilities lie beyond the middle of what they may be.
@@ -113,7 +113,7 @@ def test_a_report_asks_the_learner(rows):
     learner = bayou.learners.Marginal(4, temper=(1.0, 0.3))
     recorder = Recorder(learner)
     recorder.learn(Batch.from_csr(X, y))
-    facts = Facts(Run(recorder, None))
+    facts = RunFacts(Run(recorder, None))
     sample = facts.sample
     scores = Scores(sample.expected, sample.mean, sample.variance)
     np.testing.assert_array_equal(facts.interval(sample), learner.prediction(scores).interval(LEVEL))

@@ -47,7 +47,7 @@ def train(
     Args:
         learner: learns in place; its record must say that it merges exactly.
         files: one list of files for each process. They are read with the learner's own recipe if it has one.
-        passes: at most so many.
+        passes: how many, at most.
         after_pass: called with the learner after each pass.
         options: for `bayou.sources.open`; the same for all.
     """

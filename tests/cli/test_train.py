@@ -246,7 +246,7 @@ def test_interrupted_training_is_kept_and_goes_on_exactly(data, tmp_path, kind) 
 
 
 def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
-    """A run that is sent a signal after so many batches."""
+    """A run that is sent a signal after some batches."""
     learn, count = Training._learn, 0
 
     def and_then_stop(self, *arguments):

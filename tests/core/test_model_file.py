@@ -24,7 +24,7 @@ from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Unfinished
-from bayou.core.names import Found
+from bayou.core.names import NewNames
 from bayou.core.recipe import Recipe
 from bayou.learners import AdaGrad, Marginal
 
@@ -480,7 +480,7 @@ def extras_of(kind: str = "vw", **more) -> Extras:
     if extras.names is not None:
         text = np.frombuffer(b"onetwo", np.uint8)
         spans = np.array([[-1, -1, 0, 3], [-1, -1, 3, 6]])
-        extras.names.add(Found(np.uint32([3, 7]), spans, text, text, b"^"))
+        extras.names.add(NewNames(np.uint32([3, 7]), spans, text, text, b"^"))
         extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
     extras.unfinished = Unfinished(["/a", "/b"], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
@@ -514,7 +514,7 @@ def test_copies_have_extras_of_their_own(way, tmp_path):
     twin = ways[way](learner, tmp_path)
     twin.extras.numbering.add(np.uint64([13]))
     text = np.frombuffer(b"new", np.uint8)
-    twin.extras.names.add(Found(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
+    twin.extras.names.add(NewNames(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
     twin.extras.counters = twin.extras.unfinished = None
     assert plain(learner.extras) == before
     assert len(twin.extras.names) == 3
@@ -575,7 +575,7 @@ def test_merging_merges_what_travels_with_the_models():
     first, second, base = learned(), learned(), learned()
     first.extras, second.extras, base.extras = extras_of(), extras_of(), extras_of()
     text = np.frombuffer(b"new", np.uint8)
-    second.extras.names.add(Found(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
+    second.extras.names.add(NewNames(np.uint32([5]), np.array([[-1, -1, 0, 3]]), text, text, b"^"))
     second.extras.counters = Counters(examples=20, nonzeros=30, skipped=2, weight=20.0, loss=8.0, runs=3)
     merged = first.merge(second).extras
     assert merged.names.name_of([3, 5, 7]) == ["one", "new", "two"]

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from bayou import BadInput, Batch
-from bayou.core.learner import LARGEST_TARGET, LIMIT
+from bayou.core.validation import LARGEST_TARGET, LIMIT
 from tests.laws.cases import WIDTH, certainty, every, fewest, seeds
 
 

@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from bayou import __version__
 from bayou.cli import compare, features, info, merge, predict, reproduce, select, simulate, train
-from bayou.cli.demo import command as demo
+from bayou.cli.demo import command as demo_command
 from bayou.cli.usage import BadUsage
 from bayou.core.errors import BadInput, BadModel
 
@@ -43,7 +43,7 @@ for _command in (
     select.select,
     simulate.simulate,
     reproduce.reproduce,
-    demo.demo,
+    demo_command.demo,
 ):
     app.command()(_command)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayou.cli.terminal.progress import Progress
 from bayou.cli.usage import BadUsage, usage
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def reproduce(
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
     for experiment in chosen:
-        with _Progress() as progress:
+        with Progress() as progress:
             findings = experiment.run(
                 papers.Options(
                     out=out,
@@ -127,38 +128,3 @@ def _print(table: TextTable, console: Console, numbers: bool = True) -> None:
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown, markup=False)
-
-
-class _Progress:
-    """Sentences and a bar on standard error; the bar only on a terminal."""
-
-    def __enter__(self) -> _Progress:
-        self._bar: Any = None
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def say(self, sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
-
-    def watch(self, done: float, total: float) -> None:
-        if not sys.stderr.isatty():
-            return
-        if self._bar is None:
-            from rich import progress as parts
-            from rich.console import Console
-
-            columns = (
-                parts.BarColumn(),
-                parts.TaskProgressColumn(),
-                parts.TimeElapsedColumn(),
-                parts.TextColumn("so far,"),
-                parts.TimeRemainingColumn(),
-                parts.TextColumn("to go"),
-            )
-            self._bar = parts.Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
-            self._task = self._bar.add_task("", total=total)
-            self._bar.start()
-        self._bar.update(self._task, completed=done, total=total)

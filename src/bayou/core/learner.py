@@ -1,4 +1,4 @@
-"""What every learner shares: checks at the door, one lock, files, snapshots, merging, sampling.
+"""What every learner shares: validation of its input, one lock, files, snapshots, merging, sampling.
 
 An algorithm is one file in `learners/`. It subclasses `Learner` and says only what is its own:
 
@@ -14,7 +14,6 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
 from __future__ import annotations
 
 import copy
-import math
 import os
 import threading
 from collections.abc import Mapping
@@ -30,15 +29,10 @@ from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
+from bayou.core.validation import LIMIT, check_batch, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
-# What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
-LIMIT = {"float32": 1e30, "float64": 1e150}
-# How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
-# still one that the state can show.
-LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
-
-# A large batch is learned so many rows at a time, so that what is kept of each row stays in the cache.
+# A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
 
 
@@ -252,7 +246,7 @@ class Learner:
         return self.nbytes_for(self._n_features)
 
     def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with so many weights."""
+        """The memory that a learner like this one would take with `n_features` weights."""
         arrays = self._arrays()
         per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
         return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
@@ -428,74 +422,18 @@ class Learner:
             copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
             return _unpickled, (type(self), header, copies, self._frozen)
 
-    # --- the door -----------------------------------------------------------------------------------------------
+    # --- validation ---------------------------------------------------------------------------------------------
 
     def _check(self, batch: Batch, learn: bool = False) -> None:
-        if not isinstance(batch, Batch):
-            raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
-        if batch.max_index >= self._n_features and (wrong := batch.indices >= self._n_features).any():
-            k = int(wrong.argmax())
-            raise BadInput(
-                f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
-                f"n_features={self._n_features}, numbered from 0."
-            )
-        heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
-        largest = math.sqrt(LIMIT[self._dtype] / (self._widest * (1 + batch.longest))) / heaviest
-        if largest < 1.0 or batch.largest > largest:
-            self._check_sizes(batch, learn)
-
-    def _check_sizes(self, batch: Batch, learn: bool) -> None:
-        """Refuse values and weights that are too large, each row by its own length and weight.
-
-        Which rows are refused must not depend on the rows beside them: how a stream is cut into batches is no matter.
-        """
-        lengths = np.diff(batch.indptr)
-        heavy = np.maximum(batch.weights, 1.0) if learn and batch.weights is not None else np.ones(len(batch))
-        most = np.sqrt(LIMIT[self._dtype] / (self._widest * (1 + lengths))) / heavy
-        if (wrong := most < 1.0).any():
-            row = int(wrong.argmax())
-            raise BadInput(
-                f"row {row}: a weight of {heavy[row]:g} is too large for {self._dtype} state with this prior."
-            )
-        if (wrong := np.abs(batch.values) > np.repeat(most, lengths)).any():
-            k = int(wrong.argmax())
-            row = batch.row_of(k)
-            raise BadInput(
-                f"row {row}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
-                f"{self._dtype} state, this prior and this row's weight it may reach {most[row]:.2g}. Scale the feature"
-                + (", or use dtype='float64'." if self._dtype == "float32" else ".")
-            )
+        check_batch(batch, self._n_features, self._dtype, self._widest, learn)
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
         """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         if self.record.task == "classify":
-            return self._signs(batch.labels, weights)
-        most = LARGEST_TARGET[self._dtype]
-        if not (fine := np.abs(batch.labels) <= most).all():
-            row = int(fine.argmin())
-            label = batch.labels[row]
-            raise BadInput(
-                f"row {row}: the label is {label:g}; it must be a finite number."
-                if not np.isfinite(label)
-                else f"row {row}: the label {label:g} is too large; with {self._dtype} state it may reach {most:g}. "
-                "Scale the labels" + (", or use dtype='float64'." if self._dtype == "float32" else ".")
-            )
-        return batch.labels.copy(), None  # kernels meet one kind of array: those they may write to
-
-    def _signs(self, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
-        """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell."""
-        signs = np.empty(len(labels), self._dtype)
-        zeros, minus, bad = _read_labels(labels, weights, signs)
-        if bad >= 0:
-            raise BadInput(
-                f"row {bad}: the label is {labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative."
-            )
-        negative = 0 if zeros else -1 if minus else self._negative
-        if (zeros and minus) or (negative is not None and self._negative not in (None, negative)):
-            raise BadInput("negative labels are written both -1 and 0 in this stream; use one of them.")
-        return signs, negative
+            return signs_of(batch.labels, weights, self._dtype, self._negative)
+        return numbers_of(batch.labels, self._dtype), None
 
 
 def _joined(parts: Any) -> Any:
@@ -520,55 +458,6 @@ def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Le
     learner = cls._restored(header, arrays)
     learner._frozen = frozen
     return learner
-
-
-def merge_pairs(
-    mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0, fading: bool = False
-) -> None:
-    """Merge states whose rows are (location, strength), into `mine`.
-
-    Strengths add, beyond what `base` had; locations are averaged, weighted by prior + strength. For a Gaussian,
-    location and strength are what mean and precision have gained over the prior, `prior` is the prior's precision, and
-    this is the sum of natural parameters. With `fading` memory both may know less than base did.
-    """
-    prior = np.atleast_1d(np.asarray(prior, np.float64))
-    block = 1 << 20  # rows at a time, to bound the float64 copies
-    for start in range(0, len(mine), block):
-        part = slice(start, start + block)
-        held = prior if len(prior) == 1 else prior[part]
-        states = [(mine[part], 1.0), (other[part], 1.0)] + ([] if base is None else [(base[part], -1.0)])
-        strength, moved = np.zeros((2, len(mine[part])))
-        for rows, sign in states:
-            strength += sign * rows[:, 1].astype(np.float64)
-            moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
-        # In float32 a strength may have been rounded down by a last place or two.
-        if not fading and base is not None and (strength < -1e-6 * base[part, 1]).any():
-            raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        strength = np.maximum(strength, 0.0)
-        whole = np.broadcast_to(strength + held, strength.shape)
-        mine[part, 0] = np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0)
-        mine[part, 1] = strength
-
-
-@njit(cache=True, nogil=True)
-def _read_labels(labels, weights, signs):
-    """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
-    known = 0
-    zeros = 0
-    minus = 0
-    for row in range(labels.size):
-        label = labels[row]
-        counts = weights[row] > 0
-        signs[row] = 2.0 * (label == 1.0) - 1.0
-        known += (label == 1.0) | (label == 0.0) | (label == -1.0)
-        zeros += (label == 0.0) & counts
-        minus += (label == -1.0) & counts
-    bad = -1
-    if known < labels.size:
-        for row in range(labels.size - 1, -1, -1):
-            if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
-                bad = row
-    return zeros > 0, minus > 0, bad
 
 
 @njit(cache=True, nogil=True)

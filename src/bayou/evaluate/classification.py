@@ -184,7 +184,7 @@ class Meter(Running):
     loss_name = "log_loss"
 
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
         super().__init__(7, regret, curve_points)
         # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
         self._bins = np.zeros((N_BINS, 4))

@@ -13,7 +13,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number
 from bayou.core.errors import BadInput
 
-# A square matrix of so many features is as much as can be asked for; rows are made dense so many at a time.
+# The most features that a square matrix can be asked for; and how many rows are made dense at a time.
 MAX_DENSE = 20_000
 _ROWS = 4096
 

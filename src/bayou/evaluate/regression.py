@@ -1,6 +1,6 @@
 """Scores of predicted numbers as they come: squared loss, R2, absolute error, coverage of intervals, regret.
 
-`RegressionMeter` is to a regressor what `meter.Meter` is to a classifier; `meter_for` knows which one a learner needs.
+`RegressionMeter` is to a regressor what `Meter` is to a classifier; `meter_for` knows which one a learner needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayou.evaluate.classification import (
     ratio,
 )
 
-# An interval in which 90 % of the labels should fall reaches so many standard deviations to either side.
+# An interval in which 90 % of the labels should fall reaches this many standard deviations to either side.
 REACH_90 = 1.6448536269514722
 
 
@@ -96,7 +96,7 @@ class RegressionMeter(Running):
     loss_name = "squared_loss"
 
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: so many per decade."""
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
         super().__init__(11, regret, curve_points)
 
     def add(

@@ -25,7 +25,9 @@ from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
-from bayou.core.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.core.learner import Learner, Scores
+from bayou.core.merging import merge_pairs
+from bayou.core.validation import LIMIT
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
 

@@ -15,7 +15,9 @@ from numba import njit
 from bayou.core import links
 from bayou.core.checks import positive_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import LIMIT, Learner, merge_pairs
+from bayou.core.learner import Learner
+from bayou.core.merging import merge_pairs
+from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import exp2
 from bayou.kernels.vector import LANES, load, sqrt, store
 

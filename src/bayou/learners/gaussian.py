@@ -33,7 +33,8 @@ from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
-from bayou.core.learner import LARGEST_TARGET, Scores
+from bayou.core.learner import Scores
+from bayou.core.validation import LARGEST_TARGET
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, store, total

@@ -49,7 +49,8 @@ from numba import njit
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import LARGEST_TARGET, LIMIT, Learner, Scores
+from bayou.core.learner import Learner, Scores
+from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.random import normal
 

@@ -51,8 +51,9 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import LIMIT, Learner, Scores
+from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import ScoreRule
+from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
 from bayou.kernels.rounding import rounding_phase

@@ -1,1 +1,1 @@
-"""What a person sees: `output` (pipes, progress, notes), `watch` (of `bayou train`), `board` (of `bayou compare`)."""
+"""What a person sees: `output` (pipes, progress, notes), `watch` (train), `board` (compare), `model` (info)."""

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.learner import LIMIT
+from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import prefetch
 from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases

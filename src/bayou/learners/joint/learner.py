@@ -54,7 +54,8 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import LIMIT, Scores
+from bayou.core.learner import Scores
+from bayou.core.validation import LIMIT
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.random import normal
 from bayou.kernels.rounding import add_on_average

@@ -1,0 +1,77 @@
+"""A model in words: what it has seen, how it reads data, what its columns are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayou.core.recipe import Column, Recipe
+
+
+def seen(plain: dict[str, Any]) -> list[str]:
+    """What it has learned from, of what `bayou info --json` prints."""
+    said = [f"{plain['examples']:,} examples learned from"]
+    counters = plain["counters"] or {}
+    if counters.get("nonzeros") and counters.get("examples"):
+        said.append(f"{counters['nonzeros'] / counters['examples']:.1f} features per example")
+    for loss in ("log_loss", "squared_loss"):
+        if counters.get(loss) is not None:
+            told = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
+            said.append(f"{told}, each example predicted before it was learned from")
+    if counters.get("skipped"):
+        said.append(f"{counters['skipped']:,} bad lines skipped")
+    if counters.get("runs", 1) > 1:
+        said.append(f"in {counters['runs']} runs")
+    if plain["unfinished"]:
+        said.append("the last run was interrupted; --resume goes on with it")
+    return said
+
+
+def reading(recipe: Recipe) -> list[str]:
+    """How it reads data."""
+    if recipe.kind == "svmlight":
+        way = "indices are taken as they are, below" if recipe.exact else "features as numbered into"
+    else:
+        way = "features numbered as they came into" if recipe.exact else "features hashed into"
+    said = [f"{recipe.kind} data, {way} 2^{recipe.bits} = {recipe.n_features:,}", _label(recipe)]
+    if recipe.hash_all:
+        said.append("names that are numbers are hashed, too")
+    if recipe.weight is not None:
+        said.append(f"weights from column {recipe.weight!r}")
+    if recipe.cross:
+        said.append("crosses of " + "; ".join(" and ".join(pair) for pair in recipe.cross))
+    if recipe.negative_rate != 1.0:
+        said.append(f"a share of {recipe.negative_rate:g} of the negatives was kept; predictions allow for that")
+    return said
+
+
+def _label(recipe: Recipe) -> str:
+    where = "label" if recipe.label is None else f"label from column {recipe.label!r}"
+    if recipe.numbers:
+        return f"{where}, a number to be predicted"
+    if recipe.positive is not None:
+        return f"{where}, positive if it is {recipe.positive!r}"
+    if recipe.label_above is not None:
+        return f"{where}, positive above {recipe.label_above:g}"
+    return f"{where}, 1 positive, -1 or 0 negative"
+
+
+def column_in_words(column: Column) -> str:
+    """What became of a column."""
+    text = f"{column.name}: {column.role}"
+    if column.edges:
+        text += f", {len(column.edges) + 1} bins cut from {column.edges[0]:g} to {column.edges[-1]:g}"
+    if column.role == "numeric":
+        text += f", (x - {column.centre:g}) / {column.scale:g}"
+    return text
+
+
+def part_in_words(part: dict[str, Any]) -> str:
+    """A name, then numbers in columns."""
+    numbers = (f"{name} {value:8.5f}" for name, value in part.items() if name != "name")
+    return f"{part['name']:<26}" + "  ".join(numbers)
+
+
+def value_in_words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(value_in_words, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,41 @@
+"""How far a long job is: of `bayou reproduce`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Progress:
+    """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
+
+    def __enter__(self) -> Progress:
+        self._bar: Any = None
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+    def watch(self, done: float, total: float) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            from rich import progress as parts
+            from rich.console import Console
+
+            columns = (
+                parts.BarColumn(),
+                parts.TaskProgressColumn(),
+                parts.TimeElapsedColumn(),
+                parts.TextColumn("so far,"),
+                parts.TimeRemainingColumn(),
+                parts.TextColumn("to go"),
+            )
+            self._bar = parts.Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self._task = self._bar.add_task("", total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total)

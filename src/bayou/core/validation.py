@@ -1,0 +1,110 @@
+"""What a learner refuses: batches that do not fit it, values that would overflow its state, labels that say nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+
+# What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
+LIMIT = {"float32": 1e30, "float64": 1e150}
+# How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
+# still one that the state can show.
+LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
+
+
+def check_batch(batch: Batch, n_features: int, dtype: str, widest: float, learn: bool) -> None:
+    """Refuse a batch that a learner with this state cannot take; `widest` is its largest variance, at least 1."""
+    if not isinstance(batch, Batch):
+        raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+    if batch.max_index >= n_features and (wrong := batch.indices >= n_features).any():
+        k = int(wrong.argmax())
+        raise BadInput(
+            f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
+            f"n_features={n_features}, numbered from 0."
+        )
+    heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
+    largest = math.sqrt(LIMIT[dtype] / (widest * (1 + batch.longest))) / heaviest
+    if largest < 1.0 or batch.largest > largest:
+        _check_sizes(batch, dtype, widest, learn)
+
+
+def _check_sizes(batch: Batch, dtype: str, widest: float, learn: bool) -> None:
+    """Refuse values and weights that are too large, each row by its own length and weight.
+
+    Which rows are refused must not depend on the rows beside them: how a stream is cut into batches is no matter.
+    """
+    lengths = np.diff(batch.indptr)
+    heavy = np.maximum(batch.weights, 1.0) if learn and batch.weights is not None else np.ones(len(batch))
+    most = np.sqrt(LIMIT[dtype] / (widest * (1 + lengths))) / heavy
+    if (wrong := most < 1.0).any():
+        row = int(wrong.argmax())
+        raise BadInput(f"row {row}: a weight of {heavy[row]:g} is too large for {dtype} state with this prior.")
+    if (wrong := np.abs(batch.values) > np.repeat(most, lengths)).any():
+        k = int(wrong.argmax())
+        row = batch.row_of(k)
+        raise BadInput(
+            f"row {row}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
+            f"{dtype} state, this prior and this row's weight it may reach {most[row]:.2g}. Scale the feature"
+            + _or_wider(dtype)
+        )
+
+
+def numbers_of(labels: np.ndarray, dtype: str) -> np.ndarray:
+    """Labels that are numbers to be predicted; a copy, for kernels meet one kind of array: those they may write to."""
+    most = LARGEST_TARGET[dtype]
+    if not (fine := np.abs(labels) <= most).all():
+        row = int(fine.argmin())
+        raise BadInput(
+            f"row {row}: the label is {labels[row]:g}; it must be a finite number."
+            if not np.isfinite(labels[row])
+            else f"row {row}: the label {labels[row]:g} is too large; with {dtype} state it may reach {most:g}. "
+            "Scale the labels" + _or_wider(dtype)
+        )
+    return labels.copy()
+
+
+def signs_of(
+    labels: np.ndarray, weights: np.ndarray, dtype: str, negative: int | None
+) -> tuple[np.ndarray, int | None]:
+    """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell.
+
+    `negative` is how the stream wrote them so far.
+    """
+    signs = np.empty(len(labels), dtype)
+    zeros, minus, bad = _read_labels(labels, weights, signs)
+    if bad >= 0:
+        raise BadInput(f"row {bad}: the label is {labels[bad]:g}; labels are 1 for positive and -1 or 0 for negative.")
+    now = 0 if zeros else -1 if minus else negative
+    if (zeros and minus) or (now is not None and negative not in (None, now)):
+        raise BadInput("negative labels are written both -1 and 0 in this stream; use one of them.")
+    return signs, now
+
+
+def _or_wider(dtype: str) -> str:
+    return ", or use dtype='float64'." if dtype == "float32" else "."
+
+
+@njit(cache=True, nogil=True)
+def _read_labels(labels, weights, signs):
+    """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
+    known = 0
+    zeros = 0
+    minus = 0
+    for row in range(labels.size):
+        label = labels[row]
+        counts = weights[row] > 0
+        signs[row] = 2.0 * (label == 1.0) - 1.0
+        known += (label == 1.0) | (label == 0.0) | (label == -1.0)
+        zeros += (label == 0.0) & counts
+        minus += (label == -1.0) & counts
+    bad = -1
+    if known < labels.size:
+        for row in range(labels.size - 1, -1, -1):
+            if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
+                bad = row
+    return zeros > 0, minus > 0, bad
