@@ -84,8 +84,16 @@ OPTIONS = {
 @links
 @mean_updates
 @variance_updates
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("option", "weighted"),
+    [
+        pytest.param(
+            option, weighted, marks=pytest.mark.long if weighted and option not in ("plain", "everything") else ()
+        )
+        for option in OPTIONS
+        for weighted in (False, True)
+    ],
+)
 def test_every_variant_equals_the_reference(link, mean_update, variance_update, option, weighted):
     arguments = {"link": link, "mean_update": mean_update, "variance_update": variance_update} | OPTIONS[option]
     for seed, (low, high) in enumerate([(-1, 1), (0, 0)]):
