@@ -26,8 +26,18 @@ from numba import njit
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
 from bayou.core.learner import LIMIT, Learner, Scores, merge_pairs
+from bayou.core.registry import Record
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
+
+RECORD = Record(
+    name="adagrad",
+    path="bayou.learners.adagrad:AdaGrad",
+    estimator="AdaGradClassifier",
+    summary="stochastic gradient with a step per feature; the baseline people trust",
+    paper="marginal-gaussian, section 4 (baseline)",
+    posterior=False,
+)
 
 # Squared gradients add up to no more than this, so that they stay finite whatever comes.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

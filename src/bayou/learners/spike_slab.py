@@ -51,6 +51,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import LIMIT, Learner, Scores
+from bayou.core.registry import Record
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
 from bayou.kernels.rounding import rounding_phase
@@ -68,6 +69,17 @@ from bayou.kernels.vector import (
     where_above,
 )
 from bayou.learners.diagonal import nudged
+
+RECORD = Record(
+    name="spike-slab",
+    path="bayou.learners.spike_slab:SpikeSlab",
+    estimator="SpikeSlabClassifier",
+    summary="selects features: each has a probability to matter; expectation propagation on a stream",
+    paper="olss, sections II, III; olss-slides",
+    dtype="float64",
+    linear=False,
+    passes="multi",
+)
 
 LINKS = {"probit": links.PROBIT}
 PREDICTIVES = {"selected": True, "full": False}
