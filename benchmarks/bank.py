@@ -34,7 +34,7 @@ LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASID
 def loss_of(X, y, **parameters) -> float:
     learner = Bank(X.shape[1], **parameters)
     learner.learn(Batch.from_csr(X, y))
-    return learner.storeys["bank"]["loss"]
+    return learner.levels["bank"]["loss"]
 
 
 def sets_of(args: argparse.Namespace, default: list[str]) -> Iterator[tuple]:
@@ -62,7 +62,7 @@ def parts(args: argparse.Namespace) -> None:
     And the calibration error of slim, beside about what perfect ones as sharp as these would show by chance.
     """
     lanes = PRESETS["slim"]
-    variants: dict[str, dict] = {"slim": {}, "first storey alone": {"combine": "share"}}
+    variants: dict[str, dict] = {"slim": {}, "first level alone": {"combine": "share"}}
     variants |= {f"without {lane}": {"lanes": [*lanes[:k], *lanes[k + 1 :]]} for k, lane in enumerate(lanes)}
     variants |= {f"{lane} alone": {"lanes": [lane]} for lane in lanes}
     variants |= {f"{lane} alone, no stackers": {"lanes": [lane], "combine": "share"} for lane in lanes}
@@ -76,11 +76,11 @@ def parts(args: argparse.Namespace) -> None:
         for variant, parameters in variants.items():
             learner = Bank(X.shape[1], **parameters)
             result = evaluate.progressive(learner, batch)
-            storeys = learner.storeys
-            found.setdefault(variant, []).append(storeys["bank"]["loss"])
-            if variant == "slim":  # what its storeys would have lost by themselves
-                for storey in ("stacker", "stacker with memory"):
-                    found.setdefault(f"{storey} alone", []).append(storeys[storey]["loss"])
+            levels = learner.levels
+            found.setdefault(variant, []).append(levels["bank"]["loss"])
+            if variant == "slim":  # what its levels would have lost by themselves
+                for level in ("stacker", "stacker with memory"):
+                    found.setdefault(f"{level} alone", []).append(levels[level]["loss"])
                 found.setdefault("its best output, in hindsight", []).append(min(o.loss for o in learner.lanes))
                 chance = 0.8 * np.sqrt(20 * result.brier / len(y))
                 print(f"{name:16}{result.log_loss:9.4f}{result.calibration_error:13.4f}{chance:11.4f}", flush=True)
@@ -109,7 +109,7 @@ def start(args: argparse.Namespace) -> None:
                 if n <= len(batch):
                     learner.learn(batch[done:n])
                     done = n
-                    ratios[n].append(np.log(learner.storeys["bank"]["loss"] / learner.storeys["mixture"]["loss"]))
+                    ratios[n].append(np.log(learner.levels["bank"]["loss"] / learner.levels["mixture"]["loss"]))
     print("first n examples, log loss of the bank over that of its mixture; standard error over sets and orders")
     for n, logs in ratios.items():
         print(f"{n:8,}{np.exp(np.mean(logs)):9.4f} +- {np.std(logs) / np.sqrt(len(logs)):.4f}   ({len(logs)} runs)")
@@ -163,7 +163,7 @@ def long(args: argparse.Namespace) -> None:
         marginal = Marginal(stream.n_features, prior_variance=stream.prior_variance)
         bank = banks["float32"]
         print(f"\n{stream.name}, {stream.n_features:,} features, 20 active, truth {drift}")
-        print("".join(f"{column:>10}" for column in COLUMNS) + "  (which); shares in the last storey; largest of lanes")
+        print("".join(f"{column:>10}" for column in COLUMNS) + "  (which); shares in the last level; largest of lanes")
         losses = dict.fromkeys([*banks, "marginal", "truth"], 0.0)
         apart, before, done = 0.0, np.zeros(len(bank.lanes) + 4), 0
         for truth in truths(stream, drift, args.examples):
@@ -177,14 +177,14 @@ def long(args: argparse.Namespace) -> None:
             apart = max(apart, np.abs(p["float32"] - p["float64"]).max())
             if done % MILLION:
                 continue
-            now = np.array([o.loss for o in bank.lanes] + [s["loss"] for s in bank.storeys.values()]) * done
+            now = np.array([o.loss for o in bank.lanes] + [s["loss"] for s in bank.levels.values()]) * done
             each = (now - before - losses["truth"]) / MILLION * 1000
             before = now
             best = int(each[:-4].argmin())
             own = [(losses[name] - losses["truth"]) / MILLION * 1000 for name in p]
             numbers = [losses["truth"] / MILLION * 1000, *own, *each[-3:], each[best]]
             top = max(bank.lanes, key=lambda o: o.weight)
-            shares = " ".join(f"{share:.5f}" for share in bank._final_shares)
+            shares = " ".join(f"{share:.5f}" for share in bank._combination.final_shares)
             print(
                 f"{done // MILLION:10}"
                 + "".join(f"{number:10.3f}" for number in numbers)

@@ -256,7 +256,7 @@ class Learner:
         8
         """
         # One weight tells what each of them takes.
-        alike = {name: value[:1] if isinstance(value, np.ndarray) else value for name, value in parameters.items()}
+        alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
         return cls(n_features=1, **alike).nbytes_for(whole_number("n_features", n_features, 1, MAX_FEATURES))
 
     def nbytes_for(self, n_features: int) -> int:
