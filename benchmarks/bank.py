@@ -34,7 +34,7 @@ LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASID
 def loss_of(X, y, **parameters) -> float:
     learner = Bank(X.shape[1], **parameters)
     learner.learn(Batch.from_csr(X, y))
-    return learner.storeys["bank"]["loss"]
+    return learner.levels["bank"]["loss"]
 
 
 def sets_of(args: argparse.Namespace, default: list[str]) -> Iterator[tuple]:
@@ -76,7 +76,7 @@ def parts(args: argparse.Namespace) -> None:
         for variant, parameters in variants.items():
             learner = Bank(X.shape[1], **parameters)
             result = evaluate.progressive(learner, batch)
-            levels = learner.storeys
+            levels = learner.levels
             found.setdefault(variant, []).append(levels["bank"]["loss"])
             if variant == "slim":  # what its levels would have lost by themselves
                 for level in ("stacker", "stacker with memory"):
@@ -109,7 +109,7 @@ def start(args: argparse.Namespace) -> None:
                 if n <= len(batch):
                     learner.learn(batch[done:n])
                     done = n
-                    ratios[n].append(np.log(learner.storeys["bank"]["loss"] / learner.storeys["mixture"]["loss"]))
+                    ratios[n].append(np.log(learner.levels["bank"]["loss"] / learner.levels["mixture"]["loss"]))
     print("first n examples, log loss of the bank over that of its mixture; standard error over sets and orders")
     for n, logs in ratios.items():
         print(f"{n:8,}{np.exp(np.mean(logs)):9.4f} +- {np.std(logs) / np.sqrt(len(logs)):.4f}   ({len(logs)} runs)")
@@ -177,14 +177,14 @@ def long(args: argparse.Namespace) -> None:
             apart = max(apart, np.abs(p["float32"] - p["float64"]).max())
             if done % MILLION:
                 continue
-            now = np.array([o.loss for o in bank.lanes] + [s["loss"] for s in bank.storeys.values()]) * done
+            now = np.array([o.loss for o in bank.lanes] + [s["loss"] for s in bank.levels.values()]) * done
             each = (now - before - losses["truth"]) / MILLION * 1000
             before = now
             best = int(each[:-4].argmin())
             own = [(losses[name] - losses["truth"]) / MILLION * 1000 for name in p]
             numbers = [losses["truth"] / MILLION * 1000, *own, *each[-3:], each[best]]
             top = max(bank.lanes, key=lambda o: o.weight)
-            shares = " ".join(f"{share:.5f}" for share in bank._final_shares)
+            shares = " ".join(f"{share:.5f}" for share in bank._combination.final_shares)
             print(
                 f"{done // MILLION:10}"
                 + "".join(f"{number:10.3f}" for number in numbers)

@@ -300,7 +300,7 @@ def starts(names, n=1000):
         passes, worst, failed = [], 0.0, 0
         for _ in range(n):
             learner = Lasso(X.shape[1], algorithm="multipass", penalty=10.0, penalize_intercept=True, tolerance=1e-6)
-            learner._weights[:] = 10.0 * generator.normal(size=X.shape[1] + 1)
+            learner._problem.weights[:] = 10.0 * generator.normal(size=X.shape[1] + 1)
             for _ in range(300):
                 learner.learn(batch)
                 if done := learner.end_pass():

@@ -101,7 +101,7 @@ def bank_and_marginal(stream: simulate.Simulation, examples: int) -> list[float]
         assert result.regret is not None
         found.append(result.regret)
     best = min(output.loss for output in bank.lanes)
-    return [*found, found[0] + (best - bank.storeys["bank"]["loss"]) * examples]
+    return [*found, found[0] + (best - bank.levels["bank"]["loss"]) * examples]
 
 
 def bank_beside_marginal(args: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -47,20 +46,33 @@ def test_local_links_lead_somewhere():
 
 
 def test_add_a_learner(tmp_path, monkeypatch):
-    """The page's learner learns, resumes and says what it has not, with nothing but what the page shows."""
-    monkeypatch.chdir(tmp_path)
-    module = ModuleType("bayou.learners.sgd")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    run_python_blocks(ROOT / "docs/howto/add-a-learner.md", vars(module))
-    known = {**registry.records(), "sgd": module.RECORD}
-    monkeypatch.setattr(registry, "records", lambda: known)
+    """The page's file, put into the folder, is a learner: found, learning, resuming; nothing else is touched."""
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```",
+        (ROOT / "docs/howto/add-a-learner.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    (tmp_path / "sgd.py").write_text(block, encoding="utf-8")
+    monkeypatch.setattr(bayou.learners, "__path__", [*bayou.learners.__path__, str(tmp_path)])
+    caches = registry._modules, registry._own, registry.records
+    try:
+        for found in caches:
+            found.cache_clear()
+        assert "sgd" in registry.records()
+        assert "Sgd" in dir(bayou.learners)
+        assert "| sgd | `Sgd` |" in registry.as_table()
 
-    stream = simulate.random(n_features=50)
-    learner = module.Sgd(n_features=50)
-    batch = next(stream.batches(5000))
-    p = learner.learn(batch[:4000])
-    assert np.mean((p[2000:] > 0.5) == (batch.labels[2000:4000] > 0)) > 0.6
-    learner.save("sgd.bayou")
-    rest = batch[4000:]
-    np.testing.assert_array_equal(bayou.load("sgd.bayou").learn(rest), learner.learn(rest))
-    assert isinstance(learner.predict(Batch.from_rows([{0: 1.0}])).probability[0], float)
+        stream = simulate.random(n_features=50)
+        learner = bayou.learners.Sgd(n_features=50)
+        batch = next(stream.batches(5000))
+        p = learner.learn(batch[:4000])
+        assert np.mean((p[2000:] > 0.5) == (batch.labels[2000:4000] > 0)) > 0.6
+        learner.save(tmp_path / "sgd.bayou")
+        rest = batch[4000:]
+        np.testing.assert_array_equal(bayou.load(tmp_path / "sgd.bayou").learn(rest), learner.learn(rest))
+        assert isinstance(learner.predict(Batch.from_rows([{0: 1.0}])).probability[0], float)
+    finally:
+        sys.modules.pop("bayou.learners.sgd", None)
+        vars(bayou.learners).pop("sgd", None)
+        for found in caches:
+            found.cache_clear()

@@ -178,7 +178,7 @@ def test_wrong_parameters_get_a_sentence(monkeypatch):
         with pytest.raises(BadInput, match=said):
             Classifier(**kwargs)
     regressor = registry.Record("line", "bayou.learners.marginal:Marginal", None, "a line", "none", task="regress")
-    monkeypatch.setattr(registry, "_OWN", (*registry._OWN, regressor))
+    monkeypatch.setattr(registry, "records", lambda: {"line": regressor})
     with pytest.raises(BadInput, match="line is a learner to regress"):
         Classifier("line")
 

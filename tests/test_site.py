@@ -59,7 +59,7 @@ def test_every_learner_has_its_mathematics():
     from bayou.core import registry
 
     pages = " ".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "math").glob("*.md")).lower()
-    for record in registry._OWN:
+    for record in registry.own_records():
         name = record.path.rpartition(":")[2].lower()
         assert f"# {name}" in pages or f"**{name}" in pages, name
 

@@ -7,98 +7,64 @@ scikit-learn's face pay for scikit-learn.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import bayou.estimators as estimators
-    import bayou.evaluate as evaluate
-    import bayou.learners as learners
-    import bayou.river as river  # noqa: F401
-    import bayou.simulate as simulate
-    import bayou.sources as sources
-    from bayou.core.batch import Batch
-    from bayou.core.errors import BadInput, BadModel, NoPosterior, WrongTask
-    from bayou.core.learner import load
-    from bayou.estimators import (
-        AdaGradClassifier,
-        BankClassifier,
-        FTRLClassifier,
-        GaussianRegressor,
-        JointClassifier,
-        LassoClassifier,
-        MarginalClassifier,
-        MomentClassifier,
-        SelectByInclusion,
-        ShrinkageRegressor,
-        SpikeSlabClassifier,
-        VariationalClassifier,
-    )
-    from bayou.runs.predict import predict
-    from bayou.runs.train import train
+if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
+    from bayou import estimators as estimators
+    from bayou import evaluate as evaluate
+    from bayou import learners as learners
+    from bayou import registry as registry
+    from bayou import river as river
+    from bayou import simulate as simulate
+    from bayou import sources as sources
+    from bayou.core.batch import Batch as Batch
+    from bayou.core.errors import BadInput as BadInput
+    from bayou.core.errors import BadModel as BadModel
+    from bayou.core.errors import NoPosterior as NoPosterior
+    from bayou.core.errors import WrongTask as WrongTask
+    from bayou.core.learner import load as load
+    from bayou.estimators import *  # noqa: F403
+    from bayou.runs.predict import predict as predict
+    from bayou.runs.train import train as train
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AdaGradClassifier",
-    "BadInput",
-    "BadModel",
-    "BankClassifier",
-    "Batch",
-    "FTRLClassifier",
-    "GaussianRegressor",
-    "JointClassifier",
-    "LassoClassifier",
-    "MarginalClassifier",
-    "MomentClassifier",
-    "NoPosterior",
-    "SelectByInclusion",
-    "ShrinkageRegressor",
-    "SpikeSlabClassifier",
-    "VariationalClassifier",
-    "WrongTask",
-    "__version__",
-    "estimators",
-    "evaluate",
-    "learners",
-    "load",
-    "predict",
-    "simulate",
-    "sources",
-    "train",
-]
-
 _HOME = {
-    "AdaGradClassifier": "bayou.estimators",
     "BadInput": "bayou.core.errors",
     "BadModel": "bayou.core.errors",
-    "BankClassifier": "bayou.estimators",
     "Batch": "bayou.core.batch",
-    "FTRLClassifier": "bayou.estimators",
-    "GaussianRegressor": "bayou.estimators",
-    "JointClassifier": "bayou.estimators",
-    "LassoClassifier": "bayou.estimators",
-    "MarginalClassifier": "bayou.estimators",
-    "MomentClassifier": "bayou.estimators",
-    "SelectByInclusion": "bayou.estimators",
-    "SpikeSlabClassifier": "bayou.estimators",
-    "ShrinkageRegressor": "bayou.estimators",
-    "VariationalClassifier": "bayou.estimators",
     "NoPosterior": "bayou.core.errors",
+    "SelectByInclusion": "bayou.estimators",
     "WrongTask": "bayou.core.errors",
     "load": "bayou.core.learner",
     "predict": "bayou.runs.predict",
     "train": "bayou.runs.train",
 }
-# river is not in __all__: it needs river.
 _MODULES = {"estimators", "evaluate", "learners", "registry", "river", "simulate", "sources"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"bayou.{name}")
-    if name not in _HOME:
+    if name == "__all__":
+        return _names()
+    home = _HOME.get(name)
+    if home is None and not name.startswith("_"):
+        from bayou.core import registry
+
+        # The records know the estimators' names.
+        home = "bayou.estimators" if registry.by_estimator(name) else None
+    if home is None:
         raise AttributeError(f"module 'bayou' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    found = globals()[name] = getattr(import_module(home), name)
     return found
 
 
+def _names() -> list[str]:
+    from bayou.core import registry
+
+    estimators = {record.estimator for record in registry.own_records() if record.estimator}
+    # river needs the package of that name, and registry is for other packages.
+    return sorted({"__version__", *_HOME, *estimators, *_MODULES} - {"registry", "river"})
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _names()

@@ -13,6 +13,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
+import bayou
 from bayou import BadInput
 from bayou.core import registry
 from bayou.core.learner import Learner
@@ -35,16 +36,19 @@ def installed(monkeypatch):
     registry.records.cache_clear()
 
 
-THEIRS = Record("theirs", "tests.test_registry:Theirs", None, "a third party's", "none", posterior=False)
-IMPOSTOR = Record("marginal", "tests.test_registry:Theirs", None, "takes our name", "none")
+THEIRS = Record("theirs", "tests.core.test_registry:Theirs", None, "a third party's", "none", posterior=False)
+IMPOSTOR = Record("marginal", "tests.core.test_registry:Theirs", None, "takes our name", "none")
 
 
 class Theirs(Learner):
     name = "theirs"
 
 
-def test_names_are_the_keys_in_order():
-    assert list(registry.records())[:6] == ["bank", "marginal", "joint", "moment", "variational", "adagrad"]
+def test_names_are_the_keys_the_default_first():
+    first, *others = registry.records()
+    assert first == registry.DEFAULT
+    assert len(others) == 10
+    assert others == sorted(others)
     for name, record in registry.records().items():
         assert record.name == name == record.load().name
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
@@ -91,9 +95,9 @@ def test_every_record_has_its_estimator(record):
     if record.estimator is not None:
         estimators = importlib.import_module("bayou.estimators")
         assert inspect.isclass(getattr(estimators, record.estimator))
-        import bayou
-
+        assert record.estimator in estimators.__all__
         assert getattr(bayou, record.estimator) is getattr(estimators, record.estimator)
+        assert registry.by_estimator(record.estimator) is record
 
 
 @every
@@ -111,7 +115,8 @@ def test_unknown_class_names_are_attribute_errors():
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():
     with pytest.raises(
-        BadInput, match=r"no learner called 'swamp'; there are: bank, marginal, joint, moment, variational, adagrad"
+        BadInput,
+        match=r"no learner called 'swamp'; there are: bank, adagrad, ftrl, gaussian, joint, lasso, marginal, moment",
     ):
         registry.find("swamp")
 
@@ -121,23 +126,35 @@ def test_records_cannot_be_changed():
         registry.find("marginal").merge = "exact"
 
 
-def test_reading_the_list_loads_no_learner():
-    code = "from bayou import registry; registry.records(); import sys; print(*sys.modules)"
+def test_finding_a_learner_loads_no_other():
+    for asked in ("registry.find('ftrl')", "bayou.learners.FTRL", "registry.by_class('FTRL')", "registry.Record"):
+        code = f"import bayou; from bayou import registry; {asked}; import sys; print(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        loaded = {name for name in done.stdout.split() if name.startswith("bayou.learners.")}
+        assert loaded == ({"bayou.learners.ftrl"} if "registry.Record" != asked else set()), asked
+
+
+def test_asking_for_an_unknown_attribute_of_the_package_loads_nothing_heavy():
+    code = "import bayou, sys; hasattr(bayou, 'SwampClassifier'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "bayou.registry" in loaded
-    assert loaded.isdisjoint({"numpy", "numba", "bayou.learners.marginal", "bayou.learners.adagrad"})
+    assert {"numpy", "numba", "sklearn"}.isdisjoint(done.stdout.split())
+
+
+def test_type_checkers_are_told_of_every_learner():
+    source = Path(importlib.import_module("bayou.learners").__file__).read_text()
+    told = re.findall(r"^    from (bayou\.learners\.\w+) import (\w+) as \2$", source, re.MULTILINE)
+    assert sorted(told) == sorted(tuple(record.path.split(":")) for record in registry.own_records())
 
 
 def test_third_parties_add_learners_by_entry_point(installed):
-    installed(theirs="tests.test_registry:THEIRS")
+    installed(theirs="tests.core.test_registry:THEIRS")
     assert list(registry.records())[-1] == "theirs"
     assert registry.find("theirs").summary == "a third party's"
     assert registry.find("theirs").load().name == "theirs"
 
 
 def test_third_parties_cannot_take_our_names(installed):
-    installed(marginal="tests.test_registry:IMPOSTOR")
+    installed(marginal="tests.core.test_registry:IMPOSTOR")
     assert registry.find("marginal").estimator == "MarginalClassifier"
     assert registry.records()["marginal"] is registry.find("marginal")
 
@@ -148,12 +165,12 @@ def test_finding_our_own_needs_no_look_at_what_is_installed(installed):
 
 
 def test_the_table_in_the_docs_is_the_registrys():
-    page = (Path(__file__).parent.parent / "docs" / "learners.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "learners.md").read_text()
     assert registry.as_table() in page
 
 
 def test_a_broken_plugin_is_named_and_left_out(installed):
-    installed(broken="no_such_module:RECORD", text="tests.test_registry:__doc__")
+    installed(broken="no_such_module:RECORD", text="tests.core.test_registry:__doc__")
     with (
         pytest.warns(UserWarning, match="'broken'.*cannot be loaded"),
         pytest.warns(UserWarning, match="'text'.*not a bayou.registry.Record"),

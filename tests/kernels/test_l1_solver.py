@@ -81,7 +81,7 @@ def test_weights_come_back_with_their_gradient_and_their_certificate():
     H, theta = X.T @ X, X.T @ y
     for sweeps, good in ((2, False), (10_000, True)):
         weights, gradient = np.zeros(50), theta.copy()
-        left = l1_solver.shoot(H, gradient, weights, np.full(50, 3.0), 1e-9, sweeps)
+        left = l1_solver.coordinate_descent(H, gradient, weights, np.full(50, 3.0), 1e-9, sweeps)
         np.testing.assert_allclose(gradient, theta - H @ weights, rtol=1e-9, atol=1e-8)
         assert left == pytest.approx(l1_solver.violations(gradient, weights, 3.0).max(), rel=1e-9, abs=1e-12)
         assert (left <= 1e-9) == good
@@ -94,7 +94,7 @@ def test_nearly_equal_features_do_not_take_for_ever():
     X = common + 1e-3 * rng.normal(size=(500, 20))
     y = X @ rng.uniform(0.5, 2.0, 20) + 0.01 * rng.normal(size=500)
     weights, gradient = np.zeros(20), X.T @ y
-    assert l1_solver.shoot(X.T @ X, gradient, weights, np.full(20, 1e-4), 1e-8, 2000) <= 1e-8
+    assert l1_solver.coordinate_descent(X.T @ X, gradient, weights, np.full(20, 1e-4), 1e-8, 2000) <= 1e-8
 
 
 def test_what_was_never_met_is_left_alone():

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
-from bayou.learners import bank as bank_module
 from bayou.learners.bank import PRESETS, Bank, Lane
-from bayou.learners.bank.lanes import LEAST_ROOT, SETTLED
+from bayou.learners.bank import learner as bank_module
+from bayou.learners.bank.lanes import LEAST_ROOT, ROWS, SCALED, SETTLED
 from bayou.learners.bank.learner import FINALS
 from tests.reference.bank import BankReference, unit_of
 
@@ -79,7 +79,8 @@ def near(found, expected, size=0.0, tolerance: float = TOLERANCE) -> None:
 def same_inside(bank: Bank, slow: BankReference) -> None:
     """The whole state and all that can be asked of it."""
     K = len(slow.outputs)
-    for mean, covariance, stacker in zip(bank._stacker_mean, bank._stacker_covariance, slow.stackers, strict=True):
+    stackers = bank._combination.stacker_mean, bank._combination.stacker_covariance, slow.stackers
+    for mean, covariance, stacker in zip(*stackers, strict=True):
         sd = np.sqrt(np.diag(stacker.covariance))
         near(mean[: K + 2], stacker.mean, size=np.maximum(sd, 1e-3))
         near(covariance[: K + 2, : K + 2], stacker.covariance, size=np.outer(sd, sd))
@@ -87,7 +88,7 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
     for k, lane in enumerate(slow.lanes):
         at = k // LANES * 2 * LANES + k % LANES
         variance = lane.variance(slow.square)
-        mean, gained = (np.append(bank._state[:, at + n * LANES], bank._intercept_state[n, k]) for n in (0, 1))
+        mean, gained = (np.append(bank._lanes.state[:, at + n * LANES], bank._lanes.intercept[n, k]) for n in (0, 1))
         if lane.lane.rate is None:
             near(mean, lane.mean, size=np.sqrt(variance))
             near(gained, lane.gained, size=1.0 / variance)
@@ -96,10 +97,10 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
         else:
             near(mean, lane.mean, size=lane.lane.rate)
             near(gained, lane.gained, size=LEAST_ROOT**2)
-        near(bank._scale_state[0, k], lane.log_scale, size=1.0)
-        near(bank._scale_state[1, k], lane.scale_gained, size=20.0)
-    near(bank._squares[:, 1], slow.uses[:-1])
-    near(bank._squares[:, 0][slow.uses[:-1] > 0], slow.square[:-1][slow.uses[:-1] > 0])
+        near(bank._lanes.scale[0, k], lane.log_scale, size=1.0)
+        near(bank._lanes.scale[1, k], lane.scale_gained, size=20.0)
+    near(bank._lanes.squares[:, 1], slow.uses[:-1])
+    near(bank._lanes.squares[:, 0][slow.uses[:-1] > 0], slow.square[:-1][slow.uses[:-1] > 0])
 
     stacking = np.zeros(K)
     if slow.stackers:
@@ -112,9 +113,9 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
         if output.kept:  # what a dropped one would lose by saying nothing is nobody's business
             near(output.loss, slow.losses[o] / slow.weight)
         near(output.scale, math.exp(slow.lanes[lane].log_scale))
-    assert tuple(bank.storeys) == FINALS[: 2 + len(slow.stackers)]
-    near([storey["share"] for storey in bank.storeys.values()], [1.0, *slow.final_shares])
-    near([storey["loss"] for storey in bank.storeys.values()], slow.final_losses / slow.weight)
+    assert tuple(bank.levels) == FINALS[: 2 + len(slow.stackers)]
+    near([level["share"] for level in bank.levels.values()], [1.0, *slow.final_shares])
+    near([level["loss"] for level in bank.levels.values()], slow.final_losses / slow.weight)
 
     mean, variance = slow.weights()
     unit = unit_of(slow.log_lengths)
@@ -224,10 +225,10 @@ def test_a_lane_none_of_whose_outputs_is_kept_rests(monkeypatch):
     fast.learn(Batch.from_csr(X[:30], y[:30]))
     kept = {output.lane for output in fast.lanes if output.kept}
     at = [k for k, lane in enumerate(PRESETS["slim"]) if lane not in kept]
-    before = fast._state[:, at].copy(), fast._intercept_state[:, at].copy(), fast._scale_state[:, at].copy()
+    before = fast._lanes.state[:, at].copy(), fast._lanes.intercept[:, at].copy(), fast._lanes.scale[:, at].copy()
     fast.learn(Batch.from_csr(X[30:], y[30:]))
     assert len(at) >= 4
-    for old, new in zip(before, (fast._state, fast._intercept_state, fast._scale_state), strict=True):
+    for old, new in zip(before, (fast._lanes.state, fast._lanes.intercept, fast._lanes.scale), strict=True):
         np.testing.assert_array_equal(old, new[:, at])
     assert all(output.weight == 0 and output.stacking == 0 for output in fast.lanes if not output.kept)
 
@@ -248,7 +249,7 @@ def test_the_unit_of_the_stream_equals_the_reference_before_and_after_it_is_sett
     assert len(slow.log_lengths) < SETTLED  # empty rows, and rows that are not learned, do not count
     more = rng.permutation(np.flatnonzero(np.diff(X.indptr)))[: SETTLED // 2]
     same(fast, slow, X[more], y[more])
-    assert len(slow.log_lengths) == SETTLED == fast._stream_state[bank_module.ROWS]
+    assert len(slow.log_lengths) == SETTLED == fast._lanes.stream[ROWS]
 
 
 @pytest.mark.parametrize("sizes", [(-4, -3), (2, 3)])
@@ -269,10 +270,10 @@ def test_one_plain_lane_and_no_stackers_is_a_gaussian_and_says_so(intercept):
     X, y, _ = examples(0, 60, sizes=(0, 0), lengths=(7, 9))
     learner = Bank(WIDTH, lanes=[Lane()], combine="share", intercept=intercept, dtype="float64")
     learner.learn(Batch.from_csr(X, y))
-    (output,), unit = learner.lanes, learner._factors()[0]
+    (output,), unit = learner.lanes, learner._lanes.factors()[0]
     assert (output.weight, output.stacking, output.scale) == pytest.approx((1.0, 0.0, 1.0))
     assert unit == 1.0
-    means, variances = learner._state[:, 0], 1.0 / (1.0 + learner._state[:, LANES])
+    means, variances = learner._lanes.state[:, 0], 1.0 / (1.0 + learner._lanes.state[:, LANES])
     np.testing.assert_allclose(learner.mean, means, rtol=1e-12)
     np.testing.assert_allclose(learner.variance, variances, rtol=1e-12)
     bias, bias_variance = learner.intercept
@@ -317,7 +318,7 @@ def test_weights_add_up_to_the_score_where_lanes_are_damped_differently():
     correlation, slope = linear(learner, X)
     assert correlation > 0.99
     assert 0.7 < slope < 1.4
-    learner._damping[:] = 0.0  # as if damped logits were the lanes' own means
+    learner._combination.damping[:] = 0.0  # as if damped logits were the lanes' own means
     assert not 0.2 < linear(learner, X)[1] < 5.0
 
 
@@ -349,7 +350,7 @@ def test_normalised_lanes_mind_no_units(unit):
 
 def test_a_fresh_bank_knows_only_its_priors():
     learner = Bank(3)
-    assert {output.loss for output in learner.lanes} == {storey["loss"] for storey in learner.storeys.values()}
+    assert {output.loss for output in learner.lanes} == {level["loss"] for level in learner.levels.values()}
     assert learner.lanes[0].loss == pytest.approx(math.log(2))
     assert not learner.mean.any()
     gaussian = [(output.weight, output.lane.prior_variance) for output in learner.lanes if output.lane.rate is None]
@@ -436,8 +437,8 @@ def test_float32_loses_next_to_nothing(generator):
     for mine, exact in zip(single.lanes, double.lanes, strict=True):
         assert mine.loss == pytest.approx(exact.loss, rel=1e-3)
     for name in FINALS:
-        assert single.storeys[name]["loss"] == pytest.approx(double.storeys[name]["loss"], rel=1e-3)
-    assert single.storeys["bank"]["loss"] < 0.9 * math.log(2)
+        assert single.levels[name]["loss"] == pytest.approx(double.levels[name]["loss"], rel=1e-3)
+    assert single.levels["bank"]["loss"] < 0.9 * math.log(2)
 
 
 def test_a_feature_of_every_row_in_float32_stays_near_float64():
@@ -447,8 +448,8 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     learners = [Bank(1, dtype=dtype, intercept=False) for dtype in ("float32", "float64")]
     start = np.float32(math.log(rate / (1 - rate)))
     for learner in learners:
-        learner._state[0, :LANES], learner._state[0, LANES:] = start, gained
-        learner._scale_state[1] = 1e12 * (learner._settings[bank_module.SCALED] > 0)  # scales are known and stay
+        learner._lanes.state[0, :LANES], learner._lanes.state[0, LANES:] = start, gained
+        learner._lanes.scale[1] = 1e12 * (learner._lanes.settings[SCALED] > 0)  # scales are known and stay
     X = sparse.csr_array(np.ones((rows, 1)))
     y = np.where(np.random.default_rng(0).random(rows) < 2 * rate, 1.0, -1.0)
     for learner in learners:
@@ -456,11 +457,13 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     sd = 1.0 / math.sqrt(gained)
     assert gained**-1 * rate < 0.1 * np.spacing(abs(start))
     for k, lane in enumerate(PRESETS["slim"]):
-        single, double = (float(learner._state[0, k]) for learner in learners)
+        single, double = (float(learner._lanes.state[0, k]) for learner in learners)
         assert double - start > 5 * sd
         assert abs(single - double) < 0.1 * sd
         if not lane.memory:
-            assert learners[0]._state[0, LANES + k] == pytest.approx(learners[1]._state[0, LANES + k], rel=1e-5)
+            assert learners[0]._lanes.state[0, LANES + k] == pytest.approx(
+                learners[1]._lanes.state[0, LANES + k], rel=1e-5
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -513,13 +516,13 @@ def test_what_knows_nothing_adds_nothing_and_the_order_of_merging_does_not_matte
     for merged in (one.merge(fresh), fresh.merge(one), one.merge(ancestor, base=ancestor)):
         np.testing.assert_allclose(merged.predict(rows).probability, one.predict(rows).probability, rtol=1e-6)
         np.testing.assert_allclose(merged.variance, one.variance, rtol=1e-6)
-        assert merged.storeys["bank"]["loss"] == pytest.approx(one.storeys["bank"]["loss"])
+        assert merged.levels["bank"]["loss"] == pytest.approx(one.levels["bank"]["loss"])
     there, back = one.merge(other), other.merge(one)
     np.testing.assert_allclose(there.predict(rows).probability, back.predict(rows).probability, rtol=1e-6)
     assert np.all(there.variance <= np.maximum(one.variance, other.variance) * (1 + 1e-9))
     # As evidence adds: precisions beyond the prior, of a lane whose units are those of the features.
     at = next(k for k, lane in enumerate(PRESETS["slim"]) if lane.normalise)
-    gained = [learner._state[:, LANES + at] for learner in (there, one, other)]
+    gained = [learner._lanes.state[:, LANES + at] for learner in (there, one, other)]
     np.testing.assert_allclose(gained[0], gained[1] + gained[2], rtol=1e-9)
 
 

@@ -12,7 +12,9 @@ from sklearn.preprocessing import scale
 
 import bayou
 from bayou import BadInput, BadModel, Batch
-from bayou.learners import Lasso, lasso
+from bayou.learners import Lasso
+from bayou.learners.lasso import online, passes
+from bayou.learners.lasso import problem as limits
 from bayou.shards import one_pass, train
 from tests.reference import lasso as reference
 
@@ -49,10 +51,10 @@ def all_weights(learner):
 def kind(request, monkeypatch):
     """The same laws with H in one matrix, in a log of examples, and in a log that is folded all the time."""
     if request.param != "dense":
-        monkeypatch.setattr(lasso, "DENSE", 0)
+        monkeypatch.setattr(limits, "DENSE", 0)
     if request.param == "folded":
-        full = lasso.Sketch
-        monkeypatch.setattr(lasso, "Sketch", lambda width: full(width, rows=37, nonzeros=1000))
+        full = limits.Sketch
+        monkeypatch.setattr(limits, "Sketch", lambda width: full(width, rows=37, nonzeros=1000))
     return request.param
 
 
@@ -65,8 +67,8 @@ def kind(request, monkeypatch):
 def test_online_is_algorithm_2(kind, monkeypatch, link, free, more):
     if kind == "folded" and "block" in more:
         pytest.skip("a full log ends a block early")
-    monkeypatch.setattr(lasso, "ONLINE_TOLERANCE", 1e-13)
-    monkeypatch.setattr(lasso, "ONLINE_SWEEPS", 10_000)
+    monkeypatch.setattr(online, "ONLINE_TOLERANCE", 1e-13)
+    monkeypatch.setattr(online, "ONLINE_SWEEPS", 10_000)
     X, y, weights = problem(1, link=link)
     learner = Lasso(D, penalty=4.0, link=link, penalize_intercept=not free, shoot_every=10, **more)
     learner.learn(Batch.from_csr(X, y, weights))
@@ -225,7 +227,7 @@ def test_no_start_is_so_bad_that_it_diverges(link, algorithm):
     undamped = 0
     for _ in range(20):
         learner = Lasso(D, algorithm=algorithm, penalty=2.0, link=link)
-        learner._weights[:] = start = 10.0 * rng.normal(size=D + 1)
+        learner._problem.weights[:] = start = 10.0 * rng.normal(size=D + 1)
         for _ in range(200):
             learner.learn(batch)
             if done := learner.end_pass():
@@ -247,9 +249,9 @@ def test_after_a_step_too_far_surprises_are_held_back_and_passes_saved(monkeypat
         y[6 * j : 6 * j + 5] = 0.0
     batch = Batch.from_csr(X, y)
 
-    def passes():
+    def passes_taken():
         learner = Lasso(9, algorithm="multipass", penalty=1.0, intercept=False)
-        learner._weights[0] = 10.0
+        learner._problem.weights[0] = 10.0
         said = []
         for _ in range(200):
             learner.learn(batch)
@@ -261,9 +263,9 @@ def test_after_a_step_too_far_surprises_are_held_back_and_passes_saved(monkeypat
         assert any("too far" in words for words in said)
         return learner.n_passes, learner.objective
 
-    held_back, objective = passes()
-    monkeypatch.setattr(lasso, "SURPRISE", np.inf)
-    plain, same = passes()
+    held_back, objective = passes_taken()
+    monkeypatch.setattr(passes, "SURPRISE", np.inf)
+    plain, same = passes_taken()
     assert objective == pytest.approx(same, rel=1e-12)
     assert held_back < 0.5 * plain
 
@@ -273,7 +275,7 @@ def test_a_start_of_features_that_never_come_is_forgotten(kind, algorithm):
     X, y, _ = problem(5)
     batch = Batch.from_csr(X, y)
     learner = Lasso(D + 3, algorithm=algorithm, penalty=2.0, max_active=9)
-    learner._weights[:] = 1.0
+    learner._problem.weights[:] = 1.0
     for _ in range(30):
         learner.learn(batch)
         if done := learner.end_pass():
@@ -301,10 +303,10 @@ def test_weights_that_a_start_brings_along_always_have_room():
     batch = Batch.from_csr(X, y)
     exact = solved(batch, 60, algorithm="multipass", penalty=3.0)
     learner = Lasso(60, algorithm="reduced", penalty=3.0, max_active=6)
-    learner._weights[:] = np.random.default_rng(0).normal(size=61)
+    learner._problem.weights[:] = np.random.default_rng(0).normal(size=61)
     learner.learn(batch)
     learner.end_pass()
-    assert len(learner._active) == 61
+    assert len(learner._problem.active) == 61
     for _ in range(30):
         learner.learn(batch)
         if done := learner.end_pass():
@@ -358,8 +360,8 @@ def test_the_log_gives_what_the_matrix_gives(monkeypatch):
     X, y, weights = problem(8, 400, 40)
     batch = Batch.from_csr(X, y, weights)
     found = []
-    for dense in (lasso.DENSE, 0):
-        monkeypatch.setattr(lasso, "DENSE", dense)
+    for dense in (limits.DENSE, 0):
+        monkeypatch.setattr(limits, "DENSE", dense)
         learner = Lasso(40, penalty=4.0)
         learner.learn(batch)
         learner.end_pass()
@@ -373,13 +375,13 @@ def test_a_file_whose_features_are_out_of_range_is_refused(kind, tmp_path):
     X, y, _ = problem(9)
     learner = Lasso(D, penalty=3.0)
     learner.learn(Batch.from_csr(X, y))
-    learner._active[0] = D + 1
+    learner._problem.active[0] = D + 1
     learner.save(tmp_path / "wrong.bayou")
     with pytest.raises(BadModel, match="out of range"):
         bayou.load(tmp_path / "wrong.bayou")
 
 
-# --- on line --------------------------------------------------------------------------------------------------------
+# --- online ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_online_gap_closes_and_the_heuristics_narrow_it():
@@ -414,7 +416,7 @@ def test_lookahead_finds_a_penalty_that_predicts():
     fixed = [loss(Lasso(40, penalty=penalty)) for penalty in (1.0, 10.0, 100.0, 1000.0)]
     assert loss(learned) < min(fixed) + 0.01
     assert loss(learned) < max(fixed) - 0.05
-    assert learned.penalty_in_force in lasso.LOOKAHEAD * np.sqrt(learned.examples)
+    assert learned.penalty_in_force in online.LOOKAHEAD * np.sqrt(learned.examples)
 
 
 def test_labels_that_keep_surprising_do_not_make_weights_run_away():

@@ -66,7 +66,7 @@ def test_a_block_can_be_made_larger(made):
     assert not block[6:].any()
 
 
-def test_shooting_on_a_sketch_is_shooting_on_its_matrix(made):
+def test_solving_a_sketch_is_solving_its_matrix(made):
     made, matrix = made
     theta = 3 * np.random.default_rng(1).normal(size=WIDTH)
     weights, gradient = np.zeros(WIDTH), theta.copy()

@@ -2,7 +2,7 @@
 
 A bank runs a few lanes side by side. A lane is a small learner of all weights with one answer to "how large are
 weights, in which units, how sure may one be, do they drift". Every lane has one output logit or two. Evidence
-combines the outputs in three storeys:
+combines the outputs in three levels:
 
     1. fixed share over the K outputs                      -> zm
     2. two stackers on the outputs, one with memory        -> q1, q2
@@ -319,7 +319,7 @@ class Look(NamedTuple):
 class BankReference:
     """The bank over the rows of a CSR matrix.
 
-    `lanes` is a preset's name or a list of lanes; combine="share" is the first storey alone; `narrowing` says after
+    `lanes` is a preset's name or a list of lanes; combine="share" is the first level alone; `narrowing` says after
     how many learned examples how many outputs to keep. Without an intercept the stackers have no b either.
     """
 
@@ -429,7 +429,7 @@ class BankReference:
         self.shares = self.shares / np.sum(self.shares)
 
     def score(self, look: Look) -> tuple[float, float]:
-        """Mean and variance of the score: the law of total variance down the storeys, and equation (8) backwards.
+        """Mean and variance of the score: the law of total variance down the levels, and equation (8) backwards.
 
             own           what the lanes do not know yet: sum_k w_k s_k over the outputs that have a variance
             disagreement  u_0 sum_k w_k (z_k - z)^2 + sum_j u_j (q_j - q)^2,  z and q the means under w and u

@@ -621,7 +621,7 @@ def test_the_score_gives_back_the_probability():
 
 
 def test_the_score_variance_is_the_law_of_total_variance():
-    """Draw a storey, then an output or the stacker's score, then a Gaussian lane's doubt: the spread is the same."""
+    """Draw a level, then an output or the stacker's score, then a Gaussian lane's doubt: the spread is the same."""
     X, y = random_rows(n=40)
     bank = BankReference(WIDTH, [Lane(), Lane(3.0, scale=True), Lane(10.0, temper=(0.3, 0.1)), Lane(rate=0.5)])
     bank.learn(X, y)
@@ -631,10 +631,10 @@ def test_the_score_variance_is_the_law_of_total_variance():
     i, x = active_features(X, 5, WIDTH, True)
     look = bank.look(i, x)
     rng, n = np.random.default_rng(5), 400_000
-    output, storey = rng.choice(4, n, p=bank.shares), rng.choice(3, n, p=bank.final_shares)
-    centre = np.where(storey == 0, look.z[output] - bank.shares @ look.z + look.q[0], look.q[storey])
+    output, level = rng.choice(4, n, p=bank.shares), rng.choice(3, n, p=bank.final_shares)
+    centre = np.where(level == 0, look.z[output] - bank.shares @ look.z + look.q[0], look.q[level])
     doubter = rng.choice(3, n, p=bank.shares[:3] / 0.6)
-    doubt = np.array([0.0] + [s for _, s in look.stacked])[storey] + np.array([seen.s for seen in look.seen])[doubter]
+    doubt = np.array([0.0] + [s for _, s in look.stacked])[level] + np.array([seen.s for seen in look.seen])[doubter]
     assert np.var(centre + rng.normal(size=n) * np.sqrt(doubt)) == pytest.approx(bank.score(look)[1], rel=0.01)
 
 
@@ -659,7 +659,7 @@ def test_a_fresh_bank_is_as_announced():
     assert BankReference(WIDTH, intercept=False).stackers[0].covariance[0, 0] == 0
     mean, variance = bank.weights()
     assert not mean.any()
-    # Eight outputs have a variance, and two of the three storeys have a b.
+    # Eight outputs have a variance, and two of the three levels have a b.
     gaussian = [PRESETS["slim"][k].prior_variance for k, _ in bank.outputs if PRESETS["slim"][k].rate is None]
     np.testing.assert_allclose(variance[:-1], np.mean(gaussian))
     assert variance[-1] == pytest.approx(np.mean(np.maximum(gaussian, 3.0)) + 2 / 3 * 0.01)

@@ -245,6 +245,18 @@ class Learner:
         """The memory that the weights take once all of them are touched."""
         return self.nbytes_for(self._n_features)
 
+    @classmethod
+    def memory(cls, n_features: int, **parameters: Any) -> int:
+        """The bytes that `cls(n_features, **parameters)` would take once all weights are touched, without making it.
+
+        >>> from bayou.learners import Marginal
+        >>> Marginal.memory(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
+        8
+        """
+        # One weight tells what each of them takes.
+        alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
+        return cls(n_features=1, **alike).nbytes_for(whole_number("n_features", n_features, 1, MAX_FEATURES))
+
     def nbytes_for(self, n_features: int) -> int:
         """The memory that a learner like this one would take with `n_features` weights."""
         arrays = self._arrays()

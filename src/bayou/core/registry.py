@@ -1,18 +1,23 @@
-"""One record per learner. The laws, the estimators and the docs table are driven by this list.
+"""What each learner claims: its `RECORD`, which stands in the learner's own file in `bayou.learners`.
 
-A third party adds a learner through an entry point of the group `bayou.learners` that names a `Record`.
+The laws, the estimators, the command and the docs table are driven by the records. There is no list of learners: the
+module `bayou.learners.spike_slab` has the record called "spike-slab" of the class `SpikeSlab`, and is imported when one
+of these names is asked for. A third party adds a learner through an entry point of the group `bayou.learners` that
+names a `Record`.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from bayou.core.errors import BadInput
+
+DEFAULT = "bank"  # the learner of those who name none
 
 
 @dataclass(frozen=True)
@@ -38,100 +43,43 @@ class Record:
         module, _, name = self.path.partition(":")
         return getattr(importlib.import_module(module), name)
 
+    @property
+    def class_name(self) -> str:
+        return self.path.rpartition(":")[2]
 
-_OWN = (
-    Record(
-        name="bank",
-        path="bayou.learners.bank:Bank",
-        estimator="BankClassifier",
-        summary="several priors side by side, combined by evidence: nothing to tune",
-        paper="none: ours",
-        linear=False,
-    ),
-    Record(
-        name="marginal",
-        path="bayou.learners.marginal:Marginal",
-        estimator="MarginalClassifier",
-        summary="Gaussian weights, each updated against all others marginalised; closed form",
-        paper="marginal-gaussian, section 3, appendices B, C",
-    ),
-    Record(
-        name="joint",
-        path="bayou.learners.joint:Joint",
-        estimator="JointClassifier",
-        summary="Gaussian weights updated together by Laplace's approximation; diagonal or full covariance",
-        paper="marginal-gaussian, appendix D.1 (DimGauss)",
-    ),
-    Record(
-        name="moment",
-        path="bayou.learners.moment:Moment",
-        estimator="MomentClassifier",
-        summary="Gaussian weights by moment matching: one integral of the score for all of them",
-        paper="marginal-gaussian, appendix D.2",
-    ),
-    Record(
-        name="variational",
-        path="bayou.learners.variational:Variational",
-        estimator="VariationalClassifier",
-        summary="Gaussian weights, each the nearest to its marginal posterior; by nodes or draws",
-        paper="marginal-gaussian, appendix D.3",
-    ),
-    Record(
-        name="adagrad",
-        path="bayou.learners.adagrad:AdaGrad",
-        estimator="AdaGradClassifier",
-        summary="stochastic gradient with a step per feature; the baseline people trust",
-        paper="marginal-gaussian, section 4 (baseline)",
-        posterior=False,
-    ),
-    Record(
-        name="ftrl",
-        path="bayou.learners.ftrl:FTRL",
-        estimator="FTRLClassifier",
-        summary="follow the regularised leader, with exact zeros; the sparse baseline people trust",
-        paper="olss, section V (baseline)",
-        posterior=False,
-    ),
-    Record(
-        name="gaussian",
-        path="bayou.learners.gaussian:Gaussian",
-        estimator="GaussianRegressor",
-        summary="linear regression with Gaussian weights, exact for each of them; noise known or learned",
-        paper="none: Kalman 1960, diagonal",
-        task="regress",
-    ),
-    Record(
-        name="spike-slab",
-        path="bayou.learners.spike_slab:SpikeSlab",
-        estimator="SpikeSlabClassifier",
-        summary="selects features: each has a probability to matter; expectation propagation on a stream",
-        paper="olss, sections II, III; olss-slides",
-        dtype="float64",
-        linear=False,
-        passes="multi",
-    ),
-    Record(
-        name="lasso",
-        path="bayou.learners.lasso:Lasso",
-        estimator="LassoClassifier",
-        summary="L1-penalised regression from quadratic sketches: on line, or exact in a few passes with a certificate",
-        paper="quadratic-l1",
-        dtype="float64",
-        posterior=False,
-        merge="exact",
-        passes="multi",
-    ),
-    Record(
-        name="shrinkage",
-        path="bayou.learners.shrinkage:Shrinkage",
-        estimator="ShrinkageRegressor",
-        summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
-        paper="oslog",
-        task="regress",
-        dtype="float64",
-        dense=True,
-    ),
-)
+
+def find(name: str) -> Record:
+    """The record called `name`, or a sentence that lists the names there are."""
+    record = _own(name)  # our own names need no look at what else is installed
+    if record is not None and record.name == name:
+        return record
+    known = records()
+    if name not in known:
+        from bayou.core.checks import did_you_mean
+
+        near = did_you_mean(name, known)
+        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.{near}")
+    return known[name]
+
+
+def by_class(name: str) -> Record | None:
+    """The record whose learner's class is called `name`, our own first."""
+    record = _own(name)
+    if record is not None and record.class_name == name:
+        return record
+    return next((record for record in records().values() if record.class_name == name), None)
+
+
+def by_estimator(name: str) -> Record | None:
+    """Our own record whose estimator is called `name`."""
+    record = _own(name.removesuffix("Classifier").removesuffix("Regressor"))
+    return record if record is not None and record.estimator == name else None
+
+
+def own_records() -> list[Record]:
+    """bayou's own: the default first, then by name. Imports every learner's module."""
+    found = [record for record in map(_own, _modules()) if record is not None]
+    return sorted(found, key=lambda record: (record.name != DEFAULT, record.name))
 
 
 @cache
@@ -139,7 +87,7 @@ def records() -> dict[str, Record]:
     """Every learner there is, by name: bayou's own, then those of installed entry points."""
     from importlib.metadata import entry_points
 
-    found = {record.name: record for record in _OWN}
+    found = {record.name: record for record in own_records()}
     for entry in entry_points(group="bayou.learners"):
         try:
             record = entry.load()
@@ -152,27 +100,23 @@ def records() -> dict[str, Record]:
     return found
 
 
-def find(name: str) -> Record:
-    """The record called `name`, or a sentence that lists the names there are."""
-    for record in _OWN:  # our own names need no look at what else is installed
-        if record.name == name:
-            return record
-    known = records()
-    if name not in known:
-        from bayou.core.checks import did_you_mean
-
-        near = did_you_mean(name, known)
-        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.{near}")
-    return known[name]
+@cache
+def _own(name: str) -> Record | None:
+    """The record of the module in `bayou.learners` that is called so, but for case, hyphens and underscores."""
+    module = _modules().get(_folded(name))
+    record = module and getattr(importlib.import_module(module), "RECORD", None)
+    return record or None
 
 
-def by_class(name: str) -> Record | None:
-    """The record whose learner's class is called `name`, our own first."""
+@cache
+def _modules() -> dict[str, str]:
+    """The modules of `bayou.learners` by their folded names."""
+    package = importlib.import_module("bayou.learners")
+    return {_folded(place.name): f"bayou.learners.{place.name}" for place in pkgutil.iter_modules(package.__path__)}
 
-    def among(some: Iterable[Record]) -> Record | None:
-        return next((record for record in some if record.path.rpartition(":")[2] == name), None)
 
-    return among(_OWN) or among(records().values())
+def _folded(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
 
 
 def as_table() -> str:
@@ -180,8 +124,8 @@ def as_table() -> str:
     head = "| learner | class | estimator | what it is | task | posterior | merge | passes | state | paper |"
     rows = [head, "|" + "---|" * (head.count("|") - 1)]
     rows += [
-        f"| {r.name} | `{r.path.rpartition(':')[2]}` | `{r.estimator}` | {r.summary} | {r.task} | "
+        f"| {r.name} | `{r.class_name}` | `{r.estimator}` | {r.summary} | {r.task} | "
         f"{'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | {r.paper} |"
-        for r in _OWN
+        for r in own_records()
     ]
     return "\n".join(rows) + "\n"

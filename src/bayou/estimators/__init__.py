@@ -1,6 +1,10 @@
-"""scikit-learn's face of the learners: one shared base, and a small class for each learner."""
+"""scikit-learn's face of the learners: one shared base, and a small class for each learner.
 
-from bayou.estimators.base import OnlineClassifier, expected_failed_checks
+`__all__` lists the estimators proper, which are importable from `bayou` as well.
+"""
+
+from bayou.estimators.base import OnlineClassifier as OnlineClassifier
+from bayou.estimators.base import expected_failed_checks as expected_failed_checks
 from bayou.estimators.classifiers import (
     AdaGradClassifier,
     BankClassifier,
@@ -11,8 +15,10 @@ from bayou.estimators.classifiers import (
     SpikeSlabClassifier,
     VariationalClassifier,
 )
-from bayou.estimators.lasso import LassoClassifier, PathPoint
-from bayou.estimators.regressors import GaussianRegressor, OnlineRegressor, ShrinkageRegressor
+from bayou.estimators.lasso import LassoClassifier
+from bayou.estimators.lasso import PathPoint as PathPoint
+from bayou.estimators.regressors import GaussianRegressor, ShrinkageRegressor
+from bayou.estimators.regressors import OnlineRegressor as OnlineRegressor
 from bayou.estimators.selection import SelectByInclusion
 
 __all__ = [
@@ -24,12 +30,8 @@ __all__ = [
     "LassoClassifier",
     "MarginalClassifier",
     "MomentClassifier",
-    "OnlineClassifier",
-    "OnlineRegressor",
-    "PathPoint",
     "SelectByInclusion",
     "ShrinkageRegressor",
     "SpikeSlabClassifier",
     "VariationalClassifier",
-    "expected_failed_checks",
 ]

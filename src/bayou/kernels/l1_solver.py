@@ -1,4 +1,4 @@
-"""Shooting: the maximum of a quadratic with an L1 penalty, one coordinate after the other. Shared by several learners.
+"""The L1 solver: the maximum of a quadratic with an L1 penalty, by coordinate descent. Shared by several learners.
 
     maximise over b    b' Psi b + theta'b - sum_j gamma_j |b_j|         (quadratic-l1, equation 7; gamma_j = 0 is free)
 
@@ -14,8 +14,8 @@ that is from true is a certificate in the units of G, and what all functions her
 Only an active set is swept: the weights that are not 0, and those that violate. Sweeps converge slowly where features
 are alike, so that every few of them a Newton step is taken on the weights that are not 0, as far as none changes sign.
 
-    shoot               the kernel: H dense
-    maximise            H dense or sparse, or a `Sketch`; blocks of it are shot, few features at a time
+    coordinate_descent  the kernel: H dense (the paper calls it Shooting)
+    maximise            H dense or sparse, or a `Sketch`; blocks of it are solved, few features at a time
     violations          the certificate
 
 The least squares lasso, argmin |y - Xw|^2 / 2 + a |w|_1, is H = X'X, theta = X'y, gamma = a.
@@ -40,7 +40,7 @@ NEWTON_FREE, NEWTON_SIZE = 32, 1500
 # Of a pivot this share must be left for a Newton step to be believed.
 SINGULAR = 1e-11
 MOST_SWEEPS = 10_000
-# A block starts with so many features at least, and at least twice as many as are not 0.
+# A block starts with this many features at least, and at least twice as many as are not 0.
 LEAST_BLOCK = 128
 NEAR = 0.8  # of the penalty
 MOST_ROUNDS = 1000
@@ -112,7 +112,7 @@ def improve(
 ) -> float:
     """Bring weights, and the gradient with them, to the maximum; in place. The largest violation that is left.
 
-    Rounds of: take the weights that are not 0 and the worst violators, shoot on their block of H, then tell all others.
+    Rounds of: take the weights that are not 0 and the worst violators, solve their block of H, then tell all others.
     """
     stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
     worst = best = math.inf
@@ -136,7 +136,7 @@ def improve(
         block = curvature.block(work)
         stuck[work] = np.diag(block) <= 0.0
         before, moved = weights[work], weights[work]
-        shoot(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MOST_SWEEPS)
+        coordinate_descent(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MOST_SWEEPS)
         changed = np.flatnonzero(moved != before)
         if len(changed) == 0 and not stuck[work].any():
             break
@@ -146,11 +146,11 @@ def improve(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def shoot(curvature, gradient, weights, penalty, tolerance, most_sweeps):
+def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sweeps):
     """Algorithm 1 on a dense H, in place, from the weights given; the largest violation that is left.
 
-    `gradient` must be theta - H weights on entry, and is on return. Stops at a violation of `tolerance`, or after so
-    many sweeps. H may be larger than there are weights: its first rows and columns count.
+    `gradient` must be theta - H weights on entry, and is on return. Stops at a violation of `tolerance`, or after
+    `most_sweeps`. H may be larger than there are weights: its first rows and columns count.
     """
     size = weights.size
     active = np.empty(size, np.int64)

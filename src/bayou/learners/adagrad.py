@@ -27,9 +27,19 @@ from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
+from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
+
+RECORD = Record(
+    name="adagrad",
+    path="bayou.learners.adagrad:AdaGrad",
+    estimator="AdaGradClassifier",
+    summary="stochastic gradient with a step per feature; the baseline people trust",
+    paper="marginal-gaussian, section 4 (baseline)",
+    posterior=False,
+)
 
 # Squared gradients add up to no more than this, so that they stay finite whatever comes.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

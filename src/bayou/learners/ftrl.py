@@ -30,10 +30,20 @@ from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
+from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
+
+RECORD = Record(
+    name="ftrl",
+    path="bayou.learners.ftrl:FTRL",
+    estimator="FTRLClassifier",
+    summary="follow the regularised leader, with exact zeros; the sparse baseline people trust",
+    paper="olss, section V (baseline)",
+    posterior=False,
+)
 
 # Squared gradients and z reach no more than this and weights no more than its root, so that all stays finite.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

@@ -34,11 +34,21 @@ from numba import njit
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
 from bayou.core.learner import Scores
+from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.vector import LANES, copy_lanes, fill, load, store, total
 from bayou.learners.diagonal import AHEAD, LIMIT_32, LIMIT_64, DiagonalGaussian
+
+RECORD = Record(
+    name="gaussian",
+    path="bayou.learners.gaussian:Gaussian",
+    estimator="GaussianRegressor",
+    summary="linear regression with Gaussian weights, exact for each of them; noise known or learned",
+    paper="none: Kalman 1960, diagonal",
+    task="regress",
+)
 
 # The noise variance starts from 1, as if so many examples had said it.
 START = 1e-6

@@ -44,6 +44,7 @@ from bayou.core.batch import Batch, Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
+from bayou.core.registry import Record
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average, rounding_phase
@@ -73,6 +74,14 @@ from bayou.learners.diagonal import (
     nudged,
     peak_shift,
     probabilities,
+)
+
+RECORD = Record(
+    name="marginal",
+    path="bayou.learners.marginal:Marginal",
+    estimator="MarginalClassifier",
+    summary="Gaussian weights, each updated against all others marginalised; closed form",
+    paper="marginal-gaussian, section 3, appendices B, C",
 )
 
 LN2 = math.log(2.0)

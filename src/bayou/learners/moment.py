@@ -51,6 +51,7 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of
 from bayou.core.learner import Scores
+from bayou.core.registry import Record
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
@@ -77,6 +78,14 @@ from bayou.learners.diagonal import (
     DiagonalGaussian,
     peak_shift,
     probabilities,
+)
+
+RECORD = Record(
+    name="moment",
+    path="bayou.learners.moment:Moment",
+    estimator="MomentClassifier",
+    summary="Gaussian weights by moment matching: one integral of the score for all of them",
+    paper="marginal-gaussian, appendix D.2",
 )
 
 EXPECTATIONS = {"exact": False, "probit": True}

@@ -50,6 +50,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
+from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.random import normal
@@ -59,6 +60,17 @@ if sys.modules.get("scipy.linalg.cython_blas", sys) is None:
     del sys.modules["scipy.linalg.cython_blas"]
 
 from scipy.linalg import blas, lapack
+
+RECORD = Record(
+    name="shrinkage",
+    path="bayou.learners.shrinkage:Shrinkage",
+    estimator="ShrinkageRegressor",
+    summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
+    paper="oslog",
+    task="regress",
+    dtype="float64",
+    dense=True,
+)
 
 # What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
 MOST_BYTES = 4 << 30

@@ -53,6 +53,7 @@ from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import ScoreRule
+from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
@@ -71,6 +72,17 @@ from bayou.kernels.vector import (
     where_above,
 )
 from bayou.learners.diagonal import nudged
+
+RECORD = Record(
+    name="spike-slab",
+    path="bayou.learners.spike_slab:SpikeSlab",
+    estimator="SpikeSlabClassifier",
+    summary="selects features: each has a probability to matter; expectation propagation on a stream",
+    paper="olss, sections II, III; olss-slides",
+    dtype="float64",
+    linear=False,
+    passes="multi",
+)
 
 LINKS = {"probit": links.PROBIT}
 PREDICTIVES = {"selected": True, "full": False}

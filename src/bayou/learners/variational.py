@@ -44,11 +44,20 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadModel
 from bayou.core.learner import Scores
+from bayou.core.registry import Record
 from bayou.kernels.exponential import exp2
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.rounding import rounding_phase
 from bayou.kernels.vector import LANES, fill, load, total
 from bayou.learners.diagonal import LIMIT_32, LIMIT_64, LOG2E, PREDICTIVES, DiagonalGaussian, nudged, probabilities
+
+RECORD = Record(
+    name="variational",
+    path="bayou.learners.variational:Variational",
+    estimator="VariationalClassifier",
+    summary="Gaussian weights, each the nearest to its marginal posterior; by nodes or draws",
+    paper="marginal-gaussian, appendix D.3",
+)
 
 EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}

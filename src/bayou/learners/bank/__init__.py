@@ -1,5 +1,23 @@
-"""The bank: several priors learned side by side and combined by evidence; see `learner`."""
+"""The bank: several priors learned side by side and combined by evidence; the equations are in `learner`.
 
-from bayou.learners.bank.learner import PRESETS, Bank, Lane, Output
+presets         what a lane is, and which there are
+lanes           what lanes believe, what they say of a row, what a label tells them
+combination     what is made of all they say
+weights         the weights that a bank shows
+merging         one bank out of two
+"""
 
-__all__ = ["PRESETS", "Bank", "Lane", "Output"]
+from bayou.core.registry import Record
+from bayou.learners.bank.learner import Bank, Output
+from bayou.learners.bank.presets import PRESETS, Lane
+
+RECORD = Record(
+    name="bank",
+    path="bayou.learners.bank:Bank",
+    estimator="BankClassifier",
+    summary="several priors side by side, combined by evidence: nothing to tune",
+    paper="none: ours",
+    linear=False,
+)
+
+__all__ = ["PRESETS", "RECORD", "Bank", "Lane", "Output"]

@@ -1,12 +1,13 @@
 """The lanes of the bank: what they believe, what they say of a row, and what a label tells them.
 
-Lanes know nothing of the combination on top of them (`bank_combination`), so that the two can work at the same time,
-the lanes some rows ahead. The equations are in the docstring of `bank`.
+Lanes know nothing of the combination on top of them (`combination`), so that the two can work at the same time, the
+lanes some rows ahead. The equations are in the docstring of `learner`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,7 +24,7 @@ LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 
 # l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
 SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
-# A typical row's length is brought to between these, and is settled after so many rows.
+# A typical row's length is brought to between these, and is settled after SETTLED rows.
 SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
 # A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
 LEAST_ROOT = 1e-6
@@ -37,6 +38,31 @@ AHEAD = 96
 # What is counted of the stream: rows measured, their mean log length, whether a value other than 1 or -1 was met, the
 # sum of weights.
 ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+
+
+class Lanes(NamedTuple):
+    """What the lanes are and what they believe, as kernels take it. `width` is their number, a multiple of LANES."""
+
+    settings: np.ndarray  # PRIOR to PRECISION, a column for each lane
+    has_intercept: bool
+    widest: float  # the largest variance that a weight can have, at least 1
+    # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
+    # bytes mean the prior.
+    state: np.ndarray
+    # Mean square and uses, counted from the stream's first value other than 1 or -1 on. Before, they are all 1.
+    squares: np.ndarray
+    stream: np.ndarray  # ROWS to WEIGHT
+    intercept: np.ndarray  # means; what precisions have gained
+    scale: np.ndarray  # likewise, of l
+
+    @property
+    def width(self) -> int:
+        return self.settings.shape[1]
+
+    def factors(self) -> np.ndarray:
+        """What a value is multiplied by in each lane: scale and unit of the stream."""
+        unit = unit_of(self.stream[LOG_LENGTH]) if self.stream[ROWS] else 1.0
+        return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -65,6 +91,60 @@ def heavy_evidence(z, tau, c):
     return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
 
 
+@njit(forceinline=True, error_model="numpy")
+def _evidence(logit, c):
+    """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
+    e = exp2(logit)
+    slope = c / (e + 1.0)
+    return slope, slope * (e / (e + 1.0))
+
+
+@njit(forceinline=True, error_model="numpy")
+def _scale_step(log, gained, scaled, total, v, step, fall):
+    """The scale's logarithm and what its precision has gained; `total` is M, its value."""
+    log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
+    more = scaled * (total * total * fall)
+    more = like(more / max(1.0 - more * v, 0.5), log)
+    return max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST), min(gained + more, LIMIT_64)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
+    """The intercept's mean and what its precision has gained."""
+    grown = gained + live * like(step * step, mean)
+    moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
+    if any_rate:
+        moved = where_above(rate, 0.0, rate * step / max(sqrt(like(grown, v)), LEAST_ROOT), moved)
+    gained = gained + live * like(more, mean)
+    gained = max(gained * keep - prior * (1.0 - keep), 0.0)
+    return mean + live * like(moved, mean), min(where_above(like(rate, mean), 0.0, grown, gained), LIMIT_64)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _weight_step(gained, x, xv, rate, any_rate, step, fall):
+    """How far a feature's means move and how much its precisions gain."""
+    xf = x * fall
+    top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
+    shift = xv * step
+    if any_rate:
+        gradient = x * step
+        square = gradient * gradient
+        top = where_above(rate, 0.0, rate * gradient, top)
+        bottom = where_above(rate, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
+        more = top / bottom
+        shift = where_above(rate, 0.0, more, shift)
+        return shift, where_above(rate, 0.0, square, more)
+    return shift, top / bottom
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_length(values, start, stop):
+    square = 0.0
+    for k in range(start, stop):
+        square += np.float64(values[k]) ** 2
+    return 0.5 * math.log(max(square, 1e-300))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_lanes(
     indptr,
@@ -74,14 +154,7 @@ def run_lanes(
     ones,
     signs,
     weights,
-    state,
-    squares,
-    stream,
-    settings,
-    has_intercept,
-    intercept,
-    scale,
-    widest,
+    lanes,
     row,
     last,
     examples,
@@ -91,14 +164,17 @@ def run_lanes(
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
 
     Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
-    gained. What is said of a row is the mean m and the variance s of its score in every lane. It ends early where
-    `examples` reaches `stop`.
+    gained. `said` of a row is the mean m and the variance s of its score in every lane. It ends early where `examples`
+    reaches `stop`. `lanes` is a `Lanes`. The loops over a row stand in one function, because helpers that take arrays
+    count their references in every row; what is done with a register has helpers.
     """
+    settings, stream, has_intercept = lanes.settings, lanes.stream, lanes.has_intercept
+    state, squares, told = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
     stride = 2 * width
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
-    reach = math.sqrt(most / widest)
+    reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
 
     # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
@@ -107,20 +183,19 @@ def run_lanes(
     lose = dtype(1) - keep
     scaled, keeps, bias_prior = settings[SCALED], settings[KEEP], settings[BIAS_PRIOR]
     normalised, live_lanes = settings[NORMALISED], settings[LIVE]
-    bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
+    bias_mean, bias_gain = lanes.intercept[0], lanes.intercept[1]
+    scale_log, scale_gain = lanes.scale[0], lanes.scale[1]
     any_rate, any_scaled = rate.any(), scaled.any()
-    factors, slopes, curvatures = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
     # One row's scratch.
     xs = np.zeros(longest + LANES, state.dtype)
     mean_squares = np.ones(longest + LANES, state.dtype)
     xvs = np.zeros((longest + 1) * width, state.dtype)
     places, phases = np.zeros(longest + 1, np.int64), np.zeros(longest + LANES, state.dtype)
-    m, s, own = np.zeros(width, state.dtype), np.zeros(width, state.dtype), np.zeros(width, state.dtype)
-    v_bias, v_scale = np.zeros(width, state.dtype), np.zeros(width, state.dtype)
-    heavy = np.zeros(2 * width, state.dtype)
+    each = np.zeros((10, width), state.dtype)
+    m, s, own, v_bias, v_scale = each[0], each[1], each[2], each[3], each[4]
+    factors, slopes, curvatures, heavy_slopes, heavy_curvatures = each[5], each[6], each[7], each[8], each[9]
 
     zero = fill(load(xs, 0), 0.0)
-    zeros = fill(load(scale_log, 0), 0.0)
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = unit_of(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
@@ -134,10 +209,7 @@ def run_lanes(
         # --- the row in units of the stream
         new_log_length = log_length
         if counted < SETTLED and length > 0:
-            square = 0.0
-            for k in range(start, start + length):
-                square += np.float64(values[k]) ** 2
-            new_log_length += (0.5 * math.log(max(square, 1e-300)) - log_length) / (counted + 1.0)
+            new_log_length += (_log_length(values, start, start + length) - log_length) / (counted + 1.0)
             row_unit = unit_of(new_log_length)
             if row_unit != unit:
                 unit = row_unit
@@ -211,8 +283,8 @@ def run_lanes(
             store(m, at, sum_m + live * like(load(bias_mean, at), zero))
 
         for at in range(0, width, LANES):
-            store(said, row * stride + at, load(m, at))
-            store(said, row * stride + width + at, load(s, at))
+            store(told, row * stride + at, load(m, at))
+            store(told, row * stride + width + at, load(s, at))
         if c == 0.0:
             row += 1
             continue
@@ -225,40 +297,33 @@ def run_lanes(
             g = 1.0 / (load(spreads, at) * spread + 1.0)
             root = sqrt(g)
             if c <= 1.0:
-                e = exp2(load(m, at) * root * (y * dtype(LOG2E)))
-                slope = dtype(c) / (e + 1.0)
-                curvature = slope * (e / (e + 1.0))
+                slope, curvature = _evidence(load(m, at) * root * (y * dtype(LOG2E)), dtype(c))
             else:
                 for k in range(at, at + LANES):
                     shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
                     if rate[k] > 0.0:
-                        heavy[k], heavy[width + k] = c * links.sigmoid(-y * m[k]), 0.0
+                        heavy_slopes[k], heavy_curvatures[k] = c * links.sigmoid(-y * m[k]), 0.0
                     else:
-                        heavy[k], heavy[width + k] = heavy_evidence(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
-                slope, curvature = load(heavy, at), load(heavy, width + at)
+                        heavy_slopes[k], heavy_curvatures[k] = heavy_evidence(
+                            y * m[k] * math.sqrt(shrink), shrink * s[k], c
+                        )
+                slope, curvature = load(heavy_slopes, at), load(heavy_curvatures, at)
             step, fall = slope * root * y, curvature * g
             store(slopes, at, step)
             store(curvatures, at, fall)
 
-            big, v_l = load(own, at), load(v_scale, at)
-            far = load(scale_log, at) + like(max(min(big * v_l * step, SCALE_STEP), -SCALE_STEP), zeros)
-            store(scale_log, at, max(min(far, SCALE_FARTHEST), -SCALE_FARTHEST))
-            more = like(load(scaled, at), zero) * (big * big * fall)
-            more = like(more / max(1.0 - more * v_l, 0.5), zeros)
-            store(scale_gain, at, min(load(scale_gain, at) + more, LIMIT_64))
+            log, gained = load(scale_log, at), load(scale_gain, at)
+            learns = like(load(scaled, at), zero)
+            log, gained = _scale_step(log, gained, learns, load(own, at), load(v_scale, at), step, fall)
+            store(scale_log, at, log)
+            store(scale_gain, at, gained)
 
-            # the intercept
-            v, pace = load(v_bias, at), load(rate, at)
-            live, kept_share = load(live_lanes, at) * np.float64(has_intercept), load(keeps, at)
-            gained = load(bias_gain, at)
-            grown = gained + live * like(step * step, zeros)
-            moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
-            if any_rate:
-                moved = where_above(pace, 0.0, pace * step / max(sqrt(like(grown, zero)), LEAST_ROOT), moved)
-            gained = gained + live * like(more, zeros)
-            gained = max(gained * kept_share - load(bias_prior, at) * (1.0 - kept_share), 0.0)
-            store(bias_mean, at, load(bias_mean, at) + live * like(moved, zeros))
-            store(bias_gain, at, min(where_above(like(pace, zeros), 0.0, grown, gained), LIMIT_64))
+            live, stay, pace = load(live_lanes, at) * np.float64(has_intercept), load(keeps, at), load(rate, at)
+            mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(v_bias, at)
+            held = load(bias_prior, at)
+            mean, gained = _intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
+            store(bias_mean, at, mean)
+            store(bias_gain, at, gained)
 
         # --- every feature in every lane
         whole = length // LANES * LANES
@@ -275,20 +340,7 @@ def run_lanes(
                 place = places[k] + 2 * at
                 phase = phases[k]
                 mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
-                x = factor * xs[k]
-                xf = x * fall
-                top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
-                shift = xv * step
-                if any_rate:
-                    gradient = x * step
-                    square = gradient * gradient
-                    top = where_above(pace, 0.0, pace * gradient, top)
-                    bottom = where_above(pace, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
-                    more = top / bottom
-                    shift = where_above(pace, 0.0, more, shift)
-                    more = where_above(pace, 0.0, square, more)
-                else:
-                    more = top / bottom
+                shift, more = _weight_step(gained, factor * xs[k], xv, pace, any_rate, step, fall)
                 if counts:
                     lost = (fixed + moving * mean_squares[k]) * fade
                 grown = gained + (more + phase * last_place(gained))
@@ -313,78 +365,3 @@ def run_lanes(
             break
     stream[ROWS], stream[LOG_LENGTH] = counted, log_length
     return row, examples
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def effective_weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
-    """(means, variances) of some features' weights in the linearised combination of all lanes."""
-    most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
-    for n in range(numbers.size):
-        i = numbers[n]
-        square = squares[i, 0] if squares[i, 1] > 0 else 1.0
-        mean = middle = 0.0
-        for k in range(settings.shape[1]):
-            weight = factors[k] * state[i, k // LANES * 2 * LANES + k % LANES]
-            mean += coefficients[k] * weight
-            middle += mixing[k] * stretched[k] * weight
-        variance = 0.0
-        for k in range(settings.shape[1]):
-            if mixing[k] > 0.0:
-                place = k // LANES * 2 * LANES + k % LANES
-                apart = stretched[k] * factors[k] * state[i, place] - middle
-                precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
-                own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
-                variance += mixing[k] * (own + apart * apart)
-        found[0, n] = min(max(mean, -most), most)
-        found[1, n] = min(variance, most)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def merge_lanes(states, squares, signs, factors, settings, merged_factors):
-    """Merge the lanes of up to three banks into the first: natural parameters add, in the units of the features.
-
-    True if the third, which is subtracted, knows more of some feature than the others do.
-    """
-    mine = states[0]
-    most = LIMIT_32 if mine.itemsize == 4 else LIMIT_64
-    short = False
-    for i in range(mine.shape[0]):
-        touched = False
-        for part in range(3):
-            for place in range(mine.shape[1]):
-                touched |= states[part][i, place] != 0
-        if not touched:  # its memory stays untouched, too
-            continue
-        uses = square = 0.0
-        each = np.ones(3)
-        for part in range(3):
-            if squares[part][i, 1] > 0:
-                each[part] = squares[part][i, 0]
-                uses += signs[part] * squares[part][i, 1]
-                square += signs[part] * squares[part][i, 1] * squares[part][i, 0]
-        merged_square = min(max(square / uses, LEAST_SQUARE), most) if uses > 0.0 else 1.0
-        for k in range(settings.shape[1]):
-            place = k // LANES * 2 * LANES + k % LANES
-            gained = moved = raw = 0.0
-            for part in range(3):
-                if signs[part] != 0.0:
-                    gain, factor = np.float64(states[part][i, place + LANES]), factors[part, k]
-                    held = settings[PRIOR, k] + settings[PER_SQUARE, k] * each[part]
-                    if settings[RATE, k] > 0.0:
-                        held = 0.0
-                    gained += signs[part] * gain / (factor * factor)
-                    moved += signs[part] * (held + gain) * states[part][i, place] / factor
-                    raw += signs[part] * gain
-            if signs[2] < 0.0 and settings[KEEP, k] == 1.0 and raw < -1e-6 * states[2][i, place + LANES]:
-                short = True
-            factor = merged_factors[k]
-            held = settings[PRIOR, k] + settings[PER_SQUARE, k] * merged_square
-            if settings[RATE, k] > 0.0:
-                held = 0.0
-            gain = max(gained, 0.0) * factor * factor
-            mine[i, place] = moved * factor / (held + gain) if held + gain > 0.0 else 0.0
-            mine[i, place + LANES] = min(gain, most)
-        if uses > 0.0:
-            squares[0][i, 0] = merged_square
-            squares[0][i, 1] = uses
-    return short

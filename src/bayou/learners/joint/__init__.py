@@ -1,5 +1,14 @@
 """Gaussian weights updated together; see `learner`."""
 
+from bayou.core.registry import Record
 from bayou.learners.joint.learner import Joint
+
+RECORD = Record(
+    name="joint",
+    path="bayou.learners.joint:Joint",
+    estimator="JointClassifier",
+    summary="Gaussian weights updated together by Laplace's approximation; diagonal or full covariance",
+    paper="marginal-gaussian, appendix D.1 (DimGauss)",
+)
 
 __all__ = ["Joint"]

@@ -1,5 +1,27 @@
-"""L1-penalised regression from quadratic sketches; see `learner`."""
+"""L1-penalised regression from quadratic sketches; the equations are in `learner`.
 
+    problem     penalties, weights and the quadratic, which all algorithms share
+    gather      reading examples into the quadratic
+    sketch      the quadratic where it is too large for one matrix
+    online      algorithm 2: one pass
+    passes      section 5 and algorithm 3: pass after pass, with a certificate
+
+The maximum under the penalty is found by `bayou.kernels.l1_solver`.
+"""
+
+from bayou.core.registry import Record
 from bayou.learners.lasso.learner import Lasso
+
+RECORD = Record(
+    name="lasso",
+    path="bayou.learners.lasso:Lasso",
+    estimator="LassoClassifier",
+    summary="L1-penalised regression from quadratic sketches: online, or exact in a few passes with a certificate",
+    paper="quadratic-l1",
+    dtype="float64",
+    posterior=False,
+    merge="exact",
+    passes="multi",
+)
 
 __all__ = ["Lasso"]

@@ -8,7 +8,7 @@ own non-zeros however many examples come.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,16 +22,29 @@ MOST_ROWS = 1 << 20
 CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
 
 
+class Log(NamedTuple):
+    """Examples as they came. Of each: where it ends in the arrays of its features, and the four numbers of `rows`."""
+
+    ends: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray
+    length: np.ndarray  # one number: how many there are
+
+
 class Sketch:
     """sum_i h_i x_i x_i' over `width` features; a `bayou.kernels.l1_solver.Curvature`."""
 
     def __init__(self, width: int, rows: int = MOST_ROWS, nonzeros: int = MOST_NONZEROS) -> None:
         self.width = width
-        self.ends = np.zeros(rows + 1, np.int64)
-        self.indices = np.zeros(nonzeros, np.uint32)
-        self.values = np.zeros(nonzeros)
-        self.rows = np.zeros((rows, 4))
-        self.length = np.zeros(1, np.int64)  # rows in the log
+        self.log = Log(
+            ends=np.zeros(rows + 1, np.int64),
+            indices=np.zeros(nonzeros, np.uint32),
+            values=np.zeros(nonzeros),
+            rows=np.zeros((rows, 4)),
+            length=np.zeros(1, np.int64),
+        )
+        self.ends, self.indices, self.values, self.rows, self.length = self.log
         self.folded: Any = None
 
     # --- what is saved ------------------------------------------------------------------------------------------
@@ -143,7 +156,7 @@ class Sketch:
 
     def add_rows(self, slots: np.ndarray, features: np.ndarray, first: int, block: np.ndarray) -> None:
         """Fill the rows and columns of `block` from `first` on. Feature j stands at slots[j] - 1, if that is >= 0."""
-        _add_log(self.length[0], self.ends, self.indices, self.values, self.rows, slots, first, len(features), block)
+        _add_log(self.log, slots, first, len(features), block)
         if self.folded is not None:
             whole = self.folded
             _add_matrix(whole.indptr, whole.indices, whole.data, slots, features[first:], first, block)
@@ -152,18 +165,20 @@ class Sketch:
         """gradient -= H[:, features] change."""
         moved = np.zeros(self.width)
         moved[features] = change
-        _subtract_log(self.length[0], self.ends, self.indices, self.values, self.rows, moved, gradient)
+        _subtract_log(self.log, moved, gradient)
         if self.folded is not None:
             whole = self.folded
             _subtract_matrix(whole.indptr, whole.indices, whole.data, features, change, gradient)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_log(n, ends, indices, values, rows, slots, first, size, block):
+def _add_log(log, slots, first, size, block):
     """block[a, b] += h x_a x_b for all pairs of which one stands at `first` or behind it; nothing is there yet.
 
     Each pair is added once, and mirrored in the end: a row's features need not be in the order of their places.
     """
+    ends, indices, values, rows, length = log
+    n = length[0]
     longest = 0
     for row in range(n):
         longest = max(longest, ends[row + 1] - ends[row])
@@ -208,7 +223,9 @@ def _add_matrix(ends, indices, values, slots, features, first, block):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _subtract_log(n, ends, indices, values, rows, moved, gradient):
+def _subtract_log(log, moved, gradient):
+    ends, indices, values, rows, length = log
+    n = length[0]
     for row in range(n):
         shift = 0.0
         for k in range(ends[row], ends[row + 1]):

@@ -1,0 +1,133 @@
+"""What lanes a bank may have: a `Lane` says what one of them believes, and `PRESETS` has two sets to choose from.
+
+`settings_of` turns them into the table of numbers that the kernels take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayou.core.checks import positive_number, yes_or_no
+from bayou.core.errors import BadInput
+from bayou.core.links import C8
+from bayou.kernels.vector import padded
+from bayou.learners.bank.lanes import (
+    BIAS_PRIOR,
+    KEEP,
+    LIVE,
+    NORMALISED,
+    PER_SQUARE,
+    PRECISION,
+    PRIOR,
+    RATE,
+    SCALED,
+    SPREAD,
+)
+
+MAX_LANES = 64
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One learner of the bank: Gaussian, or AdaGrad if it has a rate. See the module's docstring."""
+
+    prior_variance: float = 1.0
+    temper: tuple[float, float] = (1.0, 1.0)
+    second: float | None = None  # kp of a second output
+    scale: bool = False
+    normalise: bool = False
+    memory: float = 0.0
+    rate: float | None = None
+
+    def __str__(self) -> str:
+        if self.rate is not None:
+            return f"AdaGrad {self.rate:g}"
+        words = ["scaled"] * self.scale + ["tempered"] * (self.temper[0] < 1.0) + ["normalised"] * self.normalise
+        memory = f", memory {self.memory:g}" if self.memory else ""
+        return f"{' '.join(words) or 'plain'} {self.prior_variance:g}{memory}"
+
+
+def _scaled(v0: float, memory: float = 0.0) -> Lane:
+    return Lane(v0, scale=True, memory=memory)
+
+
+def _tempered(v0: float, memory: float = 0.0, second: float | None = None) -> Lane:
+    return Lane(v0, temper=(0.3, 0.1), second=second, memory=memory)
+
+
+def _normalised(v0: float) -> Lane:
+    return Lane(v0, normalise=True)
+
+
+PRESETS = {
+    "slim": (
+        *(_scaled(0.1), _scaled(10.0)),
+        *(_tempered(0.1), _tempered(10.0, second=0.3)),
+        _normalised(1.0),
+        *(_tempered(1.0, memory=0.1), _tempered(10.0, memory=0.01)),
+        Lane(rate=0.8),
+    ),
+    "wide": (
+        *(_scaled(0.1), _scaled(1.0), _scaled(10.0), _scaled(100.0)),
+        *(_tempered(0.1), _tempered(10.0, second=0.3), _tempered(100.0, second=0.3)),
+        *(_normalised(0.1), _normalised(1.0), _normalised(10.0)),
+        *(_scaled(0.1, memory=0.01), _scaled(10.0, memory=0.01)),
+        *(_tempered(1.0, memory=0.01), _tempered(10.0, memory=0.01), _tempered(10.0, memory=0.1)),
+        Lane(rate=0.8),
+    ),
+}
+
+
+def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
+    """Lanes as a caller describes them, checked."""
+    if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:
+        raise BadInput(f"lanes is {lanes!r}; give a list of 1 to {MAX_LANES} lanes.")
+    return tuple(_own_lane(lane) for lane in lanes)
+
+
+def _own_lane(given: Any) -> Lane:
+    try:
+        lane = given if isinstance(given, Lane) else Lane(**given)
+        ku, kp = (positive_number("temper of a lane", k, high=100.0) for k in lane.temper)
+    except (TypeError, ValueError) as error:
+        fields = ", ".join(Lane.__dataclass_fields__)
+        raise BadInput(f"{given!r} is no lane: {error}. A lane has {fields}; temper is two numbers.") from None
+    if min(ku, kp) < 0.01:
+        raise BadInput(f"a lane's temper is {lane.temper}; both numbers must be from 0.01 to 100.")
+    second = None if lane.second is None else positive_number("second of a lane", lane.second, zero=True, high=100.0)
+    rate = None if lane.rate is None else positive_number("rate of a lane", lane.rate, high=1e6)
+    variance = positive_number("prior_variance of a lane", lane.prior_variance, high=1e6)
+    if variance < 1e-6:
+        raise BadInput(f"prior_variance of a lane is {variance:g}; it must be from 1e-6 to 1e6.")
+    return Lane(
+        prior_variance=variance,
+        temper=(ku, kp),
+        second=second,
+        scale=yes_or_no("scale of a lane", lane.scale),
+        normalise=yes_or_no("normalise of a lane", lane.normalise),
+        memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
+        rate=rate,
+    )
+
+
+def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
+    """What the kernels must know of every lane, a column each; `intercept_variance` None is max(3, prior_variance)."""
+    settings = np.zeros((PRECISION + 1, padded(len(lanes))))
+    settings[[PRIOR, PRECISION, KEEP, BIAS_PRIOR]] = 1.0  # of lanes that only fill the block
+    for k, lane in enumerate(lanes):
+        mine = settings[:, k]
+        mine[SPREAD], mine[LIVE] = C8 * lane.temper[0], 1.0
+        if lane.rate is not None:
+            mine[RATE] = lane.rate
+            continue
+        precision = 1.0 / lane.prior_variance
+        mine[PRIOR], mine[PER_SQUARE] = (0.0, precision) if lane.normalise else (precision, 0.0)
+        mine[PRECISION], mine[KEEP] = precision, 1.0 / (1.0 + lane.memory)
+        mine[SCALED], mine[NORMALISED] = lane.scale, lane.normalise
+        wide = max(3.0, lane.prior_variance) if intercept_variance is None else intercept_variance
+        mine[BIAS_PRIOR] = 1.0 / wide
+    return settings

@@ -1,0 +1,195 @@
+"""Reading examples: each is predicted at the present weights, expanded there, and added to the quadratic.
+
+The one kernel that all of the lasso's algorithms read their data with; the equations are in the docstring of `learner`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.core import links
+from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
+
+# A surprising example may ask for a margin as large as its own was wrong, and this much more. Taylor's polynomial has
+# hardly any curvature there, and asks for margins of thousands.
+SURPRISE = 10.0
+# What the kernel counts in the tally.
+LOSS, EXAMPLES, BLOCK_START = 0, 1, 12
+# Why the kernel stopped: the rows ended; it is time to maximise; the log is full; a block of examples has ended.
+ENDED, MAXIMISE, FULL, BLOCK_ENDED = range(4)
+
+
+class Rules(NamedTuple):
+    """What does not change while examples are read."""
+
+    link: int
+    has_intercept: bool
+    online: bool
+    waits: bool  # features without a place wait for one (online, without a dense H)
+    logs: bool
+    every: int  # examples between two maximisations; 0: never
+    block_size: int  # of the block heuristic; 0: never
+
+
+class Quadratic(NamedTuple):
+    """The quadratic at some weights; the intercept is the last feature."""
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    slots: np.ndarray  # where features stand in the block, from 1 on
+    block: np.ndarray  # H of the features that have a place
+
+
+class Waiting(NamedTuple):
+    """The features met without a place: G is kept at the weights of `reference`, and H_jj in `bend`."""
+
+    met: np.ndarray
+    n_met: np.ndarray  # one number
+    reference: np.ndarray
+    bend: np.ndarray
+
+
+class Ahead(NamedTuple):
+    """The weights for each penalty of "lookahead", and the log-likelihood of each so far."""
+
+    weights: np.ndarray
+    scores: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def expansion(link, z, reach):
+    """Slope and curvature of log F at a margin z, no flatter than lets a surprise go on to |z| + reach."""
+    slope, curvature = links.slope_and_curvature(link, z)
+    if z < 0.0:
+        curvature = max(curvature, slope / (reach - 2.0 * z))
+    return slope, curvature
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(
+    indptr,
+    indices,
+    values,
+    signs,
+    weights,
+    start,
+    learned,
+    rules,
+    reach,
+    quadratic,
+    log,
+    waiting,
+    ahead,
+    tally,
+    score,
+    probability,
+):
+    """Predict rows and add those whose weight is not 0 to the quadratic; (the row to go on with, learned, why).
+
+    `reach` says how far surprising examples may go. One function over a row: helpers that take arrays would count their
+    references in every row.
+    """
+    link, has_intercept, online, waits, logging, every, block_size = rules
+    beta, gradient, slots, block = quadratic
+    log_ends, log_indices, log_values, log_rows, log_length = log
+    met, n_met, reference, bend = waiting
+    lanes, lane_scores = ahead
+    bias = beta.size - 1
+    places = block.size > 0
+    longest = 0
+    for row in range(start, indptr.size - 1):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    at = np.empty(longest + 1, np.int64)
+    x = np.empty(longest + 1)
+    for row in range(start, indptr.size - 1):
+        first, last = indptr[row], indptr[row + 1]
+        m = 0.0
+        for k in range(first, last):
+            m += values[k] * beta[indices[k]]
+        if has_intercept:
+            m += beta[bias]
+        score[row] = m
+        probability[row] = links.cdf(link, m)
+        c = weights[row]
+        if c == 0.0:
+            continue
+        n = log_length[0]
+        if logging and (n == log_rows.shape[0] or log_ends[n] + last - first + 1 > log_values.size):
+            return row, learned, FULL
+        y = signs[row]
+        for lane in range(lanes.shape[0]):
+            ahead = lanes[lane, bias] if has_intercept else 0.0
+            for k in range(first, last):
+                ahead += values[k] * lanes[lane, indices[k]]
+            lane_scores[lane] += c * links.log_cdf(link, y * ahead)
+        slope, curvature = expansion(link, y * m, reach)
+        g, h = c * y * slope, c * curvature
+        tally[LOSS] -= c * links.log_cdf(link, y * m)
+        tally[EXAMPLES] += 1.0
+
+        for k in range(first, last):
+            gradient[indices[k]] += g * values[k]
+        if has_intercept:
+            gradient[bias] += g
+        # Which of the row's features have a place in the block; the intercept comes last.
+        size = 0
+        shift = 0.0  # how far the score has moved since the reference, to which the others' gradients belong
+        in_order = True
+        for k in range(first, last + has_intercept if places else first):
+            j = np.int64(indices[k]) if k < last else bias
+            slot = slots[j]
+            if slot > 0:
+                at[size] = slot - 1
+                x[size] = values[k] if k < last else 1.0
+                in_order &= size == 0 or at[size] == at[size - 1] + 1
+                if waits:
+                    shift += x[size] * (beta[j] - reference[j])
+                size += 1
+        if waits:
+            for k in range(first, last):
+                j = np.int64(indices[k])
+                if slots[j] <= 0:
+                    value = values[k]
+                    gradient[j] += h * shift * value
+                    bend[j] += h * value * value
+                    if slots[j] == 0:
+                        slots[j] = -1
+                        met[n_met[0]] = j
+                        n_met[0] += 1
+        for a in range(size):
+            bent = h * x[a]
+            place = at[a]
+            # Online the block is needed whole at any time; else each pair is added once.
+            end = size if online else a + 1
+            if in_order:
+                for b in range(end):
+                    block[place, at[0] + b] += bent * x[b]
+            else:
+                for b in range(end):
+                    block[place, at[b]] += bent * x[b]
+        if logging:
+            to = log_ends[n]
+            for k in range(last - first):
+                log_indices[to + k] = indices[first + k]
+            for k in range(last - first):
+                log_values[to + k] = values[first + k]
+            to += last - first
+            if has_intercept:
+                log_indices[to] = bias
+                log_values[to] = 1.0
+                to += 1
+            log_rows[n, CURVATURE] = h
+            log_rows[n, LINEAR] = g + h * m
+            log_rows[n, SIGN] = y
+            log_rows[n, WEIGHT] = c
+            log_ends[n + 1] = to
+            log_length[0] = n + 1
+        learned += 1
+        if block_size > 0 and learned - tally[BLOCK_START] >= block_size:
+            return row + 1, learned, BLOCK_ENDED
+        if every > 0 and learned % every == 0:
+            return row + 1, learned, MAXIMISE
+    return indptr.size - 1, learned, ENDED

@@ -1,0 +1,248 @@
+"""Algorithm 2, one pass: examples are expanded as they come, and every few of them the weights go to the maximum.
+
+The equations are in the docstring of `learner`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
+from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
+from bayou.learners.lasso.problem import Problem
+from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
+
+# How near to the maximum the weights are brought, as a share of the penalty: far below what the next ten examples
+# change. Accurately so at the end of the data.
+ONLINE_TOLERANCE = 1e-4
+ONLINE_SWEEPS = 100  # what is not done then is done in ten examples
+FINAL_TOLERANCE = 1e-9
+LEAST_PENALTY = 1.0  # where a ramp starts
+# The multiples of sqrt(examples) among which "lookahead" chooses.
+LOOKAHEAD = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
+
+
+class Online:
+    """Keeps the weights of a `Problem` near the maximum of what was gathered so far."""
+
+    def __init__(self, problem: Problem, link: int, parameters: dict[str, Any]) -> None:
+        self._problem = problem
+        self._link = link
+        self._slack, self._block_size, self._ramp = (parameters[name] for name in ("slack", "block", "ramp"))
+        self.looks_ahead = isinstance(parameters["penalty"], str)
+        size = problem.n_features + 1
+        self.waiting = Waiting(np.zeros(size, np.uint32), np.zeros(1, np.int64), np.zeros(size), np.zeros(size))
+        lanes = len(LOOKAHEAD) if self.looks_ahead else 0
+        self.ahead = Ahead(np.zeros((lanes, size if lanes else 0)), np.zeros(lanes))
+        # The intercept is always active.
+        problem.give_places(np.arange(size) if problem.dense else np.array([size - 1]))
+
+    @property
+    def met(self) -> np.ndarray:
+        """The features met without a place."""
+        return self.waiting.met[: self.waiting.n_met[0]]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is saved beyond the problem."""
+        found: dict[str, np.ndarray] = {}
+        if not self._problem.dense:
+            found |= {"met": self.met, "reference": self.waiting.reference, "bend": self.waiting.bend}
+        if self.looks_ahead:
+            found |= {"lanes": self.ahead.weights, "lane scores": self.ahead.scores}
+        return found
+
+    def ramped(self, learned: int) -> float:
+        """The share of the penalty that is in force after `learned` examples."""
+        if self._ramp is None:
+            return 1.0
+        return min(1.0, max(LEAST_PENALTY / self._problem.scale(), learned / self._ramp))
+
+    def penalty_in_force(self, learned: int) -> float:
+        if self.looks_ahead:
+            return float(LOOKAHEAD[self.ahead.scores.argmax()] * math.sqrt(max(learned, 1)))
+        return self.ramped(learned) * self._problem.scale()
+
+    def maximise(self, learned: int, final: bool = False) -> None:
+        """Bring the weights to the maximum of the sketch; nearly so, or (final) exactly."""
+        problem = self._problem
+        share = self.ramped(learned)
+        tolerance = (FINAL_TOLERANCE if final else ONLINE_TOLERANCE) * problem.scale()
+        sweeps = MOST_SWEEPS if final else ONLINE_SWEEPS
+        if self.looks_ahead:
+            self._maximise_lanes(math.sqrt(max(learned, 1)), tolerance, sweeps)
+        elif problem.dense:
+            gradient, weights, penalty = problem.gradient, problem.weights, problem.penalties(share)
+            coordinate_descent(problem.block, gradient, weights, penalty, share * tolerance, sweeps)
+        elif final and problem.sketch is not None:
+            self._refresh()
+            improve(problem.sketch, problem.gradient, problem.weights, problem.penalties(share), share * tolerance)
+            self.waiting.reference[:] = problem.weights
+        else:
+            self._maximise_active(share, share * tolerance)
+
+    def _maximise_active(self, share: float, tolerance: float) -> None:
+        """Maximise over the features that have a place; first see to it that all that matter have one.
+
+        A change d of the weights changes no other G_j by more than sqrt(H_jj d'Hd): as long as that keeps all of
+        them below the penalty, they need not be looked at.
+        """
+        problem = self._problem
+        self._activate_in_reach(share)
+        waking = True
+        while waking:
+            active = problem.active
+            weights, gradient = problem.weights[active], problem.gradient[active]
+            penalty = share * problem.penalty_of(active)
+            coordinate_descent(problem.block, gradient, weights, penalty, tolerance, ONLINE_SWEEPS)
+            problem.weights[active], problem.gradient[active] = weights, gradient
+            waking = self._activate_in_reach(share)
+
+    def _activate_in_reach(self, share: float) -> bool:
+        """Where a gradient may be beyond its penalty, look, and give places to all that are near; was one beyond?"""
+        problem = self._problem
+        change = problem.weights[problem.active] - self.waiting.reference[problem.active]
+        reach = _squared_length(problem.block, change)
+        waiting = self.met, problem.slots, problem.gradient
+        if not _any_in_reach(*waiting, self.waiting.bend, reach, problem.penalty_each, share):
+            return False
+        self._refresh()
+        near = _nearest(*waiting, problem.penalty_each, share * self._slack)
+        beyond = np.abs(problem.gradient[near]) > share * problem.penalty_of(near)
+        self._activate(near)
+        return bool(beyond.any())
+
+    def _refresh(self) -> None:
+        """Bring the gradient of features without a place to the present weights."""
+        problem = self._problem
+        active = problem.active
+        change = problem.weights[active] - self.waiting.reference[active]
+        changed = np.flatnonzero(change)
+        if problem.sketch is None or problem.dense or len(changed) == 0:
+            return
+        exact = problem.gradient[active]
+        problem.sketch.subtract_product(active[changed], change[changed], problem.gradient)
+        problem.gradient[active] = exact
+        self.waiting.reference[active] = problem.weights[active]
+
+    def _maximise_lanes(self, root: float, tolerance: float, sweeps: int) -> None:
+        """Every penalty of "lookahead"; the weights in use are then those that have looked ahead best."""
+        problem = self._problem
+        self._refresh()
+        found = []
+        for lane, multiple in zip(self.ahead.weights, LOOKAHEAD, strict=True):
+            gradient, penalty = problem.gradient.copy(), problem.penalties(multiple * root)
+            changed = np.flatnonzero(lane != problem.weights)
+            change = (lane - problem.weights)[changed]
+            if problem.sketch is None:
+                gradient -= change @ problem.block[changed]
+                coordinate_descent(problem.block, gradient, lane, penalty, multiple * root * tolerance, sweeps)
+            else:
+                problem.sketch.subtract_product(changed, change, gradient)
+                improve(problem.sketch, gradient, lane, penalty, multiple * root * tolerance)
+            found.append(gradient)
+        chosen = int(self.ahead.scores.argmax())
+        problem.weights[:], problem.gradient[:] = self.ahead.weights[chosen], found[chosen]
+        self.waiting.reference[:] = problem.weights
+        if not problem.dense:
+            self._activate(np.setdiff1d(np.flatnonzero(problem.weights), problem.active))
+
+    def _activate(self, features: np.ndarray) -> None:
+        """Keep the curvature of these features from now on; what there is of it is in the sketch."""
+        problem = self._problem
+        if len(features) == 0 or problem.sketch is None:
+            return
+        first = len(problem.active)
+        problem.active = np.append(problem.active, features.astype(np.int64))
+        if (size := len(problem.active)) > len(problem.block):
+            larger = np.zeros((2 * size, 2 * size))
+            larger[:first, :first] = problem.block[:first, :first]
+            problem.block = larger
+        problem.slots[features] = np.arange(first + 1, size + 1)
+        problem.sketch.add_rows(problem.slots, problem.active, first, problem.block)
+
+    def expand_block_again(self, learned: int) -> None:
+        """The block heuristic: what was expanded as it came is expanded anew at the weights after it."""
+        problem = self._problem
+        log = problem.sketch
+        if log is None or not self._block_size:
+            return
+        rows = min(learned - int(problem.tally.block_start), int(log.length[0]))
+        problem.tally.block_start = learned
+        self.maximise(learned)
+        self._refresh()
+        last = log.length[0]
+        _expand_again(last - rows, last, log.log, self._link, problem.quadratic)
+        self.maximise(learned)
+        if problem.dense:
+            log.length[0] = 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _squared_length(block, change):
+    """change' H change, on the first rows and columns of the block."""
+    total = 0.0
+    for a in range(change.size):
+        if change[a] != 0.0:
+            bent = 0.0
+            for b in range(change.size):
+                bent += block[a, b] * change[b]
+            total += change[a] * bent
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
+    """Whether the gradient of any feature without a place may be beyond its penalty, at most sqrt(bend reach) away."""
+    for k in range(met.size):
+        j = met[k]
+        if slots[j] < 0:
+            room = share * (penalty[j] if penalty.size > 1 else penalty[0]) - abs(gradient[j])
+            if room <= 0.0 or room * room <= bend[j] * reach:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _nearest(met, slots, gradient, penalty, share):
+    """The features without a place whose gradient is beyond this share of their penalty."""
+    found = np.empty(met.size, np.int64)
+    size = 0
+    for k in range(met.size):
+        j = met[k]
+        if slots[j] < 0 and abs(gradient[j]) > share * (penalty[j] if penalty.size > 1 else penalty[0]):
+            found[size] = j
+            size += 1
+    return found[:size]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _expand_again(first, last, log, link, quadratic):
+    """Replace the expansions of some examples in the log by those at the present weights.
+
+    An example's part of G = theta - H b is (linear - h m) x; at the point of expansion that is its own slope g.
+    """
+    ends, indices, values, rows, _ = log
+    beta, gradient, slots, block = quadratic
+    for row in range(first, last):
+        m = 0.0
+        for k in range(ends[row], ends[row + 1]):
+            m += values[k] * beta[indices[k]]
+        y, c = rows[row, SIGN], rows[row, WEIGHT]
+        slope, curvature = expansion(link, y * m, SURPRISE)
+        g, h = c * y * slope, c * curvature
+        shift = g - (rows[row, LINEAR] - rows[row, CURVATURE] * m)
+        bend = h - rows[row, CURVATURE]
+        rows[row, CURVATURE] = h
+        rows[row, LINEAR] = g + h * m
+        for k in range(ends[row], ends[row + 1]):
+            gradient[indices[k]] += shift * values[k]
+            a = slots[indices[k]] - 1
+            if a >= 0:
+                for i in range(ends[row], ends[row + 1]):
+                    b = slots[indices[i]] - 1
+                    if b >= 0:
+                        block[a, b] += bend * values[k] * values[i]

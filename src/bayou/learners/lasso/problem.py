@@ -1,0 +1,112 @@
+"""What the lasso's algorithms share: the penalties, the weights where they stand, and the quadratic gathered there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.core.checks import one_of, positive_number
+from bayou.core.errors import BadInput
+from bayou.learners.lasso.gather import Quadratic
+from bayou.learners.lasso.sketch import Sketch
+
+# Up to this size H is one dense matrix (of 33 MB), which is simpler and faster than anything else.
+DENSE = 2048
+# Matrices and sketches beyond this are refused.
+MOST_BYTES = 4 << 30
+
+
+class _Number:
+    """One of the numbers in a `Tally`."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, tally: Tally, owner: Any = None) -> float:
+        return float(tally.numbers[self._place])
+
+    def __set__(self, tally: Tally, value: float) -> None:
+        tally.numbers[self._place] = value
+
+
+class Tally:
+    """What is counted, by name, over the array that is saved."""
+
+    def __init__(self) -> None:
+        self.numbers = np.zeros(13)
+
+    # of the present pass
+    loss, examples = _Number(0), _Number(1)
+    # of the last pass that ended: how many there were, the objective where it was made and the largest violation there
+    passes, objective, violation = _Number(2), _Number(3), _Number(4)
+    # the objective at the last accepted weights; of the step from them, its slope and the share taken
+    accepted, slope, share = _Number(5), _Number(6), _Number(7)
+    # the smallest violation so far, and how many passes ago it was
+    best, stalled = _Number(8), _Number(9)
+    # how many features H has room for (0: as many as was asked for), and whether the weights are certified
+    room, converged = _Number(10), _Number(11)
+    # online: after how many examples the present block began
+    # in passes: how far a surprise may go (0: as far as it asks)
+    block_start = reach = _Number(12)
+
+
+class Problem:
+    """maximise L(b) - sum_j gamma_j |b_j|, with the quadratic that stands for L. The intercept is the last feature."""
+
+    def __init__(self, n_features: int, penalty: Any, penalize_intercept: bool, dense: int, logged: bool) -> None:
+        """H of up to `dense` features, the intercept counted, is one matrix; `logged` keeps a sketch of it as well."""
+        size = n_features + 1
+        self.n_features = n_features
+        self.dense = size <= dense
+        self.penalty_each = np.atleast_1d(np.asarray(1.0 if isinstance(penalty, str) else penalty))
+        self.intercept_penalty = float(self.penalty_each.mean()) if penalize_intercept else 0.0
+        self.weights, self.gradient = np.zeros(size), np.zeros(size)
+        # Where a feature stands in the block: 0 if it was never met, -1 if it has no place, else its place from 1 on.
+        self.slots = np.zeros(size, np.int32)
+        self.tally = Tally()
+        self.sketch = Sketch(size) if logged else None
+
+    def give_places(self, features: np.ndarray) -> None:
+        """A block of nothing for these features."""
+        self.active = features.astype(np.int64)
+        self.slots[:] = 0
+        self.slots[features] = np.arange(1, len(features) + 1)
+        self.block = np.zeros((len(features), len(features)))
+
+    @property
+    def quadratic(self) -> Quadratic:
+        return Quadratic(self.weights, self.gradient, self.slots, self.block)
+
+    def penalty_of(self, features: np.ndarray) -> np.ndarray:
+        """gamma of some features; the one behind the last is the intercept."""
+        each = self.penalty_each
+        own = np.full(len(features), each[0]) if len(each) == 1 else np.append(each, 0.0)[features]
+        own[features == self.n_features] = self.intercept_penalty
+        return own
+
+    def penalties(self, share: float = 1.0) -> np.ndarray:
+        return share * self.penalty_of(np.arange(self.n_features + 1))
+
+    def scale(self) -> float:
+        """What violations are measured by: the largest penalty, or 1 if nothing is penalised."""
+        return float(self.penalty_each.max()) or 1.0
+
+
+def checked_penalty(penalty: Any, n_features: int) -> Any:
+    """A number, an array with one for each feature, or "lookahead"."""
+    if isinstance(penalty, str):
+        one_of("penalty", penalty, {"lookahead": True})
+        return penalty
+    if np.ndim(penalty) == 0:
+        return positive_number("penalty", penalty, zero=True, high=1e30)
+    try:
+        each = np.array(penalty, np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"penalty is {penalty!r:.80}; it must be a number, or one for each feature.") from None
+    if each.shape != (n_features,):
+        raise BadInput(f"penalty has shape {each.shape}; it must be one number, or {n_features}, one for each feature.")
+    if not ((each >= 0.0) & (each <= 1e30)).all():
+        raise BadInput("penalty has entries that are not numbers >= 0.")
+    each.flags.writeable = False
+    return each
