@@ -63,11 +63,13 @@ class DiagonalGaussian(Learner):
 
     def __init__(
         self,
-        *,
         n_features: int,
+        dtype: Any,
+        intercept: bool,
         prior_mean: Any,
         prior_variance: Any,
         intercept_variance: float | None,
+        *,
         least_intercept_variance: float = 3.0,
         unit: float = 1.0,
         **parameters: Any,
@@ -78,6 +80,8 @@ class DiagonalGaussian(Learner):
             intercept_variance = max(least_intercept_variance, float(np.max(prior_variance)))
         super().__init__(
             n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
             prior_mean=prior_mean,
             prior_variance=prior_variance,
             intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15 * unit),

@@ -76,7 +76,8 @@ class FTRL(GradientLearner):
         super().__init__(n_features, intercept, dtype, alpha=alpha, beta=beta, l1=l1, l2=l2)
 
     def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
-        rules = (self._parameters[name] for name in ("alpha", "beta", "l1", "l2"))
+        p = self._parameters
+        rules = p["alpha"], p["beta"], p["l1"], p["l2"]
         _stream(examples, self._weights(), *rules, np.uint64(self._examples), score, probability)
 
     @property

@@ -90,17 +90,9 @@ class Gaussian(DiagonalGaussian):
         if noise_variance is not None:
             noise_variance = positive_number("noise_variance", noise_variance)
         self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            noise_variance=noise_variance,
-            intercept_variance=intercept_variance,
-            least_intercept_variance=WIDE * self._unit,
-            unit=self._unit,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        least = WIDE * self._unit
+        super().__init__(*weights, noise_variance=noise_variance, least_intercept_variance=least, unit=self._unit)
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
         positive_number("noise_variance", self._unit, high=self._most_noise)
         self._noise_sums = np.zeros(2)  # of c e^2 / (1 + c q), and of c

@@ -119,20 +119,10 @@ class Marginal(DiagonalGaussian):
             ku, kp = (positive_number("temper", k, zero=True) for k in temper)
         except (TypeError, ValueError):
             raise BadInput(f"temper is {temper!r}; it must be two numbers >= 0, (ku, kp).") from None
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            link=link,
-            mean_update=mean_update,
-            variance_update=variance_update,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            temper=[ku, kp],
-            memory=positive_number("memory", memory, zero=True),
-            predictive=predictive,
-            intercept_variance=intercept_variance,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        rules: dict[str, Any] = {"link": link, "mean_update": mean_update, "variance_update": variance_update}
+        memory = positive_number("memory", memory, zero=True)
+        super().__init__(*weights, **rules, temper=[ku, kp], memory=memory, predictive=predictive)
         self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
         self._keep = 1.0 / (1.0 + self._parameters["memory"])

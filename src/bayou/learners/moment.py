@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from scipy.special import erfcx
 
 from bayou.core import links
 from bayou.core.checks import one_of
@@ -108,14 +109,9 @@ WIDEST = float(VARIANCES[-1])
 DENSITIES = SHARES / math.sqrt(2.0 * math.pi)
 
 
-def _mills(x: float) -> float:
-    """Phi(-x) / phi(x) for x >= 0; Laplace's continued fraction where it is exact."""
-    if x < 4.0:
-        return math.sqrt(math.pi / 2.0) * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
-    level = x
-    for k in range(60, 0, -1):
-        level = x + k / level
-    return 1.0 / level
+def _mills(x: np.ndarray) -> np.ndarray:
+    """Phi(-x) / phi(x)."""
+    return math.sqrt(math.pi / 2.0) * erfcx(x * math.sqrt(0.5))
 
 
 # (x + BEND) mills(x) is a polynomial of t = (x - BEND)/(x + BEND), which is in [-1, 1), to 1e-14.
@@ -123,7 +119,7 @@ BEND = 4.0
 MILLS = tuple(
     float(c)
     for c in np.polynomial.Chebyshev.interpolate(
-        np.vectorize(lambda t: (lambda x: (x + BEND) * _mills(x))(BEND * (1.0 + t) / (1.0 - t))), 23
+        lambda t: (lambda x: (x + BEND) * _mills(x))(BEND * (1.0 + t) / (1.0 - t)), 23
     )
     .convert(kind=np.polynomial.Polynomial)
     .coef
@@ -192,17 +188,8 @@ class Moment(DiagonalGaussian):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            link=link,
-            expectation=expectation,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            predictive=predictive,
-            intercept_variance=intercept_variance,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        super().__init__(*weights, link=link, expectation=expectation, predictive=predictive)
         self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
         self._noise = 1.0 / links.C8 if self._link == links.LOGISTIC else 1.0  # b2
         looked_up = self._dtype == "float32" and not self._probit

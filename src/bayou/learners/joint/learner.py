@@ -105,17 +105,10 @@ class Joint(DiagonalGaussian):
         dtype: Any = None,
     ) -> None:
         self._full = one_of("covariance", covariance, COVARIANCES)
-        super().__init__(
-            n_features=n_features,
-            dtype="float64" if dtype is None and self._full else dtype,
-            intercept=intercept,
-            covariance=covariance,
-            mean_update=mean_update,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            batch_size=whole_number("batch_size", batch_size, 1, MOST_WAITING),
-            intercept_variance=intercept_variance,
-        )
+        dtype = "float64" if dtype is None and self._full else dtype
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        batch_size = whole_number("batch_size", batch_size, 1, MOST_WAITING)
+        super().__init__(*weights, covariance=covariance, mean_update=mean_update, batch_size=batch_size)
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
         if batch_size > 1 and not self._full:
             raise BadInput(f'batch_size is {batch_size}; only covariance="full" learns several examples at once.')
