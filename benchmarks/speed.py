@@ -23,9 +23,9 @@ from numba import njit
 
 from bayou import Batch, evaluate, simulate
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.rows import AHEAD
 from bayou.kernels.vector import LANES, load, total
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
-from bayou.learners.diagonal import AHEAD
 
 FIELDS = 39
 BITS = 22

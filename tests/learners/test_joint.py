@@ -13,7 +13,8 @@ from scipy.special import expit, logit
 import bayou
 from bayou import BadInput, BadModel, Batch, evaluate, simulate
 from bayou.learners import Marginal
-from bayou.learners.joint.learner import MOST_BYTES, Joint, _peak, _taylor_peak
+from bayou.learners.joint.learner import MOST_BYTES, Joint
+from bayou.learners.joint.peak import newton_peak, taylor_peak
 from tests.reference.joint import JointReference, joint_peak, joint_taylor
 
 WIDTH = 12
@@ -96,12 +97,12 @@ def test_mini_batches_equal_the_reference(mean_update, batch_size, option):
 @given(a0=st.floats(-300, 300), tau=st.floats(-12, 12).map(lambda e: 10**e))
 def test_the_peak_is_the_references(a0, tau):
     a = joint_peak(a0, tau)
-    q, r = _peak(a0, tau)
+    q, r = newton_peak(a0, tau)
     # The reference knows a to a last place or two of a0, and q changes by as much, relatively.
     rough = 1e-10 + 1e-14 * abs(a0)
     assert q == pytest.approx(expit(-a), rel=rough)
     assert r == pytest.approx(expit(a) * expit(-a), rel=rough)
-    pull, r = _taylor_peak(a0, tau)
+    pull, r = taylor_peak(a0, tau)
     a = joint_taylor(a0, tau)
     assert a0 + tau * pull == pytest.approx(a, rel=1e-12, abs=1e-12)
     assert r == pytest.approx(expit(a) * expit(-a), rel=1e-10 + 1e-13 * abs(a), abs=1e-300)
@@ -110,7 +111,7 @@ def test_the_peak_is_the_references(a0, tau):
 @pytest.mark.parametrize("a0", [-1e75, -1e15, -700.0, 0.0, 1e15])
 @pytest.mark.parametrize("tau", [0.0, 1e-300, 3.0, 1e10, 1e30, 1e150])
 def test_the_peak_at_the_ends_of_the_scale(a0, tau):
-    q, r = _peak(a0, tau)
+    q, r = newton_peak(a0, tau)
     assert 0.0 <= q <= 1.0
     assert 0.0 <= r <= 0.25
     if tau > 1.0 and a0 <= 0.0:  # solved for a from q: a - a0 = tau q

@@ -170,6 +170,20 @@ def copy_lanes(typingctx, target, at, source, start):
 
 
 @intrinsic
+def set_lanes(typingctx, target, at, value):
+    """target[at : at + LANES] = value, cast to target's type."""
+
+    def codegen(context, builder, sig, args):
+        value = splat(context, builder, args[2], sig.args[2], Vec(target.dtype))
+        pointer = address(context, builder, sig.args[0], args[0], args[1])
+        place = builder.bitcast(pointer, value.type.as_pointer())
+        builder.store(value, place).align = context.get_abi_sizeof(value.type.element)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, value), codegen
+
+
+@intrinsic
 def fill(typingctx, vec, value):
     """A vector of vec's type with `value` in every lane."""
 

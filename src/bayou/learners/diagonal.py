@@ -7,57 +7,89 @@ costs no memory until it is touched. The row behind the last feature is spare: k
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.checks import positive_number
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
 from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import exp2
-from bayou.kernels.vector import LANES, load, sqrt, store
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.inlining import inlined
+from bayou.kernels.rounding import add_on_average, rounding_phase
+from bayou.kernels.rows import Examples, examples_of, row_room
+from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total
 
+# The columns of a state, and those of a prior.
+MOVED, GAINED = range(2)
+MEAN, PRECISION = range(2)
 # A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
 # comes: wide priors that believe too little of each other's uncertainty can push each other ever further.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
-AHEAD = 160
+FAR_32, FAR_64 = math.sqrt(LIMIT_32), math.sqrt(LIMIT_64)
 LOG2E = 1.0 / math.log(2.0)
 PREDICTIVES = {"closed": False, "quadrature": True}
 # Newton needs 14 iterations for tau up to 1e6; more can only mean rounding noise.
 MAX_ITERATIONS = 30
 
 
+class Beliefs(NamedTuple):
+    """What a kernel knows of the weights, and writes to."""
+
+    state: np.ndarray  # (how far the mean has moved, the precision gained) of every weight, and the spare row
+    prior: np.ndarray  # (mean, precision) of every weight, or one row for all
+    intercept: np.ndarray  # as a row of the state
+    has_intercept: bool
+    intercept_precision: float  # of its prior, whose mean is 0
+
+
 class DiagonalGaussian(Learner):
-    """Independent Gaussian weights. A subclass adds its parameters, and the kernel."""
+    """Independent Gaussian weights. A subclass adds its parameters, and `_run_kernel`.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        prior_mean: what every weight is believed to be before any data; a number or one per feature.
+        prior_variance: how sure of that; a number or one per feature.
+        intercept_variance: the intercept's prior variance, at least `least_intercept_variance` if not given.
+        unit: what the variances that are kept are measured in; a regressor keeps them in units of its noise.
+        parameters: those of the subclass, and of every `Learner`.
+    """
+
+    _predictive_temper = 1.0  # how much of the score's variance predictions believe
 
     def __init__(
         self,
-        *,
         n_features: int,
+        dtype: Any,
+        intercept: bool,
         prior_mean: Any,
         prior_variance: Any,
         intercept_variance: float | None,
+        *,
         least_intercept_variance: float = 3.0,
         unit: float = 1.0,
         **parameters: Any,
     ) -> None:
-        """`unit`: what the variances that are kept are measured in; a regressor keeps them in units of its noise."""
         prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
         prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
             intercept_variance = max(least_intercept_variance, float(np.max(prior_variance)))
         super().__init__(
             n_features=n_features,
+            dtype=dtype,
+            intercept=intercept,
             prior_mean=prior_mean,
             prior_variance=prior_variance,
             intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15 * unit),
             **parameters,
         )
+        self._quadrature = one_of("predictive", parameters.get("predictive", "closed"), PREDICTIVES)
         prior_variance = np.asarray(prior_variance) / unit
         self._intercept_precision = unit / intercept_variance
         self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance / unit)
@@ -72,8 +104,8 @@ class DiagonalGaussian(Learner):
         one = np.ndim(mean) == np.ndim(variance) == 0
         table = np.ones((1 if one else self._n_features + 1, 2), self._dtype)
         rows = slice(None) if one else slice(self._n_features)
-        table[rows, 0] = mean
-        table[rows, 1] = 1.0 / np.asarray(variance, np.float64)
+        table[rows, MEAN] = mean
+        table[rows, PRECISION] = 1.0 / np.asarray(variance, np.float64)
         return table
 
     def _make_state(self) -> None:
@@ -83,11 +115,26 @@ class DiagonalGaussian(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"state": self._state[:-1], "intercept": self._intercept_state}
 
+    def _beliefs(self) -> Beliefs:
+        return Beliefs(
+            self._state, self._prior, self._intercept_state[0], self._has_intercept, self._intercept_precision
+        )
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
+        self._run_kernel(examples_of(batch, signs, weights), mean, variance)
+        probabilities(self._link, self._quadrature, self._predictive_temper, mean, variance, probability)
+        return Scores(probability, mean, variance)
+
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+        """Fill in mean and variance of every row's score, learn from rows whose weight is not 0."""
+        raise NotImplementedError
+
     def _mean_at(self, features: Any) -> np.ndarray:
-        return self._state[:-1, 0][features] + self._prior_at(features)[:, 0]
+        return self._state[:-1, MOVED][features] + self._prior_at(features)[:, MEAN]
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return 1 / (self._state[:-1, 1][features] + self._prior_at(features)[:, 1])
+        return 1 / (self._state[:-1, GAINED][features] + self._prior_at(features)[:, PRECISION])
 
     def _prior_at(self, features: Any) -> np.ndarray:
         return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
@@ -104,7 +151,7 @@ class DiagonalGaussian(Learner):
 
         fading: whether both may know less than `base` did.
         """
-        prior = self._prior[:, 1] if len(self._prior) == 1 else self._prior[:-1, 1]
+        prior = self._prior[:, PRECISION] if len(self._prior) == 1 else self._prior[:-1, PRECISION]
         for name, held in (("state", prior), ("intercept", self._intercept_precision)):
             before = None if base is None else base._arrays()[name]
             merge_pairs(self._arrays()[name], other._arrays()[name], before, held, fading)
@@ -122,6 +169,142 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
         found = f"is {value!r}; it" if array.ndim == 0 else "has other entries; all"
         raise BadInput(f"{name} {found} must be finite{' and > 0' if positive else ''}.")
     return float(array) if array.ndim == 0 else array
+
+
+# --- rows in vectors ----------------------------------------------------------------------------------------------
+
+
+class Scratch(NamedTuple):
+    """One row as vectors work on it, the intercept in front unless the learner keeps it apart."""
+
+    xs: np.ndarray
+    xvs: np.ndarray  # value times variance
+    means: np.ndarray  # the state of its weights
+    gains: np.ndarray
+    features: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def row_scratch(longest, beliefs):
+    """Room for any row of a batch, with the intercept's value in place."""
+    room = row_room(longest)
+    numbers, features = np.zeros((4, room), beliefs.state.dtype), np.zeros(room, np.uint32)
+    numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
+    return Scratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
+
+
+@inlined
+def gather_row(beliefs, row, size, first, keep, indices, ahead):
+    """Mean and variance of a row's score; what is believed of its weights goes into `row`.
+
+    first: 1 where the intercept stands in front, else 0. keep: what memory leaves of a precision. ahead: from where in
+    the indices on to ask for weights; < 0 for none.
+    """
+    x = load(row.xs, 0)
+    prior_mean, prior_precision = fill(x, beliefs.prior[0, MEAN]), fill(x, beliefs.prior[0, PRECISION])
+    m = s2 = fill(x, 0.0)
+    for k in range(0, size, LANES):
+        if ahead >= 0:
+            prefetch_pairs(beliefs.state, indices, ahead + k)
+        x = load(row.xs, k)
+        mean, gained = gather_pairs(beliefs.state, row.features, k)
+        if beliefs.prior.shape[0] > 1:
+            prior_mean, prior_precision = gather_pairs(beliefs.prior, row.features, k)
+        base_mean, base_precision = prior_mean, prior_precision
+        if k < first:
+            mean, gained = put(mean, 0, beliefs.intercept[MOVED]), put(gained, 0, beliefs.intercept[GAINED])
+            base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, beliefs.intercept_precision)
+        if keep < 1:
+            gained = max(gained * keep - base_precision * (1 - keep), 0.0)
+        xv = x / (base_precision + gained)
+        m = m + x * (base_mean + mean)
+        s2 = s2 + x * xv
+        store(row.means, k, mean)
+        store(row.gains, k, gained)
+        store(row.xvs, k, xv)
+    return total(m), total(s2)
+
+
+@inlined
+def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example, indices, ahead):
+    """Condition the weights of a row on what was learned of its score: mu += x v dm, v -= (x v)^2 dv.
+
+    `whole` is the score's variance and `left` = 1 - whole dv; of the rest as `gather_row`.
+    """
+    far = math.sqrt(most)
+    for k in range(0, size, LANES):
+        if ahead >= 0:
+            prefetch_pairs(beliefs.state, indices, ahead + k)
+        x, xv, mean, gained = load(row.xs, k), load(row.xvs, k), load(row.means, k), load(row.gains, k)
+        step = max(min(xv * dm, far - mean), -far - mean)
+        # 1 - x^2 v dv, which may all but vanish, with what is left of the whole score's variance
+        rest = max(whole - x * xv, 0.0) * dv + left
+        more = min((x * x) * dv / rest, most - gained)
+        if k < first:
+            beliefs.intercept[MOVED] += pick(step, 0)
+            beliefs.intercept[GAINED] += pick(more, 0)
+        mean = add_on_average(mean, step, row.features, k, example)
+        gained = add_on_average(gained, more, row.features, k, example)
+        scatter_pairs(beliefs.state, row.features, k, mean, gained)
+
+
+# --- rows in scalars ----------------------------------------------------------------------------------------------
+
+
+class Scalars(NamedTuple):
+    """One row in float64, the intercept in front, for kernels that update a weight at a time."""
+
+    xs: np.ndarray
+    means: np.ndarray  # the state of its weights
+    gains: np.ndarray
+    bases: np.ndarray  # their priors' precisions
+
+
+@njit(cache=True, nogil=True)
+def row_scalars(longest):
+    """Room for any row of a batch."""
+    numbers = np.zeros((4, longest + 1))
+    return Scalars(numbers[0], numbers[1], numbers[2], numbers[3])
+
+
+@inlined
+def gather_scalars(examples, beliefs, n, keep, row):
+    """Mean and variance of row n's score, and its size; as `gather_row`."""
+    start = examples.indptr[n]
+    size = examples.indptr[n + 1] - start + 1
+    m = 0.0
+    s2 = 0.0
+    for k in range(size):
+        if k == 0:
+            x = 1.0 if beliefs.has_intercept else 0.0
+            base_mean, base = 0.0, beliefs.intercept_precision
+            mean, gained = beliefs.intercept[MOVED], beliefs.intercept[GAINED]
+        else:
+            x = np.float64(beliefs.state.dtype.type(examples.values[start + k - 1]))
+            feature = examples.indices[start + k - 1]
+            of = feature if beliefs.prior.shape[0] > 1 else np.uint32(0)
+            base_mean, base = np.float64(beliefs.prior[of, MEAN]), np.float64(beliefs.prior[of, PRECISION])
+            mean, gained = np.float64(beliefs.state[feature, MOVED]), np.float64(beliefs.state[feature, GAINED])
+        if keep < 1.0:
+            gained = max(gained * keep - base * (1.0 - keep), 0.0)
+        row.xs[k], row.means[k], row.gains[k], row.bases[k] = x, mean, gained, base
+        m += x * (base_mean + mean)
+        s2 += x * x / (base + gained)
+    return m, s2, size
+
+
+@inlined
+def put_back(examples, beliefs, n, k, mean, gained, least, example):
+    """Make mean and gained the state of the weight in place k of row n; gained is at least `least`."""
+    most, far = (LIMIT_32, FAR_32) if beliefs.state.itemsize == 4 else (LIMIT_64, FAR_64)
+    if k == 0:
+        beliefs.intercept[MOVED] = max(min(mean, far), -far)
+        beliefs.intercept[GAINED] = min(max(gained, least), most)
+    else:
+        feature = examples.indices[examples.indptr[n] + k - 1]
+        noise = rounding_phase(feature, example) if beliefs.state.itemsize == 4 else 0.0
+        beliefs.state[feature, MOVED] = max(min(nudged(mean, noise), far), -far)
+        beliefs.state[feature, GAINED] = min(max(nudged(gained, noise), least), most)
 
 
 @njit(cache=True, nogil=True)

@@ -26,15 +26,15 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
-from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
 from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.vector import LANES, copy_lanes, fill, load, pick, put, sqrt, store, total, where_above
+from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
+from bayou.learners.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 
 RECORD = Record(
     name="ftrl",
@@ -45,13 +45,10 @@ RECORD = Record(
     posterior=False,
 )
 
-# Squared gradients and z reach no more than this and weights no more than its root, so that all stays finite.
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# Non-zeros between a row and the one whose weights are asked for: about four rows of forty.
-AHEAD = 160
+Z, SQUARES = range(2)  # the columns of the state, z and n
 
 
-class FTRL(Learner):
+class FTRL(GradientLearner):
     """FTRL-proximal on the logistic loss.
 
     Args:
@@ -83,45 +80,16 @@ class FTRL(Learner):
         intercept: bool = True,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            alpha=positive_number("alpha", alpha, high=1e6),
-            beta=positive_number("beta", beta, zero=True, high=1e6),
-            l1=positive_number("l1", l1, zero=True, high=1e15),
-            l2=positive_number("l2", l2, zero=True, high=1e15),
-        )
-        # (z, n) of each feature, and a spare row to pad with.
-        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
-        self._intercept_state = np.zeros(2)
+        alpha = positive_number("alpha", alpha, high=1e6)
+        beta = positive_number("beta", beta, zero=True, high=1e6)
+        l1 = positive_number("l1", l1, zero=True, high=1e15)
+        l2 = positive_number("l2", l2, zero=True, high=1e15)
+        super().__init__(n_features, intercept, dtype, alpha=alpha, beta=beta, l1=l1, l2=l2)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
-
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        score, probability = np.empty(len(batch)), np.empty(len(batch))
+    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
         p = self._parameters
-        _stream(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.longest,
-            batch.ones,
-            signs,
-            weights,
-            self._state,
-            self._intercept_state,
-            self._has_intercept,
-            p["alpha"],
-            p["beta"],
-            p["l1"],
-            p["l2"],
-            np.uint64(self._examples),
-            score,
-            probability,
-        )
-        return Scores(probability, score, None)
+        rules = p["alpha"], p["beta"], p["l1"], p["l2"]
+        _stream(examples, self._weights(), *rules, np.uint64(self._examples), score, probability)
 
     @property
     def selected(self) -> np.ndarray:
@@ -130,15 +98,15 @@ class FTRL(Learner):
 
     def _mean_at(self, features: Any) -> np.ndarray:
         p = self._parameters
-        return self._weights(self._state[:-1][features], p["l1"], p["l2"])
+        return self._weights_of(self._state[:-1][features], p["l1"], p["l2"])
 
     def _intercept(self) -> tuple[float, float]:
-        return float(self._weights(self._intercept_state[None], 0.0, 0.0)[0]), math.nan
+        return float(self._weights_of(self._intercept_state[None], 0.0, 0.0)[0]), math.nan
 
-    def _weights(self, rows: np.ndarray, l1: float, l2: float) -> np.ndarray:
+    def _weights_of(self, rows: np.ndarray, l1: float, l2: float) -> np.ndarray:
         """What the kernel would compute of these rows of (z, n)."""
         kind = rows.dtype.type
-        z, n = rows[:, 0], rows[:, 1]
+        z, n = rows[:, Z], rows[:, SQUARES]
         pull = (kind(self._parameters["beta"]) + np.sqrt(n)) * kind(1.0 / self._parameters["alpha"]) + kind(l2)
         shrunk = np.maximum(-z - kind(l1), 0) - np.maximum(z - kind(l1), 0)
         w = np.divide(shrunk, pull, out=np.zeros_like(z), where=pull > 0)
@@ -151,8 +119,8 @@ class FTRL(Learner):
             merge_pairs(
                 merged, _located(other._arrays()[name]), None if base is None else _located(base._arrays()[name])
             )
-            state[:, 0] = merged[:, 0] * np.sqrt(merged[:, 1])
-            state[:, 1] = merged[:, 1]
+            state[:, Z] = merged[:, 0] * np.sqrt(merged[:, SQUARES])
+            state[:, SQUARES] = merged[:, SQUARES]
 
 
 def _located(state: np.ndarray) -> np.ndarray:
@@ -162,72 +130,28 @@ def _located(state: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    signs,
-    weights,
-    state,
-    intercept,
-    has_intercept,
-    alpha,
-    beta,
-    l1,
-    l2,
-    example,
-    score,
-    probability,
-):
-    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability):
+    """Predict every row, learn from those whose weight is not 0."""
+    state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
-    spare = np.uint32(state.shape[0] - 1)
-    room = (longest + 2 * LANES) // LANES * LANES
-    xs = np.zeros(room, state.dtype)
-    ws = np.zeros(room, state.dtype)
-    zs = np.zeros(room, state.dtype)
-    squares = np.zeros(room, state.dtype)
-    roots = np.zeros(room, state.dtype)
-    rows = np.full(room, spare, np.uint32)
-    spares = rows[:LANES].copy()
-    blank = xs[:LANES].copy()
-    units = blank + dtype(1)
-    xs[0] = has_intercept
-    bias, bias_squares = intercept[0], intercept[1]
+    spare = np.uint32(len(state) - 1)
+    numbers, features = row_scratch(examples.longest, weights, 4)
+    xs, ws, zs, squares, roots = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    bias, bias_squares = intercept[Z], intercept[SQUARES]
     zero = fill(load(xs, 0), 0.0)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
     rate = dtype(1.0 / alpha)
     caution = dtype(beta)
     shrink, pull = fill(zero, l1), fill(zero, l2)
-    end = indptr[indptr.size - 1]
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        length = indptr[row + 1] - start
-        size = (length + LANES) // LANES * LANES
-        if start + length + LANES <= end:
-            for k in range(0, length, LANES):
-                if ones:  # a third of what there is to read
-                    copy_lanes(xs, 1 + k, units, 0)
-                else:
-                    copy_lanes(xs, 1 + k, values, start + k)
-                copy_lanes(rows, 1 + k, indices, start + k)
-        else:
-            for k in range(length):
-                xs[1 + k] = values[start + k]
-                rows[1 + k] = indices[start + k]
-        copy_lanes(xs, 1 + length, blank, 0)
-        copy_lanes(rows, 1 + length, spares, 0)
-
-        ahead = start + AHEAD
-        fetch = ahead + size <= end
+    for row in range(examples.indptr.size - 1):
+        size = lay_out(examples, row, 1, xs, features, spare)
+        ahead = place_ahead(examples, row, size, AHEAD)
         m = zero
         for k in range(0, size, LANES):
-            if fetch:
-                prefetch_pairs(state, indices, ahead + k)
-            z, square = gather_pairs(state, rows, k)
+            if ahead >= 0:
+                prefetch_pairs(state, examples.indices, ahead + k)
+            z, square = gather_pairs(state, features, k)
             first, second = shrink, pull
             if k == 0:
                 z, square = put(z, 0, bias), put(square, 0, bias_squares)
@@ -242,14 +166,10 @@ def _stream(
             store(zs, k, z)
             store(squares, k, square)
             store(roots, k, root)
-        score[row] = total(m)
-        p = 1.0 / (1.0 + math.exp(-score[row]))
-        probability[row] = p
-        c = weights[row]
-        if c == 0.0:
+        error = dtype(predict_row(examples, row, total(m), score, probability))
+        if examples.weights[row] == 0.0:
             continue
         example += np.uint64(1)
-        error = dtype(c * (p if signs[row] < 0.0 else -1.0 / (1.0 + math.exp(score[row]))))
         for k in range(0, size, LANES):
             g = error * load(xs, k)
             more = g * g
@@ -261,9 +181,8 @@ def _stream(
             if k == 0:
                 bias = max(min(bias + pick(step, 0), LIMIT_64), -LIMIT_64)
                 bias_squares = min(bias_squares + pick(more, 0), LIMIT_64)
-            z = max(min(add_on_average(load(zs, k), step, rows, k, example), most), -most)
-            square = min(add_on_average(square, more, rows, k, example), most)
-            scatter_pairs(state, rows, k, z, square)
+            z = max(min(add_on_average(load(zs, k), step, features, k, example), most), -most)
+            square = min(add_on_average(square, more, features, k, example), most)
+            scatter_pairs(state, features, k, z, square)
     state[spare] = 0
-    intercept[0] = bias
-    intercept[1] = bias_squares
+    intercept[Z], intercept[SQUARES] = bias, bias_squares

@@ -36,10 +36,17 @@ from bayou.core.checks import positive_number
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
-from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
-from bayou.kernels.rounding import add_on_average
-from bayou.kernels.vector import LANES, copy_lanes, fill, load, store, total
-from bayou.learners.diagonal import AHEAD, LIMIT_32, LIMIT_64, DiagonalGaussian
+from bayou.kernels.rows import AHEAD, examples_of, lay_out, place_ahead
+from bayou.learners.diagonal import (
+    GAINED,
+    LIMIT_32,
+    LIMIT_64,
+    MOVED,
+    DiagonalGaussian,
+    condition_row,
+    gather_row,
+    row_scratch,
+)
 
 RECORD = Record(
     name="gaussian",
@@ -94,17 +101,9 @@ class Gaussian(DiagonalGaussian):
         if noise_variance is not None:
             noise_variance = positive_number("noise_variance", noise_variance)
         self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            noise_variance=noise_variance,
-            intercept_variance=intercept_variance,
-            least_intercept_variance=WIDE * self._unit,
-            unit=self._unit,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        least = WIDE * self._unit
+        super().__init__(*weights, noise_variance=noise_variance, least_intercept_variance=least, unit=self._unit)
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
         positive_number("noise_variance", self._unit, high=self._most_noise)
         self._noise_sums = np.zeros(2)  # of c e^2 / (1 + c q), and of c
@@ -123,18 +122,8 @@ class Gaussian(DiagonalGaussian):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, noise = (np.empty(len(batch)) for _ in range(3))
         _stream(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.longest,
-            batch.ones,
-            signs,
-            weights,
-            self._state,
-            self._prior,
-            self._intercept_state[0],
-            self._has_intercept,
-            self._intercept_precision,
+            examples_of(batch, signs, weights),
+            self._beliefs(),
             self._noise_sums,
             0.0 if self._parameters["noise_variance"] is None else self._unit,
             self._most_noise,
@@ -159,115 +148,44 @@ class Gaussian(DiagonalGaussian):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    targets,
-    weights,
-    state,
-    prior,
-    intercept,
-    has_intercept,
-    intercept_precision,
-    noise_sums,
-    known_noise,
-    most_noise,
-    example,
-    score_mean,
-    score_variance,
-    score_noise,
-):
-    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
+    """Predict every row, learn from those whose weight is not 0."""
+    state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(state.shape[0] - 1)
-    room = (longest + 2 * LANES) // LANES * LANES
-    xs = np.zeros(room, state.dtype)
-    xvs = np.zeros(room, state.dtype)
-    means = np.zeros(room, state.dtype)
-    gains = np.zeros(room, state.dtype)
-    rows = np.full(room, spare, np.uint32)
-    spares = rows[:LANES].copy()
-    blank = xs[:LANES].copy()
-    units = blank + dtype(1)
-    prior_mean = fill(load(xs, 0), prior[0, 0])
-    prior_precision = fill(load(xs, 0), prior[0, 1])
+    spare = np.uint32(len(state) - 1)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
-    shift, gain = intercept[0], intercept[1]
     squares, weight = noise_sums[0], noise_sums[1]
     noise = known_noise
-    end = indptr[indptr.size - 1]
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        length = indptr[row + 1] - start
-        size = (length + LANES - 1) // LANES * LANES
-        if start + length + LANES <= end:
-            for k in range(0, length, LANES):
-                if ones:  # a third of what there is to read
-                    copy_lanes(xs, k, units, 0)
-                else:
-                    copy_lanes(xs, k, values, start + k)
-                copy_lanes(rows, k, indices, start + k)
-        else:
-            for k in range(length):
-                xs[k] = values[start + k]
-                rows[k] = indices[start + k]
-        copy_lanes(xs, length, blank, 0)
-        copy_lanes(rows, length, spares, 0)
-
-        ahead = start + AHEAD
-        fetch = ahead + size <= end
-        m = q = fill(prior_mean, 0.0)
-        for k in range(0, size, LANES):
-            if fetch and weights[row] == 0:
-                prefetch_pairs(state, indices, ahead + k)
-            x = load(xs, k)
-            mean, gained = gather_pairs(state, rows, k)
-            if prior.shape[0] > 1:
-                prior_mean, prior_precision = gather_pairs(prior, rows, k)
-            xv = x / (prior_precision + gained)
-            m = m + x * (prior_mean + mean)
-            q = q + x * xv
-            store(means, k, mean)
-            store(gains, k, gained)
-            store(xvs, k, xv)
-        intercept_variance = 1.0 / (intercept_precision + gain) if has_intercept else 0.0
-        row_mean = np.float64(total(m)) + shift
-        row_variance = np.float64(total(q)) + intercept_variance
+    row = row_scratch(examples.longest, beliefs)
+    for n in range(examples.indptr.size - 1):
+        c = np.float64(examples.weights[n])
+        size = lay_out(examples, n, 0, row.xs, row.features, spare)
+        ahead = place_ahead(examples, n, size, AHEAD)
+        first_ahead = ahead if c == 0.0 else -1  # else while they are updated
+        m, q = gather_row(beliefs, row, size, 0, dtype(1), examples.indices, first_ahead)
+        intercept_variance = 1.0 / (beliefs.intercept_precision + intercept[GAINED]) if beliefs.has_intercept else 0.0
+        mean = np.float64(m) + intercept[MOVED]
+        variance = np.float64(q) + intercept_variance
         if known_noise == 0.0:
             noise = min((START + squares) / (START + weight), most_noise)
-        score_mean[row] = row_mean
-        score_variance[row] = noise * row_variance
-        score_noise[row] = noise
-        c = np.float64(weights[row])
+        score_mean[n] = mean
+        score_variance[n] = noise * variance
+        score_noise[n] = noise
         if c == 0.0:
             continue
         example += np.uint64(1)
-        error = targets[row] - row_mean
-        left = 1.0 / (1.0 + c * row_variance)
+        error = examples.labels[n] - mean
+        left = 1.0 / (1.0 + c * variance)
         pull, fall = max(min(c * left * error, most), -most), c * left
         squares += min(c * left * error * error, c * most_noise)
         weight += c
-        dm, dv, rest_of_all, whole = dtype(pull), dtype(fall), dtype(left), dtype(row_variance)
-        for k in range(0, size, LANES):
-            if fetch:
-                prefetch_pairs(state, indices, ahead + k)
-            x, xv, mean, gained = load(xs, k), load(xvs, k), load(means, k), load(gains, k)
-            step = max(min(xv * dm, far - mean), -far - mean)
-            # 1 - x^2 v dv, which may all but vanish, as what is left of the whole variance
-            rest = max(whole - x * xv, 0.0) * dv + rest_of_all
-            more = min((x * x) * dv / rest, most - gained)
-            mean = add_on_average(mean, step, rows, k, example)
-            gained = add_on_average(gained, more, rows, k, example)
-            scatter_pairs(state, rows, k, mean, gained)
-        if has_intercept:
-            step = max(min(intercept_variance * pull, far - shift), -far - shift)
-            rest = max(row_variance - intercept_variance, 0.0) * fall + left
-            shift += step
-            gain += min(fall / rest, most - gain)
+        whole, dm, dv = dtype(variance), dtype(pull), dtype(fall)
+        condition_row(beliefs, row, size, 0, whole, dm, dv, dtype(left), most, example, examples.indices, ahead)
+        if beliefs.has_intercept:
+            step = max(min(intercept_variance * pull, far - intercept[MOVED]), -far - intercept[MOVED])
+            rest = max(variance - intercept_variance, 0.0) * fall + left
+            intercept[MOVED] += step
+            intercept[GAINED] += min(fall / rest, most - intercept[GAINED])
     state[spare] = 0
-    intercept[0], intercept[1] = shift, gain
     noise_sums[0], noise_sums[1] = squares, weight

@@ -40,40 +40,31 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch, Row
+from bayou.core.batch import Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
-from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
-from bayou.kernels.rounding import add_on_average, rounding_phase
-from bayou.kernels.vector import (
-    LANES,
-    any_above,
-    copy_lanes,
-    fill,
-    frozen,
-    load,
-    magnitude,
-    pick,
-    put,
-    sqrt,
-    store,
-    total,
-    where_above,
-)
+from bayou.kernels.gather import prefetch_pairs, scatter_pairs
+from bayou.kernels.rounding import add_on_average
+from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
 from bayou.learners.diagonal import (
-    AHEAD,
+    GAINED,
     LIMIT_32,
     LIMIT_64,
     LOG2E,
     MAX_ITERATIONS,
-    PREDICTIVES,
+    MOVED,
+    Beliefs,
     DiagonalGaussian,
-    nudged,
+    gather_row,
+    gather_scalars,
     peak_shift,
     probabilities,
+    put_back,
+    row_scalars,
+    row_scratch,
 )
 
 RECORD = Record(
@@ -137,55 +128,23 @@ class Marginal(DiagonalGaussian):
             ku, kp = (positive_number("temper", k, zero=True) for k in temper)
         except (TypeError, ValueError):
             raise BadInput(f"temper is {temper!r}; it must be two numbers >= 0, (ku, kp).") from None
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            link=link,
-            mean_update=mean_update,
-            variance_update=variance_update,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            temper=[ku, kp],
-            memory=positive_number("memory", memory, zero=True),
-            predictive=predictive,
-            intercept_variance=intercept_variance,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        rules: dict[str, Any] = {"link": link, "mean_update": mean_update, "variance_update": variance_update}
+        memory = positive_number("memory", memory, zero=True)
+        super().__init__(*weights, **rules, temper=[ku, kp], memory=memory, predictive=predictive)
         self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
-        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
         self._keep = 1.0 / (1.0 + self._parameters["memory"])
         self._temper = (ku, kp)
+        self._predictive_temper = kp
 
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
-        ku, kp = self._temper
-        common = (
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.longest,
-            batch.ones,
-            signs,
-            weights,
-            self._state,
-            self._prior,
-            self._intercept_state[0],
-            self._has_intercept,
-            self._intercept_precision,
-            self._keep,
-            ku,
-            self._newton_above,
-            np.uint64(self._examples),
-            mean,
-            variance,
-        )
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+        rules = (self._keep, self._temper[0], self._newton_above)
+        example = np.uint64(self._examples)
         if self._link == links.LOGISTIC and not self._peak:
-            _stream(*common)
+            _stream(examples, self._beliefs(), *rules, example, mean, variance)
         else:
-            _stream_general(*common, self._link, self._peak)
-        probabilities(self._link, self._quadrature, kp, mean, variance, probability)
-        return Scores(probability, mean, variance)
+            _stream_general(examples, self._beliefs(), *rules, self._link, self._peak, example, mean, variance)
 
     def _run_row(self, row: Row, sign: float, weight: float) -> float:
         if self._link != links.LOGISTIC or self._peak or self._quadrature:
@@ -254,51 +213,18 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    signs,
-    weights,
-    state,
-    prior,
-    intercept,
-    has_intercept,
-    intercept_precision,
-    keep,
-    temper,
-    newton_above,
-    example,
-    score_mean,
-    score_variance,
-):
+def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, score_variance):
     """Logistic with the laplace update: predict every row, learn from those whose weight is not 0.
 
-    A row is laid out as [intercept, features, padding], LANES at a time. Two loops: gather and sum; update and
-    scatter. The weights of a row some way ahead are asked for while this one is worked on.
+    Two loops: gather and sum; update and scatter. The weights of a row some way ahead are asked for while this one is
+    worked on.
     """
+    state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(state.shape[0] - 1)
-    room = (longest + 2 * LANES) // LANES * LANES
-    xs = np.zeros(room, state.dtype)
-    xvs = np.zeros(room, state.dtype)
-    means = np.zeros(room, state.dtype)
-    gains = np.zeros(room, state.dtype)
-    steps = np.zeros(room, state.dtype)
-    odds = np.zeros(room, state.dtype)
-    turns = np.zeros(room, state.dtype)
-    pulls = np.zeros(room, state.dtype)
-    rows = np.full(room, spare, np.uint32)
-    spares = rows[:LANES].copy()
-    blank = xs[:LANES].copy()
-    units = blank + dtype(1)
-    xs[0] = has_intercept
-    shift = intercept[0]
-    gain = intercept[1]
-    prior_mean = fill(load(xs, 0), prior[0, 0])
-    prior_precision = fill(load(xs, 0), prior[0, 1])
+    spare = np.uint32(len(state) - 1)
+    row = row_scratch(examples.longest, beliefs)
+    scratch = np.zeros((4, len(row.xs)), state.dtype)
+    steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
     keep = dtype(keep)
     lose = dtype(1) - keep
     spread = dtype(links.C8 * temper)
@@ -311,72 +237,34 @@ def _stream(
     low, high = dtype(low / margin), dtype(high / margin)
     # Up to here Taylor's step is right and small enough for _calm_step.
     calm = min(newton_above, 1.0)
-    end = indptr[indptr.size - 1]
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        length = indptr[row + 1] - start
-        size = (length + LANES) // LANES * LANES
-        if start + length + LANES <= end:
-            for k in range(0, length, LANES):
-                if ones:  # a third of what there is to read
-                    copy_lanes(xs, 1 + k, units, 0)
-                else:
-                    copy_lanes(xs, 1 + k, values, start + k)
-                copy_lanes(rows, 1 + k, indices, start + k)
-        else:
-            for k in range(length):
-                xs[1 + k] = values[start + k]
-                rows[1 + k] = indices[start + k]
-        copy_lanes(xs, 1 + length, blank, 0)
-        copy_lanes(rows, 1 + length, spares, 0)
-
-        c = dtype(weights[row])
-        ahead = start + AHEAD
-        fetch = ahead + size <= end
-        m = s2 = fill(prior_mean, 0.0)
-        for k in range(0, size, LANES):
-            if fetch and c == 0:
-                prefetch_pairs(state, indices, ahead + k)
-            x = load(xs, k)
-            mean, gained = gather_pairs(state, rows, k)
-            if prior.shape[0] > 1:
-                prior_mean, prior_precision = gather_pairs(prior, rows, k)
-            base_mean, base_precision = prior_mean, prior_precision
-            if k == 0:
-                mean, gained = put(mean, 0, shift), put(gained, 0, gain)
-                base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, intercept_precision)
-            gained = max(gained * keep - base_precision * lose, 0.0)  # memory
-            xv = x / (base_precision + gained)
-            m = m + x * (base_mean + mean)
-            s2 = s2 + x * xv
-            store(means, k, mean)
-            store(gains, k, gained)
-            store(xvs, k, xv)
-        row_mean = total(m)
-        row_variance = total(s2)
-        score_mean[row] = row_mean
-        score_variance[row] = row_variance
-
+    for n in range(examples.indptr.size - 1):
+        c = dtype(examples.weights[n])
+        size = lay_out(examples, n, 1, row.xs, row.features, spare)
+        ahead = place_ahead(examples, n, size, AHEAD)
+        first_ahead = ahead if c == 0 else -1  # else while they are updated
+        mean, variance = gather_row(beliefs, row, size, 1, keep, examples.indices, first_ahead)
+        score_mean[n] = mean
+        score_variance[n] = variance
         if c == 0:
             continue
         example += np.uint64(1)
-        sign = dtype(signs[row])
-        label_score = sign * row_mean * dtype(LOG2E)
-        bound = math.sqrt(dtype(1) + spread * row_variance)
+        sign = dtype(examples.labels[n])
+        label_score = sign * mean * dtype(LOG2E)
+        bound = math.sqrt(dtype(1) + spread * variance)
         calm_score = min(max(label_score, low * bound), high * bound)
         heavy = max(c, dtype(1))
         for k in range(0, size, LANES):
-            if fetch:
-                prefetch_pairs(state, indices, ahead + k)
-            x, xv = load(xs, k), load(xvs, k)
+            if ahead >= 0:
+                prefetch_pairs(state, examples.indices, ahead + k)
+            x, xv = load(row.xs, k), load(row.xvs, k)
             # tau <= c x^2 v: most rows need not look closer
             if any_above(heavy * (x * xv), calm):
-                step, e, t, pull = _careful_step(x, xv, row_variance, label_score, c, spread, newton_above)
-                mean = load(means, k)
-                step = max(min(sign * step, far - mean), -far - mean)
-                pull = min(pull, most - load(gains, k))
+                step, e, t, pull = _careful_step(x, xv, variance, label_score, c, spread, newton_above)
+                moved = load(row.means, k)
+                step = max(min(sign * step, far - moved), -far - moved)
+                pull = min(pull, most - load(row.gains, k))
             else:
-                step, e, t, pull = _calm_step(x, xv, row_variance, calm_score, c, spread)
+                step, e, t, pull = _calm_step(x, xv, variance, calm_score, c, spread)
                 step = sign * step
             store(steps, k, step)
             store(odds, k, e)
@@ -389,15 +277,14 @@ def _stream(
             d = e + 1.0
             more = load(pulls, k) * (e / (d * d))  # (19)
             if k == 0:
-                shift = max(min(shift + pick(step, 0), far), -far)
+                intercept[MOVED] = max(min(intercept[MOVED] + pick(step, 0), far), -far)
                 # the intercept's gain after memory, which was applied in the first loop
-                gain = max(gain * keep - intercept_precision * lose, 0.0) + pick(more, 0)
-            mean = add_on_average(load(means, k), step, rows, k, example)
-            gained = add_on_average(load(gains, k), more, rows, k, example)
-            scatter_pairs(state, rows, k, mean, gained)
+                gain = max(intercept[GAINED] * keep - beliefs.intercept_precision * lose, 0.0)
+                intercept[GAINED] = gain + pick(more, 0)
+            moved = add_on_average(load(row.means, k), step, row.features, k, example)
+            gained = add_on_average(load(row.gains, k), more, row.features, k, example)
+            scatter_pairs(state, row.features, k, moved, gained)
     state[spare] = 0
-    intercept[0] = shift
-    intercept[1] = gain
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -426,93 +313,32 @@ def _stream_row(
     mean = np.empty(1)
     variance = np.empty(1)
     probability = np.empty(1)
-    _stream(
-        frozen(indptr),
-        frozen(indices),
-        frozen(values),
-        size,
-        ones,
-        signs,
-        weights,
-        state,
-        prior,
-        intercept,
-        has_intercept,
-        intercept_precision,
-        keep,
-        temper,
-        newton_above,
-        np.uint64(example),
-        mean,
-        variance,
-    )
+    examples = Examples(frozen(indptr), frozen(indices), frozen(values), size, ones, signs, weights)
+    beliefs = Beliefs(state, prior, intercept, has_intercept, intercept_precision)
+    _stream(examples, beliefs, keep, temper, newton_above, np.uint64(example), mean, variance)
     probabilities(links.LOGISTIC, False, predictive_temper, mean, variance, probability)
     return probability[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream_general(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    signs,
-    weights,
-    state,
-    prior,
-    intercept,
-    has_intercept,
-    intercept_precision,
-    keep,
-    temper,
-    newton_above,
-    example,
-    score_mean,
-    score_variance,
-    link,
-    peak,
-):
+def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
     """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
     spread = links.spread(link)
-    most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
-    far = math.sqrt(most)
-    xs = np.zeros(longest + 1)
-    means = np.zeros(longest + 1)
-    gains = np.zeros(longest + 1)
-    bases = np.zeros(longest + 1)
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        size = indptr[row + 1] - start + 1
-        m = 0.0
-        s2 = 0.0
-        for k in range(size):
-            if k == 0:
-                x = 1.0 if has_intercept else 0.0
-                base_mean, base = 0.0, intercept_precision
-                mean, gained = intercept[0], intercept[1]
-            else:
-                x = np.float64(state.dtype.type(values[start + k - 1]))
-                feature = indices[start + k - 1]
-                of = feature if prior.shape[0] > 1 else np.uint32(0)
-                base_mean, base = np.float64(prior[of, 0]), np.float64(prior[of, 1])
-                mean, gained = np.float64(state[feature, 0]), np.float64(state[feature, 1])
-            gained = max(gained * keep - base * (1.0 - keep), 0.0)
-            xs[k], means[k], gains[k], bases[k] = x, mean, gained, base
-            m += x * (base_mean + mean)
-            s2 += x * x / (base + gained)
-        score_mean[row] = m
-        score_variance[row] = s2
-        c = weights[row]
-        y = signs[row]
+    row = row_scalars(examples.longest)
+    for n in range(examples.indptr.size - 1):
+        m, s2, size = gather_scalars(examples, beliefs, n, keep, row)
+        score_mean[n] = m
+        score_variance[n] = s2
+        c = examples.weights[n]
+        y = examples.labels[n]
         if c == 0.0:
             continue
         example += np.uint64(1)
         for k in range(size):
-            x = xs[k]
+            x = row.xs[k]
             if x == 0.0:
                 continue
-            precision = bases[k] + gains[k]
+            precision = row.bases[k] + row.gains[k]
             own = x * x / precision
             s_squared = 1.0 + spread * temper * max(s2 - own, 0.0)
             s = math.sqrt(s_squared)
@@ -527,11 +353,5 @@ def _stream_general(
                 more = precision * math.expm1(max(-log_narrowing, 0.0))
             else:
                 more = c * x * x / s_squared * links.curvature(link, z0 + t)
-            if k == 0:
-                intercept[0] = max(min(means[k] + step, far), -far)
-                intercept[1] = gains[k] + more
-            else:
-                feature = indices[start + k - 1]
-                noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
-                state[feature, 0] = max(min(nudged(means[k] + step, noise), far), -far)
-                state[feature, 1] = min(max(nudged(gains[k] + more, noise), gains[k]), most)
+            mean, gained = row.means[k] + step, row.gains[k] + more
+            put_back(examples, beliefs, n, k, mean, gained, row.gains[k], example)

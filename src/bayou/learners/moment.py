@@ -46,38 +46,23 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from scipy.special import erfcx
 
 from bayou.core import links
-from bayou.core.batch import Batch
 from bayou.core.checks import one_of
-from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.kernels.exponential import exp2
-from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
-from bayou.kernels.rounding import add_on_average
-from bayou.kernels.vector import (
-    LANES,
-    copy_lanes,
-    fill,
-    float_bits,
-    load,
-    magnitude,
-    pick,
-    put,
-    sqrt,
-    store,
-    total,
-    where_above,
-)
+from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.vector import LANES, float_bits, load, magnitude, pick, sqrt, total, where_above
 from bayou.learners.diagonal import (
-    AHEAD,
     LIMIT_32,
     LIMIT_64,
     LOG2E,
-    PREDICTIVES,
     DiagonalGaussian,
+    condition_row,
+    gather_row,
     peak_shift,
-    probabilities,
+    row_scratch,
 )
 
 RECORD = Record(
@@ -133,14 +118,9 @@ WIDEST = float(VARIANCES[-1])
 DENSITIES = SHARES / math.sqrt(2.0 * math.pi)
 
 
-def _mills(x: float) -> float:
-    """Phi(-x) / phi(x) for x >= 0; Laplace's continued fraction where it is exact."""
-    if x < 4.0:
-        return math.sqrt(math.pi / 2.0) * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
-    level = x
-    for k in range(60, 0, -1):
-        level = x + k / level
-    return 1.0 / level
+def _mills(x: np.ndarray) -> np.ndarray:
+    """Phi(-x) / phi(x)."""
+    return math.sqrt(math.pi / 2.0) * erfcx(x * math.sqrt(0.5))
 
 
 # (x + BEND) mills(x) is a polynomial of t = (x - BEND)/(x + BEND), which is in [-1, 1), to 1e-14.
@@ -148,7 +128,7 @@ BEND = 4.0
 MILLS = tuple(
     float(c)
     for c in np.polynomial.Chebyshev.interpolate(
-        np.vectorize(lambda t: (lambda x: (x + BEND) * _mills(x))(BEND * (1.0 + t) / (1.0 - t))), 23
+        lambda t: (lambda x: (x + BEND) * _mills(x))(BEND * (1.0 + t) / (1.0 - t)), 23
     )
     .convert(kind=np.polynomial.Polynomial)
     .coef
@@ -217,47 +197,16 @@ class Moment(DiagonalGaussian):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            link=link,
-            expectation=expectation,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            predictive=predictive,
-            intercept_variance=intercept_variance,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        super().__init__(*weights, link=link, expectation=expectation, predictive=predictive)
         self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
         self._noise = 1.0 / links.C8 if self._link == links.LOGISTIC else 1.0  # b2
-        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
         looked_up = self._dtype == "float32" and not self._probit
         self._table = _table() if looked_up else np.zeros(0, np.float32)
 
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
-        _stream(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.longest,
-            batch.ones,
-            signs,
-            weights,
-            self._state,
-            self._prior,
-            self._intercept_state[0],
-            self._has_intercept,
-            self._intercept_precision,
-            self._probit,
-            self._noise,
-            self._table,
-            np.uint64(self._examples),
-            mean,
-            variance,
-        )
-        probabilities(self._link, self._quadrature, 1.0, mean, variance, probability)
-        return Scores(probability, mean, variance)
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+        example = np.uint64(self._examples)
+        _stream(examples, self._beliefs(), self._probit, self._noise, self._table, example, mean, variance)
 
 
 @njit(forceinline=True)
@@ -384,125 +333,43 @@ def _weighted(m, s2, c, slope, fall, link, noise):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    signs,
-    weights,
-    state,
-    prior,
-    intercept,
-    has_intercept,
-    intercept_precision,
-    probit,
-    noise,
-    table,
-    example,
-    score_mean,
-    score_variance,
-):
-    """Predict every row, learn from those whose weight is not 0. Rows are laid out as in `marginal`."""
+def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_variance):
+    """Predict every row, learn from those whose weight is not 0."""
+    state = beliefs.state
     dtype = state.dtype.type
-    spare = np.uint32(state.shape[0] - 1)
-    room = (longest + 2 * LANES) // LANES * LANES
-    xs = np.zeros(room, state.dtype)
-    xvs = np.zeros(room, state.dtype)
-    means = np.zeros(room, state.dtype)
-    gains = np.zeros(room, state.dtype)
-    rows = np.full(room, spare, np.uint32)
-    spares = rows[:LANES].copy()
-    blank = xs[:LANES].copy()
-    units = blank + dtype(1)
-    xs[0] = has_intercept
-    shift = intercept[0]
-    gain = intercept[1]
-    prior_mean = fill(load(xs, 0), prior[0, 0])
-    prior_precision = fill(load(xs, 0), prior[0, 1])
+    spare = np.uint32(len(state) - 1)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
-    far = math.sqrt(most)
     variances, densities = VARIANCES.astype(state.dtype), DENSITIES.astype(state.dtype)
     v0, v1 = load(variances, 0), load(variances, LANES)
     d0, d1 = load(densities, 0), load(densities, LANES)
-    end = indptr[indptr.size - 1]
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        length = indptr[row + 1] - start
-        size = (length + LANES) // LANES * LANES
-        if start + length + LANES <= end:
-            for k in range(0, length, LANES):
-                if ones:  # a third of what there is to read
-                    copy_lanes(xs, 1 + k, units, 0)
-                else:
-                    copy_lanes(xs, 1 + k, values, start + k)
-                copy_lanes(rows, 1 + k, indices, start + k)
-        else:
-            for k in range(length):
-                xs[1 + k] = values[start + k]
-                rows[1 + k] = indices[start + k]
-        copy_lanes(xs, 1 + length, blank, 0)
-        copy_lanes(rows, 1 + length, spares, 0)
-
-        ahead = start + AHEAD
-        fetch = ahead + size <= end
-        m = s2 = fill(prior_mean, 0.0)
-        for k in range(0, size, LANES):
-            if fetch and weights[row] == 0:
-                prefetch_pairs(state, indices, ahead + k)
-            x = load(xs, k)
-            mean, gained = gather_pairs(state, rows, k)
-            if prior.shape[0] > 1:
-                prior_mean, prior_precision = gather_pairs(prior, rows, k)
-            base_mean, base_precision = prior_mean, prior_precision
-            if k == 0:
-                mean, gained = put(mean, 0, shift), put(gained, 0, gain)
-                base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, intercept_precision)
-            xv = x / (base_precision + gained)
-            m = m + x * (base_mean + mean)
-            s2 = s2 + x * xv
-            store(means, k, mean)
-            store(gains, k, gained)
-            store(xvs, k, xv)
-        row_variance = total(s2)
-        mean_64, variance_64 = np.float64(total(m)), np.float64(row_variance)
-        score_mean[row] = mean_64
-        score_variance[row] = variance_64
-        c = np.float64(weights[row])
+    row = row_scratch(examples.longest, beliefs)
+    for n in range(examples.indptr.size - 1):
+        c = np.float64(examples.weights[n])
+        size = lay_out(examples, n, 1, row.xs, row.features, spare)
+        ahead = place_ahead(examples, n, size, AHEAD)
+        first_ahead = ahead if c == 0.0 else -1  # else while they are updated
+        mean, variance = gather_row(beliefs, row, size, 1, dtype(1), examples.indices, first_ahead)
+        m, s2 = np.float64(mean), np.float64(variance)
+        score_mean[n] = m
+        score_variance[n] = s2
         if c == 0.0:
             continue
         example += np.uint64(1)
-        y = np.float64(signs[row])
+        y = np.float64(examples.labels[n])
         if probit:
-            slope, fall = _probit_slopes(y * mean_64, variance_64, noise)
-        elif table.size > 0 and abs(mean_64) < NEAR and variance_64 < NARROW:
-            slope, fall = _looked_up(table, y * mean_64, variance_64)
-        elif variance_64 < STEP_FROM:
-            slope, fall = _log_slopes(y * mean_64, variance_64, v0, v1, d0, d1)
+            slope, fall = _probit_slopes(y * m, s2, noise)
+        elif table.size > 0 and abs(m) < NEAR and s2 < NARROW:
+            slope, fall = _looked_up(table, y * m, s2)
+        elif s2 < STEP_FROM:
+            slope, fall = _log_slopes(y * m, s2, v0, v1, d0, d1)
         else:
-            slope, fall = _step_slopes(y * mean_64, variance_64)
+            slope, fall = _step_slopes(y * m, s2)
         if c == 1.0:
-            left = max(1.0 - variance_64 * fall, LEAST_LEFT)
+            left = max(1.0 - s2 * fall, LEAST_LEFT)
         elif probit:
-            slope, fall, left = _weighted(y * mean_64, variance_64, c, slope, fall, links.PROBIT, noise)
+            slope, fall, left = _weighted(y * m, s2, c, slope, fall, links.PROBIT, noise)
         else:
-            slope, fall, left = _weighted(y * mean_64, variance_64, c, slope, fall, links.LOGISTIC, 1.0)
+            slope, fall, left = _weighted(y * m, s2, c, slope, fall, links.LOGISTIC, 1.0)
         dm, dv, left = dtype(y * slope), dtype(fall), dtype(left)
-        for k in range(0, size, LANES):
-            if fetch:
-                prefetch_pairs(state, indices, ahead + k)
-            x, xv, mean, gained = load(xs, k), load(xvs, k), load(means, k), load(gains, k)
-            step = max(min(xv * dm, far - mean), -far - mean)
-            # 1 - x^2 v |dv|, which may all but vanish, with what is left of the whole score's variance
-            rest = max(row_variance - x * xv, 0.0) * dv + left
-            more = min((x * x) * dv / rest, most - gained)
-            if k == 0:
-                shift += pick(step, 0)
-                gain += pick(more, 0)
-            mean = add_on_average(mean, step, rows, k, example)
-            gained = add_on_average(gained, more, rows, k, example)
-            scatter_pairs(state, rows, k, mean, gained)
+        condition_row(beliefs, row, size, 1, variance, dm, dv, left, most, example, examples.indices, ahead)
     state[spare] = 0
-    intercept[0] = shift
-    intercept[1] = gain

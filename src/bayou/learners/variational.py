@@ -34,22 +34,21 @@ Paper: marginal-gaussian, appendix D.3.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadModel
-from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.kernels.exponential import exp2
+from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.rounding import rounding_phase
-from bayou.kernels.vector import LANES, fill, load, total
-from bayou.learners.diagonal import LIMIT_32, LIMIT_64, LOG2E, PREDICTIVES, DiagonalGaussian, nudged, probabilities
+from bayou.kernels.rows import Examples
+from bayou.kernels.vector import LANES, fill, load, padded, total
+from bayou.learners.diagonal import LOG2E, DiagonalGaussian, gather_scalars, put_back, row_scalars
 
 RECORD = Record(
     name="variational",
@@ -72,15 +71,23 @@ WIDEST = 1e8
 
 
 def _quantiles() -> np.ndarray:
-    """2^16 equally likely normal quantiles, of variance 1: Newton's steps from a formula good to 5e-4 (Hastings)."""
-    chance = (np.arange(2**15) + 0.5) / 2**16
-    t = np.sqrt(-2.0 * np.log(chance))
-    z = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
-    for _ in range(3):
-        tail = np.array([0.5 * math.erfc(at * math.sqrt(0.5)) for at in z])
-        z += (tail - chance) * math.sqrt(2.0 * math.pi) * np.exp(0.5 * z * z)
-    both = np.concatenate([-z, z[::-1]])
+    """2^16 equally likely normal quantiles, of variance 1."""
+    from scipy.special import ndtri
+
+    half = ndtri((np.arange(2**15) + 0.5) / 2**16)
+    both = np.concatenate([half, -half[::-1]])
     return both / np.sqrt(np.mean(both**2))
+
+
+class Points(NamedTuple):
+    """Where expectations are taken."""
+
+    nodes: np.ndarray
+    node_weights: np.ndarray
+    draws: bool  # whether the nodes are drawn afresh for each weight
+    table: np.ndarray  # of the quantiles that draws are taken from
+    seed: np.uint64
+    n_points: int  # the rest of the nodes is padding
 
 
 class Variational(DiagonalGaussian):
@@ -126,23 +133,13 @@ class Variational(DiagonalGaussian):
         self._draws = one_of("expectation", expectation, EXPECTATIONS)
         n_points = POINTS[expectation] if n_points is None else n_points
         n_points = whole_number("n_points", n_points, 1, MOST_POINTS[expectation])
-        super().__init__(
-            n_features=n_features,
-            dtype=dtype,
-            intercept=intercept,
-            expectation=expectation,
-            n_points=n_points,
-            mean_update=mean_update,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            predictive=predictive,
-            seed=whole_number("seed", seed, 0, 2**64 - 1),
-            intercept_variance=intercept_variance,
-        )
+        weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
+        rules: dict[str, Any] = {"expectation": expectation, "n_points": n_points, "mean_update": mean_update}
+        seed = whole_number("seed", seed, 0, 2**64 - 1)
+        super().__init__(*weights, **rules, predictive=predictive, seed=seed)
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
-        self._quadrature = one_of("predictive", predictive, PREDICTIVES)
         # Nodes and their weights, padded to whole vectors with nodes of no weight.
-        self._nodes, self._node_weights = np.zeros((2, (n_points + LANES - 1) // LANES * LANES))
+        self._nodes, self._node_weights = np.zeros((2, padded(n_points)))
         if self._draws:
             self._node_weights[:n_points] = 1.0 / n_points
             self._table = _quantiles()
@@ -151,33 +148,11 @@ class Variational(DiagonalGaussian):
             self._nodes[:n_points], self._node_weights[:n_points] = nodes, shares / shares.sum()
             self._table = np.zeros(1)
 
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
-        _stream(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.longest,
-            signs,
-            weights,
-            self._state,
-            self._prior,
-            self._intercept_state[0],
-            self._has_intercept,
-            self._intercept_precision,
-            self._nodes.copy(),  # draws are written into it, and snapshots may predict at the same time
-            self._node_weights,
-            self._draws,
-            self._table,
-            np.uint64(self._parameters["seed"]),
-            self._parameters["n_points"],
-            self._taylor,
-            np.uint64(self._examples),
-            mean,
-            variance,
-        )
-        probabilities(links.LOGISTIC, self._quadrature, 1.0, mean, variance, probability)
-        return Scores(probability, mean, variance)
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+        nodes = self._nodes.copy()  # draws are written into it, and snapshots may predict at the same time
+        seed, n_points = np.uint64(self._parameters["seed"]), self._parameters["n_points"]
+        points = Points(nodes, self._node_weights, self._draws, self._table, seed, n_points)
+        _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
 
     def _add(self, other: Self, base: Self | None) -> None:
         if not self._draws or base is None:
@@ -209,7 +184,7 @@ def _draw(table, seed, example, feature, count, nodes):
         bits >>= np.uint64(16)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined
 def _sums(z, width, nodes, node_weights):
     """S_0, S_1, P_0, P_1, P_2 of the nodes at margins z + width u."""
     s0 = s1 = p0 = p1 = p2 = fill(load(nodes, 0), 0.0)
@@ -229,7 +204,7 @@ def _sums(z, width, nodes, node_weights):
     return total(s0), total(s1), total(p0), total(p1), total(p2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined
 def _taylor_step(z0, k, c, nodes, node_weights):
     """(a, r) with every q replaced by its tangent at a = 0, r = 1.
 
@@ -282,67 +257,24 @@ def _newton_steps(z0, k, c, nodes, node_weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _stream(
-    indptr,
-    indices,
-    values,
-    longest,
-    signs,
-    weights,
-    state,
-    prior,
-    intercept,
-    has_intercept,
-    intercept_precision,
-    nodes,
-    node_weights,
-    draws,
-    table,
-    seed,
-    n_points,
-    taylor,
-    example,
-    score_mean,
-    score_variance,
-):
+def _stream(examples, beliefs, points, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0; weights one at a time, nodes LANES at a time."""
-    most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
-    far = math.sqrt(most)
-    xs = np.zeros(longest + 1)
-    means = np.zeros(longest + 1)
-    gains = np.zeros(longest + 1)
-    bases = np.zeros(longest + 1)
-    for row in range(indptr.size - 1):
-        start = indptr[row]
-        size = indptr[row + 1] - start + 1
-        m = 0.0
-        s2 = 0.0
-        for k in range(size):
-            if k == 0:
-                x = 1.0 if has_intercept else 0.0
-                base_mean, base = 0.0, intercept_precision
-                mean, gained = intercept[0], intercept[1]
-            else:
-                x = np.float64(state.dtype.type(values[start + k - 1]))
-                feature = indices[start + k - 1]
-                of = feature if prior.shape[0] > 1 else np.uint32(0)
-                base_mean, base = np.float64(prior[of, 0]), np.float64(prior[of, 1])
-                mean, gained = np.float64(state[feature, 0]), np.float64(state[feature, 1])
-            xs[k], means[k], gains[k], bases[k] = x, mean, gained, base
-            m += x * (base_mean + mean)
-            s2 += x * x / (base + gained)
-        score_mean[row] = m
-        score_variance[row] = s2
-        c = np.float64(weights[row])
+    nodes, node_weights, draws = points.nodes, points.node_weights, points.draws
+    row = row_scalars(examples.longest)
+    for n in range(examples.indptr.size - 1):
+        m, s2, size = gather_scalars(examples, beliefs, n, 1.0, row)
+        score_mean[n] = m
+        score_variance[n] = s2
+        c = np.float64(examples.weights[n])
         if c == 0.0:
             continue
-        y = np.float64(signs[row])
+        y = np.float64(examples.labels[n])
         example += np.uint64(1)
         for k in range(size):
-            x = xs[k]
+            x = row.xs[k]
             if x == 0.0:
                 continue
-            precision = bases[k] + gains[k]
+            precision = row.bases[k] + row.gains[k]
             sd = 1.0 / math.sqrt(precision)
             others = max(s2 - x * x / precision, 0.0)
             s = math.sqrt(1.0 + links.C8 * others)
@@ -353,8 +285,8 @@ def _stream(
             if width > WIDEST:  # as many standard deviations from the step as before
                 z0, width = z0 * (WIDEST / width), WIDEST
             if draws:
-                key = INTERCEPT_KEY if k == 0 else np.uint64(indices[start + k - 1])
-                _draw(table, seed, example, key, n_points, nodes)
+                key = INTERCEPT_KEY if k == 0 else np.uint64(examples.indices[examples.indptr[n] + k - 1])
+                _draw(points.table, points.seed, example, key, points.n_points, nodes)
             if taylor:
                 a, r = _taylor_step(z0, width, c, nodes, node_weights)
             else:
@@ -363,12 +295,5 @@ def _stream(
                 r = min(r, 1.0)
             step = y * a * sd * (1.0 if x > 0.0 else -1.0)
             more = precision * ((1.0 - r) * (1.0 + r) / (r * r))
-            if k == 0:
-                intercept[0] = max(min(means[k] + step, far), -far)
-                intercept[1] = min(max(gains[k] + more, 0.0), most)
-            else:
-                feature = indices[start + k - 1]
-                noise = rounding_phase(feature, example) if state.itemsize == 4 else 0.0
-                least = 0.0 if draws else gains[k]
-                state[feature, 0] = max(min(nudged(means[k] + step, noise), far), -far)
-                state[feature, 1] = min(max(nudged(gains[k] + more, noise), least), most)
+            mean, gained = row.means[k] + step, row.gains[k] + more
+            put_back(examples, beliefs, n, k, mean, gained, 0.0 if draws else row.gains[k], example)

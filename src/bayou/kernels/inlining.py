@@ -1,0 +1,56 @@
+"""Functions that become part of the kernel that calls them, arrays and all, at no cost.
+
+Numba counts references: whoever takes an array raises its count and lowers it again, with locked instructions, and a
+call that takes ten arrays costs as much as thirty features do. What an `@intrinsic` is given it only borrows. `inlined`
+makes an intrinsic of a plain function, and lends it the arrays without their counts: there is nothing left to raise.
+
+    @inlined
+    def lay_out(xs, values, start, length): ...
+
+Measured on the row layout of AdaGrad (39 features a row, weights in the cache), ns a feature: written out in the kernel
+2.2, inlined 2.2, `njit(inline="always")` 2.8, `njit(forceinline=True)` 3.2, `njit` 3.7; the same bits from all. Kernels
+that call inlined functions are cached on disk as others are.
+
+An inlined function must not return an array that it was given, nor keep one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for kernels: inlined, its arrays (also those in tuples) borrowed. Arguments go by position."""
+    compiled = njit(forceinline=True, nogil=True, error_model="numpy")(function)
+
+    @intrinsic
+    def call(typingctx, *args):
+        kind = types.Dispatcher(compiled)
+        inner = typingctx.resolve_function_type(kind, args, {})
+
+        def codegen(context, builder, sig, values):
+            given = cgutils.unpack_tuple(builder, values[0])
+            lent = [_lent(context, builder, kind, value) for kind, value in zip(inner.args, given, strict=True)]
+            return context.get_function(kind, inner)(builder, lent)
+
+        return inner.return_type(types.StarArgTuple(args)), codegen
+
+    call.__doc__ = function.__doc__
+    return call
+
+
+def _lent(context, builder, kind, value):
+    """An array, or the arrays in a tuple, without the counter that Numba would count references in."""
+    if isinstance(kind, types.BaseTuple):
+        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [_lent(context, builder, *part) for part in parts])
+    if not isinstance(kind, types.Array):
+        return value
+    array = context.make_array(kind)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    return array._getvalue()

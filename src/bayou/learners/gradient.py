@@ -1,0 +1,71 @@
+"""What learners of plain gradients share: two numbers a weight, the second its squared gradients, and no posterior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner, Scores
+from bayou.core.validation import LIMIT
+from bayou.kernels.inlining import inlined
+from bayou.kernels.rows import Examples, examples_of, row_room
+
+# Squared gradients add up to no more than this, so that all stays finite whatever comes.
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+
+
+class Weights(NamedTuple):
+    """What a kernel knows of the weights, and writes to."""
+
+    state: np.ndarray  # two numbers of each, and a spare row to pad with
+    intercept: np.ndarray  # as a row of the state
+    has_intercept: bool
+
+
+class GradientLearner(Learner):
+    """Logistic regression by gradients. A subclass adds its parameters, and `_run_kernel`."""
+
+    def __init__(self, n_features: int, intercept: bool, dtype: Any, **parameters: Any) -> None:
+        super().__init__(n_features=n_features, dtype=dtype, intercept=intercept, **parameters)
+        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._intercept_state = np.zeros(2)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
+
+    def _weights(self) -> Weights:
+        return Weights(self._state, self._intercept_state, self._has_intercept)
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        score, probability = np.empty(len(batch)), np.empty(len(batch))
+        self._run_kernel(examples_of(batch, signs, weights), score, probability)
+        return Scores(probability, score, None)
+
+    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
+        """Fill in score and probability of every row, learn from rows whose weight is not 0."""
+        raise NotImplementedError
+
+
+@njit(cache=True, nogil=True)
+def row_scratch(longest, weights, count):
+    """(values and `count` other numbers, features) of any row of a batch, with the intercept's value in place."""
+    room = row_room(longest)
+    numbers, features = np.zeros((1 + count, room), weights.state.dtype), np.zeros(room, np.uint32)
+    numbers[0, 0], features[0] = weights.has_intercept, len(weights.state) - 1
+    return numbers, features
+
+
+@inlined
+def predict_row(examples, row, z, score, probability):
+    """Say what a row of score z is predicted as; the derivative of its log loss by the score, times its weight."""
+    score[row] = z
+    p = 1.0 / (1.0 + math.exp(-score[row]))
+    probability[row] = p
+    c = examples.weights[row]
+    if c == 0.0:
+        return 0.0
+    return c * (p if examples.labels[row] < 0.0 else -1.0 / (1.0 + math.exp(score[row])))

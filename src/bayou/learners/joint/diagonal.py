@@ -1,0 +1,52 @@
+"""The kernel of a diagonal covariance; the equations are in `learner`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bayou.kernels.gather import scatter_pairs
+from bayou.kernels.rounding import add_on_average
+from bayou.kernels.rows import AHEAD, lay_out, place_ahead
+from bayou.kernels.vector import LANES, load, pick
+from bayou.learners.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, gather_row, row_scratch
+from bayou.learners.joint.peak import newton_peak, taylor_peak
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def stream(examples, beliefs, taylor, example, score_mean, score_variance):
+    """Predict every row, learn from those whose weight is not 0."""
+    state, intercept = beliefs.state, beliefs.intercept
+    dtype = state.dtype.type
+    spare = np.uint32(len(state) - 1)
+    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    far = math.sqrt(most)
+    row = row_scratch(examples.longest, beliefs)
+    for n in range(examples.indptr.size - 1):
+        size = lay_out(examples, n, 1, row.xs, row.features, spare)
+        ahead = place_ahead(examples, n, size, AHEAD)
+        mean, variance = gather_row(beliefs, row, size, 1, dtype(1), examples.indices, ahead)
+        score_mean[n] = mean
+        score_variance[n] = variance
+        c = np.float64(examples.weights[n])
+        if c == 0.0:
+            continue
+        example += np.uint64(1)
+        sign = examples.labels[n]
+        label_score, tau = sign * np.float64(mean), c * np.float64(variance)
+        pull, r = taylor_peak(label_score, tau) if taylor else newton_peak(label_score, tau)
+        slope = dtype(sign * c * pull)
+        curve = dtype(c * r)
+        for k in range(0, size, LANES):
+            x, xv = load(row.xs, k), load(row.xvs, k)
+            step = slope * xv
+            more = (curve * x) * x / (curve * max(variance - x * xv, 0.0) + 1.0)
+            if k == 0:
+                intercept[MOVED] = max(min(intercept[MOVED] + pick(step, 0), far), -far)
+                intercept[GAINED] += pick(more, 0)
+            moved = add_on_average(load(row.means, k), step, row.features, k, example)
+            gained = add_on_average(load(row.gains, k), more, row.features, k, example)
+            scatter_pairs(state, row.features, k, max(min(moved, far), -far), min(gained, most))
+    state[spare] = 0

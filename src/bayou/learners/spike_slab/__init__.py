@@ -1,0 +1,17 @@
+"""Sparse probit regression with an inclusion probability for every feature; see `learner`."""
+
+from bayou.core.registry import Record
+from bayou.learners.spike_slab.learner import SpikeSlab
+
+RECORD = Record(
+    name="spike-slab",
+    path="bayou.learners.spike_slab:SpikeSlab",
+    estimator="SpikeSlabClassifier",
+    summary="selects features: each has a probability to matter; expectation propagation on a stream",
+    paper="olss, sections II, III; olss-slides",
+    dtype="float64",
+    linear=False,
+    passes="multi",
+)
+
+__all__ = ["SpikeSlab"]
