@@ -38,9 +38,12 @@ def test_the_list_shows_everything_and_how_long_it_takes(run, arguments):
         assert re.search(r"(seconds|minute)", line)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+MANY = ("figure4", "uniform")  # of nine streams each
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in MANY else ()) for n in STREAMS])
 def test_runs_end_to_end(run, tmp_path, name):
-    draws = 1 if name in ("figure4", "uniform") else 2  # those have nine streams
+    draws = 1 if name in MANY else 2
     done = run(name, *TINY, "--seeds", draws, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{name}-summary.csv", f"{name}.csv", f"{name}.png"]

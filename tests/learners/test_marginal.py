@@ -79,13 +79,20 @@ OPTIONS = {
     },
     "quadrature": {"predictive": "quadrature"},
 }
+SOME = ("plain", "everything")
 
 
 @links
 @mean_updates
 @variance_updates
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("option", "weighted"),
+    [
+        *((option, False) for option in OPTIONS),
+        *((option, True) for option in SOME),
+        *(pytest.param(option, True, marks=pytest.mark.long) for option in OPTIONS if option not in SOME),
+    ],
+)
 def test_every_variant_equals_the_reference(link, mean_update, variance_update, option, weighted):
     arguments = {"link": link, "mean_update": mean_update, "variance_update": variance_update} | OPTIONS[option]
     for seed, (low, high) in enumerate([(-1, 1), (0, 0)]):
