@@ -79,6 +79,7 @@ OPTIONS = {
     },
     "quadrature": {"predictive": "quadrature"},
 }
+SOME = ("plain", "everything")
 
 
 @links
@@ -87,11 +88,9 @@ OPTIONS = {
 @pytest.mark.parametrize(
     ("option", "weighted"),
     [
-        pytest.param(
-            option, weighted, marks=pytest.mark.long if weighted and option not in ("plain", "everything") else ()
-        )
-        for option in OPTIONS
-        for weighted in (False, True)
+        *((option, False) for option in OPTIONS),
+        *((option, True) for option in SOME),
+        *(pytest.param(option, True, marks=pytest.mark.long) for option in OPTIONS if option not in SOME),
     ],
 )
 def test_every_variant_equals_the_reference(link, mean_update, variance_update, option, weighted):
