@@ -79,7 +79,6 @@ OPTIONS = {
     },
     "quadrature": {"predictive": "quadrature"},
 }
-SOME = ("plain", "everything")
 
 
 @links
@@ -88,9 +87,11 @@ SOME = ("plain", "everything")
 @pytest.mark.parametrize(
     ("option", "weighted"),
     [
-        *((option, False) for option in OPTIONS),
-        *((option, True) for option in SOME),
-        *(pytest.param(option, True, marks=pytest.mark.long) for option in OPTIONS if option not in SOME),
+        pytest.param(
+            option, weighted, marks=pytest.mark.long if weighted and option not in ("plain", "everything") else ()
+        )
+        for option in OPTIONS
+        for weighted in (False, True)
     ],
 )
 def test_every_variant_equals_the_reference(link, mean_update, variance_update, option, weighted):
