@@ -46,7 +46,7 @@ from bayou.core.errors import BadInput
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
 from bayou.learners.diagonal import (
     GAINED,
@@ -57,11 +57,11 @@ from bayou.learners.diagonal import (
     MOVED,
     Beliefs,
     DiagonalGaussian,
-    gather_row,
     gather_scalars,
     peak_shift,
     probabilities,
     put_back,
+    read_row,
     row_scalars,
     row_scratch,
 )
@@ -212,7 +212,6 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(len(state) - 1)
     row = row_scratch(examples.longest, beliefs)
     scratch = np.zeros((4, len(row.xs)), state.dtype)
     steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -229,13 +228,10 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     # Up to here Taylor's step is right and small enough for _calm_step.
     calm = min(newton_above, 1.0)
     for n in range(examples.indptr.size - 1):
-        c = dtype(examples.weights[n])
-        size = lay_out(examples, n, 1, row.xs, row.features, spare)
-        ahead = place_ahead(examples, n, size, AHEAD)
-        first_ahead = ahead if c == 0 else -1  # else while they are updated
-        mean, variance = gather_row(beliefs, row, size, 1, keep, examples.indices, first_ahead)
+        mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
         score_mean[n] = mean
         score_variance[n] = variance
+        c = dtype(examples.weights[n])
         if c == 0:
             continue
         example += np.uint64(1)
@@ -275,7 +271,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
             moved = add_on_average(load(row.means, k), step, row.features, k, example)
             gained = add_on_average(load(row.gains, k), more, row.features, k, example)
             scatter_pairs(state, row.features, k, moved, gained)
-    state[spare] = 0
+    state[-1] = 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
