@@ -1,4 +1,4 @@
-"""Shooting: the maximum of a quadratic with an L1 penalty, one coordinate after the other. Shared by several learners.
+"""The L1 solver: the maximum of a quadratic with an L1 penalty, by coordinate descent ("shooting", in the paper).
 
     maximise over b    b' Psi b + theta'b - sum_j gamma_j |b_j|         (quadratic-l1, equation 7; gamma_j = 0 is free)
 
@@ -15,7 +15,7 @@ Only an active set is swept: the weights that are not 0, and those that violate.
 are alike, so that every few of them a Newton step is taken on the weights that are not 0, as far as none changes sign.
 
     shoot               the kernel: H dense
-    maximise            H dense or sparse, or a `Sketch`; blocks of it are shot, few features at a time
+    maximise            H dense or sparse, or a `Sketch`; solved in blocks of few features at a time
     violations          the certificate
 
 The least squares lasso, argmin |y - Xw|^2 / 2 + a |w|_1, is H = X'X, theta = X'y, gamma = a.
@@ -40,7 +40,7 @@ NEWTON_FREE, NEWTON_SIZE = 32, 1500
 # Of a pivot this share must be left for a Newton step to be believed.
 SINGULAR = 1e-11
 MOST_SWEEPS = 10_000
-# A block starts with so many features at least, and at least twice as many as are not 0.
+# A block starts with at least this number of features, and at least twice as many as are not 0.
 LEAST_BLOCK = 128
 NEAR = 0.8  # of the penalty
 MOST_ROUNDS = 1000
@@ -112,7 +112,7 @@ def improve(
 ) -> float:
     """Bring weights, and the gradient with them, to the maximum; in place. The largest violation that is left.
 
-    Rounds of: take the weights that are not 0 and the worst violators, shoot on their block of H, then tell all others.
+    Rounds of: take the weights that are not 0 and the worst violators, solve for their block of H, then tell all others.
     """
     stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
     worst = best = math.inf

@@ -46,7 +46,7 @@ from bayou.learners.diagonal import (
     row_scratch,
 )
 
-# The noise variance starts from 1, as if so many examples had said it.
+# The noise variance starts from 1, as if this number of examples had said it.
 START = 1e-6
 # The intercept's prior variance in units of the noise: labels may lie some hundred deviations from 0.
 WIDE = 1e6

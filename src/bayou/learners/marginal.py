@@ -14,7 +14,7 @@ s = sqrt(1 + C (s2 - x^2 v)), z0 = y m / s, tau = x^2 v / s^2, q = F'/F and k = 
     1/v += x^2 / s^2 k(z0 + t)                (19), (31)   variance_update="laplace"
     sd *= p_t / p_+ exp(step^2 / (2 v))       (18)         variance_update="peak"; never wider than before
 
-Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle for ever.
+Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle forever.
 "auto" takes Taylor's step where tau <= 1 and Newton's elsewhere, where Taylor's overshoots by many standard
 deviations. An example of weight c has its log-likelihood multiplied by c: tau becomes c tau, and x^2 becomes
 c x^2. "peak" holds for c = 1; other weights take the laplace rule, with which the exact height agrees to one per
