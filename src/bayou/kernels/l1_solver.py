@@ -112,7 +112,7 @@ def improve(
 ) -> float:
     """Bring weights, and the gradient with them, to the maximum; in place. The largest violation that is left.
 
-    Rounds of: take the weights that are not 0 and the worst violators, solve for their block of H, then tell all others.
+    Rounds of: take the weights that are not 0 and the worst violators, solve their block of H, then tell all others.
     """
     stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
     worst = best = math.inf

@@ -229,8 +229,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     calm = min(newton_above, 1.0)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
-        score_mean[n] = mean
-        score_variance[n] = variance
+        score_mean[n], score_variance[n] = mean, variance
         c = dtype(examples.weights[n])
         if c == 0:
             continue
@@ -314,8 +313,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):
         m, s2, size = gather_scalars(examples, beliefs, n, keep, row)
-        score_mean[n] = m
-        score_variance[n] = s2
+        score_mean[n], score_variance[n] = m, s2
         c = examples.weights[n]
         y = examples.labels[n]
         if c == 0.0:

@@ -329,8 +329,7 @@ def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_
     for n in range(examples.indptr.size - 1):
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, dtype(1), False)
         m, s2 = np.float64(mean), np.float64(variance)
-        score_mean[n] = m
-        score_variance[n] = s2
+        score_mean[n], score_variance[n] = m, s2
         c = np.float64(examples.weights[n])
         if c == 0.0:
             continue

@@ -247,8 +247,7 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):
         m, s2, size = gather_scalars(examples, beliefs, n, 1.0, row)
-        score_mean[n] = m
-        score_variance[n] = s2
+        score_mean[n], score_variance[n] = m, s2
         c = np.float64(examples.weights[n])
         if c == 0.0:
             continue

@@ -24,8 +24,7 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     row = row_scratch(examples.longest, beliefs)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, _ = read_row(examples, beliefs, row, n, 1, dtype(1), True)
-        score_mean[n] = mean
-        score_variance[n] = variance
+        score_mean[n], score_variance[n] = mean, variance
         c = np.float64(examples.weights[n])
         if c == 0.0:
             continue
