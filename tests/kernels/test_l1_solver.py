@@ -1,4 +1,4 @@
-"""Shooting: equal to the paper's rule, to scikit-learn's Lasso, and optimal by the conditions themselves."""
+"""The L1 solver: equal to the paper's rule, to scikit-learn's Lasso, and optimal by the conditions themselves."""
 
 import numpy as np
 import pytest

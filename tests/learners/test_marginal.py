@@ -411,7 +411,7 @@ PIECE = 100_000
 
 
 def long_run(learners: list[Marginal], row: dict[int, float], rate: float, examples: int = MANY) -> None:
-    """So many examples of one row, positive at the given rate, some at a time."""
+    """Examples of one row, positive at the given rate, some at a time."""
     rng = np.random.default_rng(0)
     rows = Batch.from_arrays(
         np.arange(PIECE + 1) * len(row),

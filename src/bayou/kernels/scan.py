@@ -14,7 +14,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-# So many newlines stand behind the text of a block.
+# How many newlines stand behind the text of a block.
 PADDING = 64
 # A number's digits beyond these are read as zeros: they are what fits in 64 bits.
 SIGNIFICANT = 19
@@ -49,7 +49,7 @@ def address_of(typingctx, array):
 
 
 def _reader(bits):
-    """Build the code that loads so many bits from an address, wherever it lies."""
+    """Build the code that loads `bits` bits from an address, wherever it lies."""
 
     def codegen(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
@@ -168,13 +168,13 @@ def few_digits(address, count):
 
 @njit(forceinline=True)
 def short_number(address, length):
-    """(number, whether it is one) of so many bytes that may be one to eight digits."""
+    """(number, whether it is one) of one to eight bytes that may be digits."""
     return _short(word_at(address), length)
 
 
 @njit(forceinline=True)
 def short_decimal(address, length):
-    """(number, whether it is one) of so many bytes, up to eight, that may be digits and a point, as in `number`."""
+    """(number, whether it is one) of up to eight bytes that may be digits and a point, as in `number`."""
     word = word_at(address)
     before = min(trailing_zeros(where_byte(word, 46)) >> 3, length)
     point = before < length

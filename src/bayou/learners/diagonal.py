@@ -23,7 +23,7 @@ from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import add_on_average, rounding_phase
-from bayou.kernels.rows import Examples, examples_of, row_room
+from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total
 
 # The columns of a state, and those of a prior.
@@ -194,12 +194,22 @@ def row_scratch(longest, beliefs):
 
 
 @inlined
-def gather_row(beliefs, row, size, first, keep, indices, ahead):
-    """Mean and variance of a row's score; what is believed of its weights goes into `row`.
+def read_row(examples, beliefs, row, n, first, keep, at_once):
+    """Mean and variance of row n's score, its size, and where `condition_row` asks for weights ahead (-1: nowhere).
 
-    first: 1 where the intercept stands in front, else 0. keep: what memory leaves of a precision. ahead: from where in
-    the indices on to ask for weights; < 0 for none.
+    What is believed of its weights goes into `row`. first: 1 where the intercept stands in front, else 0. keep: what
+    memory leaves of a precision. Weights ahead are asked for here where the row is not learned from, or `at_once`.
     """
+    size = lay_out(examples, n, first, row.xs, row.features, np.uint32(len(beliefs.state) - 1))
+    ahead = place_ahead(examples, n, size, AHEAD)
+    now = ahead if at_once or examples.weights[n] == 0 else -1
+    mean, variance = _gather_row(beliefs, row, size, first, keep, examples.indices, now)
+    return mean, variance, size, ahead
+
+
+@inlined
+def _gather_row(beliefs, row, size, first, keep, indices, ahead):
+    """Mean and variance of the score of the row that is laid out."""
     x = load(row.xs, 0)
     prior_mean, prior_precision = fill(x, beliefs.prior[0, MEAN]), fill(x, beliefs.prior[0, PRECISION])
     m = s2 = fill(x, 0.0)
@@ -229,7 +239,7 @@ def gather_row(beliefs, row, size, first, keep, indices, ahead):
 def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example, indices, ahead):
     """Condition the weights of a row on what was learned of its score: mu += x v dm, v -= (x v)^2 dv.
 
-    `whole` is the score's variance and `left` = 1 - whole dv; of the rest as `gather_row`.
+    `whole` is the score's variance and `left` = 1 - whole dv; for the rest see `read_row`.
     """
     far = math.sqrt(most)
     for k in range(0, size, LANES):
@@ -269,7 +279,7 @@ def row_scalars(longest):
 
 @inlined
 def gather_scalars(examples, beliefs, n, keep, row):
-    """Mean and variance of row n's score, and its size; as `gather_row`."""
+    """Mean and variance of row n's score, and its size; as `read_row`."""
     start = examples.indptr[n]
     size = examples.indptr[n + 1] - start + 1
     m = 0.0

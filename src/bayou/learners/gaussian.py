@@ -36,7 +36,7 @@ from bayou.core.checks import positive_number
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
-from bayou.kernels.rows import AHEAD, examples_of, lay_out, place_ahead
+from bayou.kernels.rows import examples_of
 from bayou.learners.diagonal import (
     GAINED,
     LIMIT_32,
@@ -44,7 +44,7 @@ from bayou.learners.diagonal import (
     MOVED,
     DiagonalGaussian,
     condition_row,
-    gather_row,
+    read_row,
     row_scratch,
 )
 
@@ -57,7 +57,7 @@ RECORD = Record(
     task="regress",
 )
 
-# The noise variance starts from 1, as if so many examples had said it.
+# The noise variance starts from 1, as if this number of examples had said it.
 START = 1e-6
 # The intercept's prior variance in units of the noise: labels may lie some hundred deviations from 0.
 WIDE = 1e6
@@ -152,18 +152,13 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(len(state) - 1)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
     squares, weight = noise_sums[0], noise_sums[1]
     noise = known_noise
     row = row_scratch(examples.longest, beliefs)
     for n in range(examples.indptr.size - 1):
-        c = np.float64(examples.weights[n])
-        size = lay_out(examples, n, 0, row.xs, row.features, spare)
-        ahead = place_ahead(examples, n, size, AHEAD)
-        first_ahead = ahead if c == 0.0 else -1  # else while they are updated
-        m, q = gather_row(beliefs, row, size, 0, dtype(1), examples.indices, first_ahead)
+        m, q, size, ahead = read_row(examples, beliefs, row, n, 0, dtype(1), False)
         intercept_variance = 1.0 / (beliefs.intercept_precision + intercept[GAINED]) if beliefs.has_intercept else 0.0
         mean = np.float64(m) + intercept[MOVED]
         variance = np.float64(q) + intercept_variance
@@ -172,6 +167,7 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
         score_mean[n] = mean
         score_variance[n] = noise * variance
         score_noise[n] = noise
+        c = np.float64(examples.weights[n])
         if c == 0.0:
             continue
         example += np.uint64(1)
@@ -187,5 +183,5 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
             rest = max(variance - intercept_variance, 0.0) * fall + left
             intercept[MOVED] += step
             intercept[GAINED] += min(fall / rest, most - intercept[GAINED])
-    state[spare] = 0
+    state[-1] = 0
     noise_sums[0], noise_sums[1] = squares, weight

@@ -14,7 +14,7 @@ s = sqrt(1 + C (s2 - x^2 v)), z0 = y m / s, tau = x^2 v / s^2, q = F'/F and k = 
     1/v += x^2 / s^2 k(z0 + t)                (19), (31)   variance_update="laplace"
     sd *= p_t / p_+ exp(step^2 / (2 v))       (18)         variance_update="peak"; never wider than before
 
-Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle for ever.
+Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle forever.
 "auto" takes Taylor's step where tau <= 1 and Newton's elsewhere, where Taylor's overshoots by many standard
 deviations. An example of weight c has its log-likelihood multiplied by c: tau becomes c tau, and x^2 becomes
 c x^2. "peak" holds for c = 1; other weights take the laplace rule, with which the exact height agrees to one per
@@ -47,7 +47,7 @@ from bayou.core.registry import Record
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
 from bayou.learners.diagonal import (
     GAINED,
@@ -58,11 +58,11 @@ from bayou.learners.diagonal import (
     MOVED,
     Beliefs,
     DiagonalGaussian,
-    gather_row,
     gather_scalars,
     peak_shift,
     probabilities,
     put_back,
+    read_row,
     row_scalars,
     row_scratch,
 )
@@ -221,7 +221,6 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(len(state) - 1)
     row = row_scratch(examples.longest, beliefs)
     scratch = np.zeros((4, len(row.xs)), state.dtype)
     steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -238,13 +237,9 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     # Up to here Taylor's step is right and small enough for _calm_step.
     calm = min(newton_above, 1.0)
     for n in range(examples.indptr.size - 1):
+        mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
+        score_mean[n], score_variance[n] = mean, variance
         c = dtype(examples.weights[n])
-        size = lay_out(examples, n, 1, row.xs, row.features, spare)
-        ahead = place_ahead(examples, n, size, AHEAD)
-        first_ahead = ahead if c == 0 else -1  # else while they are updated
-        mean, variance = gather_row(beliefs, row, size, 1, keep, examples.indices, first_ahead)
-        score_mean[n] = mean
-        score_variance[n] = variance
         if c == 0:
             continue
         example += np.uint64(1)
@@ -284,7 +279,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
             moved = add_on_average(load(row.means, k), step, row.features, k, example)
             gained = add_on_average(load(row.gains, k), more, row.features, k, example)
             scatter_pairs(state, row.features, k, moved, gained)
-    state[spare] = 0
+    state[-1] = 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -327,8 +322,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):
         m, s2, size = gather_scalars(examples, beliefs, n, keep, row)
-        score_mean[n] = m
-        score_variance[n] = s2
+        score_mean[n], score_variance[n] = m, s2
         c = examples.weights[n]
         y = examples.labels[n]
         if c == 0.0:

@@ -9,9 +9,8 @@ from numba import njit
 
 from bayou.kernels.gather import scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import AHEAD, lay_out, place_ahead
 from bayou.kernels.vector import LANES, load, pick
-from bayou.learners.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, gather_row, row_scratch
+from bayou.learners.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, read_row, row_scratch
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 
@@ -20,16 +19,12 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    spare = np.uint32(len(state) - 1)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
     row = row_scratch(examples.longest, beliefs)
     for n in range(examples.indptr.size - 1):
-        size = lay_out(examples, n, 1, row.xs, row.features, spare)
-        ahead = place_ahead(examples, n, size, AHEAD)
-        mean, variance = gather_row(beliefs, row, size, 1, dtype(1), examples.indices, ahead)
-        score_mean[n] = mean
-        score_variance[n] = variance
+        mean, variance, size, _ = read_row(examples, beliefs, row, n, 1, dtype(1), True)
+        score_mean[n], score_variance[n] = mean, variance
         c = np.float64(examples.weights[n])
         if c == 0.0:
             continue
@@ -49,4 +44,4 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
             moved = add_on_average(load(row.means, k), step, row.features, k, example)
             gained = add_on_average(load(row.gains, k), more, row.features, k, example)
             scatter_pairs(state, row.features, k, max(min(moved, far), -far), min(gained, most))
-    state[spare] = 0
+    state[-1] = 0

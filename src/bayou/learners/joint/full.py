@@ -16,7 +16,7 @@ from bayou.learners.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 SIGN, WEIGHT = range(2)  # of an example that waits
-# A row with fewer of the features than one in so many is multiplied entry by entry.
+# A row with fewer than one in SPARSE of the features is multiplied entry by entry.
 SPARSE = 6
 # The mean of a mini-batch: more Newton steps can only mean rounding noise.
 MAX_BATCH_ITERATIONS = 100

@@ -73,7 +73,7 @@ class Joint(DiagonalGaussian):
         prior_mean: what every weight is believed to be before any data; a number or one per feature.
         prior_variance: how sure of that; a number or one per feature. With a diagonal covariance the best is wider than
             the weights' own spread, the more so the more features are active: about 5 times for 20, 10 times for 40.
-        batch_size: full covariance learns so many examples at once. Until they have come, nothing of them is used.
+        batch_size: how many examples full covariance learns at once. Until they have come, nothing of them is used.
         intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
         intercept_variance: its prior variance; max(3, prior_variance) if not given.
         dtype: of the state, "float32" (the default) or "float64". The intercept is always kept in float64, and so is

@@ -128,8 +128,7 @@ class SpikeSlab(Learner):
         if not 1 / LONGEST_ODDS <= rho < 1:
             raise BadInput(f"inclusion_prior is {inclusion_prior!r}; it must be a probability from 1e-30 to below 1.")
         tau = positive_number("slab_variance", slab_variance, high=1e6)
-        if intercept_variance is None:
-            intercept_variance = max(3.0, tau)
+        intercept_variance = max(3.0, tau) if intercept_variance is None else intercept_variance
         super().__init__(
             n_features=n_features,
             dtype=dtype,

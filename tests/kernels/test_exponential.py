@@ -1,0 +1,76 @@
+"""Powers of vectors: accurate over their whole range, in both types."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from bayou.kernels import exponential
+from bayou.kernels.exponential import POWERS_32, POWERS_64
+from bayou.kernels.vector import LANES
+from tests.kernels.lanes import apply, both, points
+
+POWERS = {np.float32: POWERS_32, np.float64: POWERS_64}
+
+
+@njit
+def exp2(v):
+    return exponential.exp2(v)
+
+
+@njit
+def exp2_within(v):
+    return exponential.exp2_within(v)
+
+
+@njit
+def exp_unit(v):
+    return exponential.exp_unit(v)
+
+
+def relative_error(found: np.ndarray, function, xs: np.ndarray) -> float:
+    """The largest error in units of the exact value, which has more digits than the answer."""
+    exact = function(xs.astype(np.longdouble))
+    return float(np.max(np.abs(found.astype(np.longdouble) - exact) / exact))
+
+
+# Two units of the last place in float32: one is the series', one is rounding.
+ACCURACY = {np.float32: 2.5e-7, np.float64: 1e-15}
+
+
+@both
+@pytest.mark.parametrize("function", [exp2, exp2_within], ids=["exp2", "exp2_within"])
+def test_exp2_is_accurate_over_its_whole_range(dtype, function):
+    xs = points(*POWERS[dtype], dtype)
+    assert relative_error(apply(function, xs), np.exp2, xs) < ACCURACY[dtype]
+
+
+@both
+def test_exp2_of_whole_numbers_is_exact(dtype):
+    low, high = POWERS[dtype]
+    xs = np.arange(low, high + 1).astype(dtype)
+    xs = np.pad(xs, (0, -len(xs) % LANES))
+    # the polynomial's constant term is not quite 1 in float32
+    np.testing.assert_allclose(apply(exp2, xs), np.exp2(xs), rtol=np.finfo(dtype).eps)
+
+
+@both
+def test_exp2_is_held_within_its_range(dtype):
+    low, high = POWERS[dtype]
+    xs = np.array([low - 0.6, low * 2, -np.inf, low, high, high + 0.6, high * 2, np.inf], dtype)
+    found = apply(exp2, xs)
+    np.testing.assert_array_equal(found[:4], found[3])
+    np.testing.assert_array_equal(found[4:], found[4])
+    assert found[0] >= np.finfo(dtype).tiny
+    assert np.isfinite((1 + found[-1]) ** 2)
+
+
+@both
+def test_exp_unit_is_accurate(dtype):
+    xs = points(0.0, 1.0, dtype)
+    assert relative_error(apply(exp_unit, xs), np.exp, xs) < ACCURACY[dtype]
+
+
+def test_exponentials_say_that_they_are_for_jitted_code():
+    for function in (exponential.exp2, exponential.exp2_within, exponential.exp_unit):
+        with pytest.raises(NotImplementedError, match="jitted"):
+            function(1.0)
