@@ -53,16 +53,16 @@ def test_size_and_negative_label(kind, tmp_path):
 @every
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_memory_is_told_before_a_learner_is_made(kind, dtype):
-    assert kind.memory(300, dtype=dtype) == kind(n_features=300, dtype=dtype).nbytes
+    assert kind.memory_for(300, dtype=dtype) == kind(n_features=300, dtype=dtype).nbytes
     with pytest.raises(BadInput, match="n_features"):
-        kind.memory(0)
+        kind.memory_for(0)
 
 
 def test_memory_goes_by_the_parameters():
     joint, lasso, marginal = (registry.find(name).load() for name in ("joint", "lasso", "marginal"))
-    assert joint.memory(10**9, covariance="full") > 10**18  # far more than could be made
-    assert lasso.memory(5000, algorithm="reduced") < lasso.memory(5000)
-    assert marginal.memory(7, prior_variance=np.ones(7)) == marginal(7, prior_variance=np.ones(7)).nbytes
+    assert joint.memory_for(10**9, covariance="full") > 10**18  # far more than could be made
+    assert lasso.memory_for(5000, algorithm="reduced") < lasso.memory_for(5000)
+    assert marginal.memory_for(7, prior_variance=np.ones(7)) == marginal(7, prior_variance=np.ones(7)).nbytes
 
 
 # --- what is too large ------------------------------------------------------------------------------------------

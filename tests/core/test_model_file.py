@@ -28,7 +28,7 @@ from bayou.core.names import NewNames
 from bayou.core.recipe import Recipe
 from bayou.learners import AdaGrad, Marginal
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 
 from bayou import BadInput, Batch
 from bayou.learners import Shrinkage
-from bayou.learners.shrinkage import FEW
+from bayou.learners.shrinkage.equations import FEW
 from tests.reference import shrinkage as reference_shrinkage
 
 

@@ -246,11 +246,11 @@ class Learner:
         return self.nbytes_for(self._n_features)
 
     @classmethod
-    def memory(cls, n_features: int, **parameters: Any) -> int:
+    def memory_for(cls, n_features: int, **parameters: Any) -> int:
         """The bytes that `cls(n_features, **parameters)` would take once all weights are touched, without making it.
 
         >>> from bayou.learners import Marginal
-        >>> Marginal.memory(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
+        >>> Marginal.memory_for(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
         8
         """
         # One weight tells what each of them takes.

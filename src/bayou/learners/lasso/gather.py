@@ -69,6 +69,19 @@ def expansion(link, z, reach):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def predict(indptr, indices, values, link, has_intercept, beta, score, probability):
+    """What `gather` says of rows that are not learned from, bit for bit, with less to pass: few rows take 4 us less."""
+    for row in range(indptr.size - 1):
+        m = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            m += values[k] * beta[indices[k]]
+        if has_intercept:
+            m += beta[beta.size - 1]
+        score[row] = m
+        probability[row] = links.cdf(link, m)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def gather(
     indptr,
     indices,

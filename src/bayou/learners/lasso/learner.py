@@ -60,7 +60,7 @@ from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.learners.lasso import problem as limits
-from bayou.learners.lasso.gather import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather
+from bayou.learners.lasso.gather import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather, predict
 from bayou.learners.lasso.online import Online
 from bayou.learners.lasso.passes import Passes
 from bayou.learners.lasso.problem import MOST_BYTES, Problem, checked_penalty
@@ -219,11 +219,15 @@ class Lasso(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        score, probability = np.empty(len(batch)), np.empty(len(batch))
         values, signs, weights = (_plain(array) for array in (batch.values, signs, weights))
         problem, method = self._problem, self._method
+        score, probability = np.empty(len(batch)), np.empty(len(batch))
+        if not weights.any():
+            rows = batch.indptr, batch.indices, values
+            predict(*rows, self._link, self._has_intercept, problem.weights, score, probability)
+            return Scores(probability, score, None)
         log = problem.sketch
-        if log is not None and weights.any():
+        if log is not None:
             if batch.longest >= MOST_NONZEROS:
                 raise BadInput(f'a row has {batch.longest:,} features; use algorithm="reduced".')
             if log.folded is not None and log.folded.nnz * 16 > MOST_BYTES:

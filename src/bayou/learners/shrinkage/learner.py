@@ -9,11 +9,11 @@ examples so far, each of weight c, the posterior is
 and a label is N(x'w, s (1 + x'A^-1 x)). Solved as S (a I + S M S)^-1 S b, S = sqrt(D), which stays finite where d
 vanishes (Lemma 1). Solved again and again, with d of the weights just found, w converges to the minimum of |y - X
 w|^2 + 2a |w|_1: the lasso, scikit-learn's `Lasso(alpha=a/N)`; `iterations` says how often an example does so, and
-`lasso` gives the exact limit, by coordinate descent on (M, b) (Shooting; Fu 1998).
+`lasso` gives the exact limit, by coordinate descent on (M, b) (Fu 1998).
 
 What the paper leaves wrong or open, and what is done here:
 
-- With d_j = |w_j| zeros absorb: a feature that the first example lacks is dead for ever, and a first label of 0 kills
+- With d_j = |w_j| zeros absorb: a feature that the first example lacks is dead forever, and a first label of 0 kills
   all. The `floor` revives them; any from 1e-10 to 1e-4 of the weights' scale serves. Weights that do not rise above it
   are shown, and predicted with, as 0.
 - The first prediction is 0, not the sum of the features that w = 1 would give; d starts from 1 all the same, and stays
@@ -22,7 +22,7 @@ What the paper leaves wrong or open, and what is done here:
 - s is known, or learned as the mean of c e^2 / (1 + c x'A^-1 x) over the errors e made so far, or the paper's 4 Y^2
   with Y the largest |label| so far.
 - A fixed a shrinks too much at first: with `ramp` = T it is a t/T up to example T.
-- The intercept is no weight like others: labels and features are centred on line, from their sums, which takes it out
+- The intercept is no weight like others: labels and features are centred online, from their sums, which takes it out
   of the equations (its prior is flat); or it is a column of ones, shrunk as all are (`centring=False`).
 
 **Screening.** Most features of a sparse model have d_j M_jj far below a, and hardly matter to the others. Those above
@@ -40,8 +40,7 @@ Paper: oslog. Rajaratnam and others (2016) have the batch version.
 from __future__ import annotations
 
 import math
-import sys
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -50,63 +49,21 @@ from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
-from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.random import normal
-
-# The command keeps scipy.linalg from being loaded while it starts, as no other learner needs it (bayou.cli.startup).
-if sys.modules.get("scipy.linalg.cython_blas", sys) is None:
-    del sys.modules["scipy.linalg.cython_blas"]
-
-from scipy.linalg import blas, lapack
-
-RECORD = Record(
-    name="shrinkage",
-    path="bayou.learners.shrinkage:Shrinkage",
-    estimator="ShrinkageRegressor",
-    summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
-    paper="oslog",
-    task="regress",
-    dtype="float64",
-    dense=True,
-)
+from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
 
 # What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
 MOST_BYTES = 4 << 30
-# Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
-SHARE = 0.003
-# So few features are solved exactly all of them: looking for the small ones costs more.
-FEW = 64
-# Conjugate gradients that need more steps than this have met numbers that are not theirs: all is solved by Cholesky.
-MOST_STEPS = 100
-# Rows with fewer features than one in so many are added entry by entry.
+# Rows with fewer features than one in SPARSE are added entry by entry.
 SPARSE = 4
-# The noise variance starts from 1, as if so many examples had said it; an intercept of which nothing is known has this
+# The noise variance starts from 1, as if START examples had said it; an intercept of which nothing is known has this
 # variance, in units of the noise.
 START, WIDE = 1e-6, 1e6
 # Sums may fall short of their base's by as much as rounding makes of them.
 MERGE_ROUNDING = 1e-9
 PAPERS_NOISE = "paper"
-
-
-class Factor(NamedTuple):
-    """The last equations, factored: those of the features `exact`, and what is left of each other one's variance."""
-
-    exact: np.ndarray  # their numbers, ascending
-    root: np.ndarray  # sqrt(d) of them
-    lower: np.ndarray  # L L' = a I + S M S
-    rest: np.ndarray  # of all: d / (a + d M_jj), and 0 for the exact ones
-
-
-class Sums(NamedTuple):
-    """M and b as the equations have them. Centring takes m m'/n from M and m (sum y)/n from b, m the features' sums."""
-
-    products: np.ndarray  # M before that
-    against: np.ndarray  # b
-    middle: np.ndarray  # m / n; 0 without centring
-    examples: float  # n, by weight; 0 without centring
-    diagonal: np.ndarray  # M_jj; 0 for a feature that was never met, or always the same
 
 
 class Shrinkage(Learner):
@@ -265,11 +222,7 @@ class Shrinkage(Learner):
             count = self._products[-1, -1]
             extra = 1.0 / count if count else WIDE
             x[:, :-1] -= self._products[-1, :-1] / count if count else 0.0
-        spread = (x * x) @ factor.rest + extra
-        if len(factor.exact):
-            half = lapack.dtrtrs(factor.lower, (x[:, factor.exact] * factor.root).T, lower=1)[0]
-            spread += np.einsum("ij,ij->j", half, half)
-        return np.minimum(spread, LIMIT["float64"])
+        return np.minimum(factor.spreads(x, extra), LIMIT["float64"])
 
     def _learn(self, batch: Batch, row: int, label: float, c: float, mean: float, spread: float, example: int) -> None:
         """Add an example to all sums, and solve."""
@@ -305,12 +258,12 @@ class Shrinkage(Learner):
         """Weights of the sums as they are, from a prior of the weights as they were, so many times."""
         weights = self._vectors[1, : self._size]
         far = math.sqrt(LIMIT[self._dtype])
-        sums, a = self._sums(), self.penalty_at(example)
+        sums, a, screening = self._sums(), self.penalty_at(example), self._parameters["screening"]
         for done in range(1, iterations + 1):
             first = not self._vectors[2].any()
             d = np.ones(self._size) if first else np.maximum(np.abs(weights), self._parameters["floor"])
-            self._factor = self._factor_of(sums, d, a)
-            found = self._solution(sums, self._factor, d, a, weights)
+            self._factor = factored(sums, d, a, screening, len(self._products))
+            found = solution(self._products, sums, self._factor, d, a, weights, screening)
             if not (np.abs(found) <= far).all():
                 found = np.clip(np.nan_to_num(found), -far, far)
             found[np.abs(found) <= self._parameters["floor"]] = 0.0  # their d is the floor, and so it stays
@@ -339,50 +292,9 @@ class Shrinkage(Learner):
         if self._factor is None:
             last = self._vectors[2, : self._size]
             d = last if last.any() else np.ones(self._size)
-            self._factor = self._factor_of(self._sums(), d, self.penalty_at(example))
+            screening = self._parameters["screening"]
+            self._factor = factored(self._sums(), d, self.penalty_at(example), screening, len(self._products))
         return self._factor
-
-    def _factor_of(self, sums: Sums, d: np.ndarray, a: float) -> Factor:
-        rest = np.zeros(len(self._products))
-        rest[: self._size] = d / (a + d * sums.diagonal)
-        all_of_them = self._parameters["screening"] == 0.0 or self._size <= FEW
-        exact = np.flatnonzero(d * sums.diagonal > (0.0 if all_of_them else SHARE * a))
-        rest[exact] = 0.0
-        root = np.sqrt(d[exact])
-        return Factor(exact, root, _lower(sums, exact, root, a), rest)
-
-    def _solution(self, sums: Sums, factor: Factor, d: np.ndarray, a: float, start: np.ndarray) -> np.ndarray:
-        """w = S (a I + S M S)^-1 S b, by conjugate gradients that begin with what the factor solves."""
-        root = np.sqrt(d)
-        goal = root * sums.against
-        met = np.flatnonzero(sums.diagonal)
-        if len(factor.exact) == len(met):  # all that can have a weight
-            found = np.zeros(self._size)
-            found[met] = factor.root * _solved(factor.lower, goal[met])
-            return found
-        divide = factor.rest[: self._size] / d
-
-        def times(z: np.ndarray) -> np.ndarray:
-            x = root * z
-            return a * z + root * (_times(self._products, x) - (sums.examples * (sums.middle @ x)) * sums.middle)
-
-        with np.errstate(all="ignore"):
-            z = start / root
-            residual = goal - times(z) if start.any() else goal.copy()
-            direction, size = np.zeros(self._size), 1.0
-            for _ in range(MOST_STEPS):
-                if np.linalg.norm(residual) <= self._parameters["screening"] * a * np.linalg.norm(z):
-                    return root * z
-                nearly = residual * divide
-                nearly[factor.exact] = _solved(factor.lower, residual[factor.exact])
-                before, size = size, residual @ nearly
-                direction = nearly + (size / before) * direction
-                image = times(direction)
-                step = size / (direction @ image)
-                z, residual = z + step * direction, residual - step * image
-        found = np.zeros(self._size)
-        found[met] = root[met] * _solved(_lower(sums, met, root[met], a), goal[met])
-        return found
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -390,16 +302,7 @@ class Shrinkage(Learner):
         return self._vectors[1, :-1][features].astype(self._dtype)
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return (self._weights_spread()[:-1] * self.noise)[features].astype(self._dtype)
-
-    def _weights_spread(self) -> np.ndarray:
-        """The diagonal of A^-1."""
-        factor = self._factored(self._examples)
-        spread = factor.rest.copy()
-        if len(factor.exact):
-            inverse = lapack.dtrtri(factor.lower, lower=1)[0]
-            spread[factor.exact] = factor.root**2 * np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))
-        return spread
+        return (self._factored(self._examples).variances()[:-1] * self.noise)[features].astype(self._dtype)
 
     def _intercept(self) -> tuple[float, float]:
         nothing = np.zeros((1, len(self._products)))
@@ -429,10 +332,7 @@ class Shrinkage(Learner):
             factor, count = self._factored(self._examples), self._products[-1, -1]
             for draw, found in enumerate(drawn):
                 z = _normals(np.uint64(seed), draw, len(self._products)) * math.sqrt(self.noise)
-                weights = self._vectors[1] + np.sqrt(factor.rest) * z
-                if len(factor.exact):
-                    half = lapack.dtrtrs(factor.lower, z[factor.exact], lower=1, trans=1)[0]
-                    weights[factor.exact] = self._vectors[1, factor.exact] + factor.root * half
+                weights = factor.drawn(self._vectors[1], z)
                 intercept = self._intercept_mean(weights)
                 if self._centred:
                     intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
@@ -463,35 +363,7 @@ class Shrinkage(Learner):
         self._factor = None
 
 
-def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
-    """L with L L' = a I + S M S, of some features."""
-    if not len(some):
-        return np.zeros((0, 0), order="F")
-    matrix = sums.products.copy() if len(some) == len(sums.products) else sums.products[np.ix_(some, some)]
-    if sums.examples:
-        middle = sums.middle[some]
-        blas.dger(-sums.examples, middle, middle, a=matrix.T, overwrite_a=1)
-    matrix *= root
-    matrix *= root[:, None]
-    diagonal = np.arange(len(some))
-    kept = root * root * sums.diagonal[some] + a
-    nudge = 0.0
-    while True:
-        matrix[diagonal, diagonal] = kept * (1.0 + nudge)
-        lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0)
-        if not failed and np.isfinite(lower[diagonal, diagonal]).all():
-            return lower
-        # Numbers so far apart that the sums of their products, rounded, are no longer those of any features.
-        nudge = 10.0 * nudge or 1e-15
-
-
-def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return lapack.dpotrs(lower, right, lower=1)[0] if len(right) else right
-
-
-# Two that wait for memory: BLAS would share such short work out to threads, and take three times as long.
-
-
+# BLAS would share such short work out to threads, and take three times as long.
 @njit(cache=True, nogil=True)
 def _add_products(matrix, x):
     """matrix += x x'."""
@@ -499,18 +371,6 @@ def _add_products(matrix, x):
         if x[i] != 0.0:
             for j in range(x.size):
                 matrix[i, j] += x[i] * x[j]
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _times(matrix, x):
-    """What the first rows and columns of a matrix, as many as x has, make of x."""
-    found = np.empty(x.size)
-    for i in range(x.size):
-        product = 0.0
-        for j in range(x.size):
-            product += matrix[i, j] * x[j]
-        found[i] = product
-    return found
 
 
 @njit(cache=True, nogil=True)
