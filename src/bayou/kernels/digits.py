@@ -148,14 +148,20 @@ def _put_nine(address, negative, mantissa, power):
 
 
 @njit(cache=True, nogil=True)
+def _put_without_digits(address, size):
+    """Write 0 for zero, and nothing for what is not finite."""
+    if size == 0.0:
+        put_byte(address, _ZERO)
+        address += 1
+    return address
+
+
+@njit(cache=True, nogil=True)
 def put_number(address, value):
     """Write a number with nine significant digits; nothing for one that is not finite."""
     size = abs(value)
-    if size == 0.0:
-        put_byte(address, _ZERO)
-        return address + 1
-    if not size < np.inf:
-        return address
+    if not 0.0 < size < np.inf:
+        return _put_without_digits(address, size)
     mantissa, power = _nine_digits(size)
     return _put_nine(address, value < 0.0, mantissa, power)
 
@@ -164,11 +170,8 @@ def put_number(address, value):
 def put_float32(address, value):
     """Write the shortest of seven, eight or nine significant digits that read as the same float32."""
     size = abs(np.float64(value))
-    if size == 0.0:
-        put_byte(address, _ZERO)
-        return address + 1
-    if not size < np.inf:
-        return address
+    if not 0.0 < size < np.inf:
+        return _put_without_digits(address, size)
     mantissa, power = _nine_digits(size)
     down = 8 - power
     if 0 <= down <= _EXACT:  # what is tried is a quotient of exact numbers, and so rounded as any reader rounds it
