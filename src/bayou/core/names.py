@@ -95,7 +95,7 @@ class Names:
         )
 
     def _make_room(self, names: int, size: int) -> None:
-        """Room for so many more names of so many bytes in all, or up to the limits; at least twice what there was."""
+        """Room for this many more names, of `size` bytes in all, or up to the limits; at least twice what there was."""
         names = min(self._count + names, self._limit)
         if names > len(self._indices):
             room = min(max(names, 2 * len(self._indices)), self._limit)

@@ -42,7 +42,7 @@ ROLES = {
     "text": "an indicator column=word for each distinct word",
 }
 
-# So many rows are looked at before a table's recipe is fixed.
+# How many rows are looked at before a table's recipe is fixed.
 FIT_ROWS = 10_000
 # More bins than this could not be told apart by that many rows.
 MAX_BINS = 1_000

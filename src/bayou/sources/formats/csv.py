@@ -148,16 +148,10 @@ def _summary(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> 
 class _LaidOutBlock(NamedTuple):
     """A block, and how its file is laid out."""
 
+    file: str
+    first: bool
     block: Block
     layout: Layout
-
-    @property
-    def file(self) -> str:
-        return self.block.file
-
-    @property
-    def first(self) -> bool:
-        return self.block.first
 
 
 class DelimitedReader(FittingReader):
@@ -182,7 +176,8 @@ class DelimitedReader(FittingReader):
             for block in files:
                 if block.trouble is not None and cutter.layout is None:
                     raise BadInput(f"{block.file}: {block.trouble}.")
-                yield _LaidOutBlock(block, cutter.layout or layout_of(block, self._format))
+                layout = cutter.layout or layout_of(block, self._format)
+                yield _LaidOutBlock(block.file, block.first, block, layout)
 
     def _sample(self, task: _LaidOutBlock) -> tuple[tuple[Cells, Layout], int]:
         found = split_block(task.block, task.layout)

@@ -4,7 +4,7 @@
     cell  = '"' {any byte but '"', or '""'} '"'      a doubled quote means one quote; delimiters and newlines are text
           | anything without delimiter and newline   quotes in it are text as well
 
-Empty lines are nothing. A row is bad if it has not as many cells as there are columns, if something else than a
+Empty lines are nothing. A row is bad if its number of cells is not that of the columns, if anything but a
 delimiter or a newline follows a closing quote, or if a quote is not closed within QUOTED_BYTES. Then only its first
 line is skipped, and reading goes on with the next: one stray quote costs one line, not the file.
 
@@ -28,7 +28,7 @@ from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.parsed import DESCRIBED
 from bayou.sources.reading.scratch import Scratch
 
-# A quoted cell ends within so many bytes, or its quote was a stray one.
+# A quoted cell ends within this many bytes, or its quote was a stray one.
 QUOTED_BYTES = 1 << 20
 
 # What made a row bad.
@@ -45,7 +45,7 @@ CRITEO = ("label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1,
 class Cells:
     """The rows of a block: cell j of row r is data[starts[r * width + j] : stops[r * width + j]]."""
 
-    data: np.ndarray  # uint8, with padding; a copy where quotes had to be undone
+    data: np.ndarray  # uint8, with padding; a copy where doubled quotes had to become one
     starts: np.ndarray  # uint32
     stops: np.ndarray  # uint32
     width: int
@@ -189,11 +189,8 @@ def _any_quote(data, start, size):
 def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
     """(rows, lines, bad rows) of text without quotes."""
     base = address_of(data)
-    row = 0
-    line = 0
-    skipped = 0
-    k = 0  # cells
-    first = 0  # of this row
+    row = line = skipped = 0
+    k = first = 0  # cells, and the first one of this row
     starts[0] = start
     for chunk in range(start, size, 64):
         newlines = _where_in_64(base + chunk, _NEWLINE)
@@ -235,12 +232,9 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
-    """(rows, lines, bad rows) of text with quotes. Doubled quotes are undone in place, in rows that are whole."""
+    """(rows, lines, bad rows) of text with quotes. Doubled quotes become one in place, in rows that are whole."""
     base = address_of(data)
-    row = 0
-    line = 0
-    skipped = 0
-    k = 0
+    row = line = skipped = k = 0
     at = start
     while at < size:
         if _is_empty_line(base + at):

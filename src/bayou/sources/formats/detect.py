@@ -26,7 +26,7 @@ KIND = {"svmlight": "svmlight", "vw": "vw"} | dict.fromkeys(
     ("csv", "tsv", "criteo", "parquet", "jsonl", "arrow"), "table"
 )
 
-# No text can match these in two ways, or a long line that is no svmlight would take for ever to be found out.
+# No text can match these in two ways, or a long line that is no svmlight would take forever to be found out.
 _NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _SVMLIGHT = re.compile(rb"(?:%s)?(?:\s+qid:\S+)?(?:\s+\d+:%s)*\s*(?:#.*)?" % (_NUMBER, _NUMBER))
 _BEGUN = re.compile(rb"\d*:?[-+.\deE]*")  # a feature that may not be there to its end

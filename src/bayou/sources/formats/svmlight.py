@@ -85,6 +85,69 @@ class Svmlight:
         )
 
 
+# The parts of a line are inlined into `_parse`: their results then stay in registers.
+
+
+@njit(forceinline=True)
+def _ends_word(at):
+    return byte_at(at) <= _BLANK or byte_at(at) == _COMMENT
+
+
+@njit(forceinline=True)
+def _read_label(at):
+    """(label, address behind it, what is wrong); NaN, and where it was, if the line begins with a feature."""
+    label, behind = number(at)
+    if behind == at:
+        return label, at, 1
+    if byte_at(behind) == _COLON:
+        return np.nan, at, 0
+    if not _ends_word(behind):
+        return label, behind, 2
+    if not abs(label) <= LARGEST_VALUE:
+        return label, at, 7
+    return label, behind + (byte_at(behind) == _BLANK), 0
+
+
+@njit(forceinline=True)
+def _pass_over(at):
+    """(address, whether the line ends there, what is wrong) where no feature begins: blanks, comments, qid."""
+    byte = byte_at(at)
+    if byte in (_BLANK, _TAB, _RETURN):
+        return at + 1, False, 0
+    if byte in (_NEWLINE, _COMMENT):
+        return at, True, 0
+    if half_at(at) == _QUERY:
+        while not _ends_word(at):
+            at += 1
+        return at, False, 0
+    return at, False, 3
+
+
+@njit(forceinline=True)
+def _read_more_digits(index, at):
+    """(index, address behind it, what is wrong) of an index that goes on behind its first eight digits."""
+    while 48 <= byte_at(at) <= 57:
+        digit = np.uint64(byte_at(at) - 48)
+        if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
+            return index, at, 8
+        index = index * np.uint64(10) + digit
+        at += 1
+    return index, at, 0
+
+
+@njit(forceinline=True)
+def _read_value(at):
+    """(value, address behind it or of what is wrong, what is wrong)."""
+    value, behind = number(at)
+    if behind == at:
+        return value, at, 5
+    if not _ends_word(behind):
+        return value, behind, 6
+    if not abs(value) <= LARGEST_VALUE:
+        return value, at, 7
+    return value, behind, 0
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _parse(data, size, last, exact, indptr, indices, values, labels, positions, bad):
     """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
@@ -94,43 +157,22 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
     """
     at = address_of(data)
     end = at + size
-    row = 0
-    k = 0
-    line = 0
-    skipped = 0
-    folded = 0
-    longest = 0
+    row = k = line = skipped = folded = longest = 0
     highest = -1
-    largest = 1.0
-    smallest = 1.0
-    ones = True
-    ascending = True
+    largest = smallest = 1.0
+    ones = ascending = True
     indptr[0] = 0
     while at < end:
         start = at
-        wrong = 0
-        byte = byte_at(at)
-        while byte in (_BLANK, _TAB, _RETURN):
+        while byte_at(at) in (_BLANK, _TAB, _RETURN):
             at += 1
-            byte = byte_at(at)
-        if byte in (_NEWLINE, _COMMENT):
+        if byte_at(at) in (_NEWLINE, _COMMENT):
             while byte_at(at) != _NEWLINE:
                 at += 1
             at += 1
             line += 1
             continue
-        label, behind = number(at)
-        if behind == at:
-            wrong = 1
-        elif byte_at(behind) == _COLON:
-            label = np.nan
-        elif byte_at(behind) > _BLANK and byte_at(behind) != _COMMENT:
-            wrong = 2
-            at = behind
-        elif not abs(label) <= LARGEST_VALUE:
-            wrong = 7
-        else:
-            at = behind + (byte_at(behind) == _BLANK)
+        label, at, wrong = _read_label(at)
         folded_before = folded
         previous = -1
         likely = True
@@ -166,27 +208,13 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
                     continue
             index, count = digits(at)
             if count == 0:
-                byte = byte_at(at)
-                if byte in (_BLANK, _TAB, _RETURN):
-                    at += 1
-                    continue
-                if byte in (_NEWLINE, _COMMENT):
+                at, ends, wrong = _pass_over(at)
+                if ends:
                     break
-                if half_at(at) == _QUERY:
-                    while byte_at(at) > _BLANK and byte_at(at) != _COMMENT:
-                        at += 1
-                    continue
-                wrong = 3
-                break
+                continue
             behind = at + count
             if count == 8:
-                while 48 <= byte_at(behind) <= 57:
-                    digit = np.uint64(byte_at(behind) - 48)
-                    if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
-                        wrong = 8
-                        break
-                    index = index * np.uint64(10) + digit
-                    behind += 1
+                index, behind, wrong = _read_more_digits(index, behind)
                 if wrong:
                     break
             if byte_at(behind) != _COLON:
@@ -199,17 +227,8 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
                     break
                 folded += 1
                 index = (index ^ (index >> np.uint64(32))) & last
-            at = behind + 1
-            value, behind = number(at)
-            if behind == at:
-                wrong = 5
-                break
-            if byte_at(behind) > _BLANK and byte_at(behind) != _COMMENT:
-                wrong = 6
-                at = behind
-                break
-            if not abs(value) <= LARGEST_VALUE:
-                wrong = 7
+            value, at, wrong = _read_value(behind + 1)
+            if wrong:
                 break
             ascending &= np.int64(index) > previous
             previous = np.int64(index)
@@ -224,7 +243,7 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
                 largest = max(largest, magnitude)
                 smallest = min(smallest, magnitude)
             k += 1
-            at = behind + (byte_at(behind) == _BLANK)
+            at += byte_at(at) == _BLANK
         if wrong:
             if skipped < bad.shape[0]:
                 bad[skipped, 0] = line

@@ -29,9 +29,9 @@ MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null"
 LABELS = ("label", "target", "y")
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
-# So many labels that are neither 1, 0 nor -1 are bad rows, as up to a tenth of all are; more of them are a third class.
+# Up to this many labels that are neither 1, 0 nor -1 are bad rows, as up to a tenth of all are; more are a third class.
 FEW_LABELS = 5
-# Of what a column holds so many different values are shown.
+# How many different values of a column are shown.
 SHOWN = 6
 
 _FEATURES = ("category", "flag", "code", "bins", "whole", "numeric", "text")

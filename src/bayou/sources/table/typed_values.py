@@ -20,7 +20,7 @@ from bayou.sources.table.column_types import SHOWN, ColumnSummary
 _PART = bytes([PART])
 # Up to here each whole number is a float64 of its own.
 EXACT = 2**53
-# To guess how many words a text column has in a cell, so many are looked at.
+# How many cells are looked at to guess how many words those of a text column have.
 PEEK = 1_000
 
 
@@ -80,7 +80,7 @@ def places_of(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def summary_of(column: Sequence[Any], values: bool = False) -> ColumnSummary:
-    """What a column that has types shows (`columns.fit`); `values`: also which there are."""
+    """What a column that has types shows (`column_types.fit`); `values`: also which there are."""
     there = [value for value in column if value is not None and value != "" and value == value]
     if not there:
         return ColumnSummary()

@@ -1,4 +1,4 @@
-"""Lines of VW text: labels, weights, tags, and where the names are that are still to be hashed. See `vw`."""
+"""Lines of VW text: labels, weights, tags, and where the names are that are still to be hashed. See `reader`."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -47,7 +47,7 @@ WHAT = {
 # A value of 1 and the blank behind it, as most features have.
 _INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
 _ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
-# The loops for plain features are tried again within a namespace only if so many came one after another.
+# The loops for plain features are tried again within a namespace only if this many came one after another.
 _SEVERAL = 4
 _TAB, _NEWLINE, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 10, 13, 39, 43, 45, 46
 
@@ -255,6 +255,74 @@ def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
     return s, end, ones
 
 
+# The next three are inlined into `read_lines`, so that what they give stays in registers. They walk from stop to stop:
+# s is the number of the stop that was reached, at its place, byte what stands there.
+
+
+@njit(forceinline=True)
+def _read_start(base, at):
+    """`_read_head`, by places. Most lines begin with `1 |` or `-1 |`."""
+    first = byte_at(base + at)
+    mark = base + at + (first == _MINUS)
+    digit = byte_at(mark) - 48
+    if 0 <= digit <= 9 and byte_at(mark + 1) == BLANK and byte_at(mark + 2) == BAR:
+        return -np.float64(digit) if first == _MINUS else np.float64(digit), 1.0, at, at, 0, mark + 2 - base
+    label, weight, tag, tag_end, wrong, there = _read_head(base + at)
+    return label, weight, tag - base, tag_end - base, wrong, there - base
+
+
+@njit(forceinline=True)
+def _next_stop(base, stops, s):
+    s += ONE
+    at = np.int64(half_at(stops + 4 * np.int64(s)))
+    return s, at, byte_at(base + at)
+
+
+@njit(forceinline=True)
+def _read_value(base, stops, s, at, scale):
+    """What stands behind a feature's ':' at `at`: (value, where it is if it is a text or else 0, s, at, byte, wrong).
+
+    If something is wrong `at` is where.
+    """
+    text = at + 1
+    value, end = number(base + text)
+    s, at, byte = _next_stop(base, stops, s)
+    if end == base + at and byte != COLON and at > text:
+        wrong = 0 if max(abs(value), abs(value * scale)) <= LARGEST_VALUE else _LARGE
+        return value * scale, 0, s, text if wrong else at, byte, wrong
+    if end > base + text:
+        return value, 0, s, end - base, byte, _AFTER
+    if at == text and byte != COLON:
+        return value, 0, s, text, byte, _NO_VALUE
+    if _like_number(base + text):
+        return value, 0, s, text, byte, _LIKE_NUMBER
+    while byte == COLON:
+        s, at, byte = _next_stop(base, stops, s)
+    return 1.0, text, s, at, byte, _BAR_IN_TEXT if byte == BAR else 0
+
+
+@njit(forceinline=True)
+def _read_space(base, stops, s, at, way):
+    """The namespace whose '|' is at `at`: (where its name is, its hash, its scale, s, at, byte, wrong)."""
+    space = at + 1
+    s, at, byte = _next_stop(base, stops, s)
+    if at == space:
+        return space, np.uint64(0), 1.0, s, at, byte, _NO_SPACE if byte == COLON else 0
+    seed = hash_name(base + space, at - space, np.uint64(0), way)
+    if byte != COLON:
+        return space, seed, 1.0, s, at, byte, 0
+    text = at + 1
+    scale, end = _read_number(base + text)
+    s, at, byte = _next_stop(base, stops, s)
+    if end == base + text:
+        return space, seed, scale, s, text, byte, _NO_SCALE
+    if end != base + at or byte == COLON:
+        return space, seed, scale, s, end - base, byte, _AFTER
+    if not abs(scale) <= LARGEST_VALUE:
+        return space, seed, scale, s, text, byte, _LARGE
+    return space, seed, scale, s, at, byte, 0
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def read_lines(data, size, stops, way, last, rows, features, bad):
     """(rows, non-zeros, names, lines, bad lines, rows with a weight, bounds) of data[:size], which ends in a newline.
@@ -272,12 +340,10 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
     homes = address_of(indices), address_of(values), address_of(places), address_of(spaces)
     wide = values.itemsize == 8
     row = k = s = own = np.uint64(0)  # unsigned: an index that may be negative costs a test
-    line = skipped = weighted = longest = 0
-    highest = -1
-    largest = 1.0
+    at = line = skipped = weighted = longest = 0
+    largest, highest = 1.0, -1
     ones = ascending = True
     indptr[0] = 0
-    at = 0
     while at < size:
         start = at
         tab = -1
@@ -289,21 +355,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
             at += 1 + (byte_at(base + at) == _RETURN)
             line += 1
             continue
-        # Most lines begin with `1 |` or `-1 |`.
-        wrong = 0
-        first = byte_at(base + at)
-        mark = base + at + (first == _MINUS)
-        digit = byte_at(mark) - 48
-        if 0 <= digit <= 9 and byte_at(mark + 1) == BLANK and byte_at(mark + 2) == BAR:
-            label = -np.float64(digit) if first == _MINUS else np.float64(digit)
-            weight = 1.0
-            tag = tag_end = at
-            at = mark + 2 - base
-        else:
-            label, weight, tag, tag_end, wrong, at = _read_head(base + at)
-            at -= base
-            tag -= base
-            tag_end -= base
+        label, weight, tag, tag_end, wrong, at = _read_start(base, at)
         if tab >= 0:
             wrong, at = _TABS, tab
         while stops[s] < at:
@@ -337,9 +389,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
                 byte = byte_at(base + at)
             if byte == BLANK or byte == _TAB:  # noqa: SIM109 (a test of two constants is the faster one)
                 name = at + 1
-                s += ONE
-                at = np.int64(stops[s])
-                byte = byte_at(base + at)
+                s, at, byte = _next_stop(base, first_stop, s)
                 if at == name:
                     if byte == COLON:
                         wrong = _NO_NAME
@@ -350,70 +400,21 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
                 values[k] = scale
                 kept = scaled
                 if byte == COLON:
-                    text = at + 1
-                    value, end = number(base + text)
-                    s += ONE
-                    at = np.int64(stops[s])
-                    byte = byte_at(base + at)
-                    if end == base + at and byte != COLON and at > text:
-                        if not max(abs(value), abs(value * scale)) <= LARGEST_VALUE:
-                            wrong = _LARGE
-                        value *= scale
-                    elif end > base + text:
-                        wrong = _AFTER
-                        text = end - base
-                    elif at == text and byte != COLON:
-                        wrong = _NO_VALUE
-                    elif _like_number(base + text):
-                        wrong = _LIKE_NUMBER
-                    else:
-                        while byte == COLON:
-                            s += ONE
-                            at = np.int64(stops[s])
-                            byte = byte_at(base + at)
-                        if byte == BAR:
-                            wrong = _BAR_IN_TEXT
-                            text = at
-                        value = 1.0
+                    value, text, s, at, byte, wrong = _read_value(base, first_stop, s, at, scale)
+                    if wrong:
+                        break
+                    if text:
                         indices[k] = hash_name(base + name, text - 1 - name, seed, way)
                         places[k] = text | (at << 32)
-                    if wrong:
-                        at = text
-                        break
                     values[k] = value
                     kept = values[k] != 0
                     ones &= value == 1.0
                 k += np.uint64(kept)
             elif byte == BAR:
-                space = at + 1
-                s += ONE
-                at = np.int64(stops[s])
-                byte = byte_at(base + at)
-                seed = np.uint64(0)
-                scale = 1.0
-                scaled = True
-                if at > space:
-                    seed = hash_name(base + space, at - space, seed, way)
-                    if byte == COLON:
-                        text = at + 1
-                        scale, end = _read_number(base + text)
-                        s += ONE
-                        at = np.int64(stops[s])
-                        byte = byte_at(base + at)
-                        if end == base + text:
-                            wrong = _NO_SCALE
-                        elif end != base + at or byte == COLON:
-                            wrong = _AFTER
-                            text = end - base
-                        elif not abs(scale) <= LARGEST_VALUE:
-                            wrong = _LARGE
-                        if wrong:
-                            at = text
-                        values[k] = scale  # as narrow as values are
-                        scaled = values[k] != 0
-                        ones &= scale == 1.0
-                elif byte == COLON:
-                    wrong = _NO_SPACE
+                space, seed, scale, s, at, byte, wrong = _read_space(base, first_stop, s, at, way)
+                values[k] = scale  # as narrow as values are
+                scaled = values[k] != 0
+                ones &= scale == 1.0
                 plain = scaled
                 numbers = scaled and seed == 0 and last >= 0
             elif byte == _NEWLINE or _line_ends(base + at):

@@ -20,7 +20,7 @@ ONE = np.uint64(1)
 BLANK, COLON, BAR = 32, 58, 124
 # In place of where a name stands: the name is the number of its feature, and nobody needs to be told.
 OWN_NAME = -1
-# So many bytes are looked at together.
+# How many bytes are looked at together.
 WIDE = 64
 
 

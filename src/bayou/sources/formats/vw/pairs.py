@@ -1,4 +1,4 @@
-"""Crosses of namespaces: pairs of features that rows of VW text get besides their own. See `vw` for the rules."""
+"""Crosses of namespaces: pairs of features that rows of VW text get besides their own. See `reader` for the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import njit
 from bayou.kernels.scan import LARGEST_VALUE
 from bayou.sources.hashing import cross, cross64
 
-# A line may not grow beyond all bounds, nor a block of them: so many namespaces of a line take part, and so many pairs
+# A line may not grow beyond all bounds, nor a block of them: no more namespaces of a line take part, and no more pairs
 # come of them.
 MOST_SPACES = 1 << 10
 MOST_PAIRS = 1 << 16

@@ -15,9 +15,9 @@ from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.plan import Plan
+from tests.sources.formats.test_csv import log_loss
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, RECIPE, block_of, parse, rows_of
-from tests.sources.test_table import log_loss
 
 
 def lines_of(*objects) -> bytes:

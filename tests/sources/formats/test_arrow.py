@@ -23,8 +23,8 @@ from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
 from bayou.sources.table.plan import Plan
+from tests.sources.formats.test_csv import written
 from tests.sources.tables import COLUMNS, RECIPE, block_of, parse, rows_of
-from tests.sources.test_table import written
 
 TEXT = st.text(st.characters(exclude_characters="\x00\r", exclude_categories=["Cs"]), max_size=10)
 ROWS = st.lists(
