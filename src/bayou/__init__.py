@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
     from bayou.core.errors import BadModel as BadModel
     from bayou.core.errors import NoPosterior as NoPosterior
     from bayou.core.errors import WrongTask as WrongTask
-    from bayou.core.learner import load as load
+    from bayou.core.storage import load as load
     from bayou.estimators import *  # noqa: F403
     from bayou.runs.predict import predict as predict
     from bayou.runs.train import train as train
@@ -34,7 +34,7 @@ _HOME = {
     "NoPosterior": "bayou.core.errors",
     "SelectByInclusion": "bayou.estimators",
     "WrongTask": "bayou.core.errors",
-    "load": "bayou.core.learner",
+    "load": "bayou.core.storage",
     "predict": "bayou.runs.predict",
     "train": "bayou.runs.train",
 }

@@ -53,7 +53,7 @@ def features(
     options.check_folder("--out", out)
 
     from bayou.core.extras import Extras
-    from bayou.core.learner import load
+    from bayou.core.storage import load
 
     learner = load(model)
     extras = Extras.of(learner)

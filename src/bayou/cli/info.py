@@ -27,7 +27,7 @@ def info(
         bayou info m.bayou
     """
     from bayou.core.extras import Extras
-    from bayou.core.learner import load
+    from bayou.core.storage import load
 
     learner = load(model)
     Extras.of(learner)  # refuses a recipe that does not fit the weights

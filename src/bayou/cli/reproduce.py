@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.terminal.progress import Progress
+from bayou.cli.terminal.progress import ProgressLine
 from bayou.cli.usage import BadUsage, usage
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def reproduce(
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
     for experiment in chosen:
-        with Progress() as progress:
+        with ProgressLine() as progress:
             findings = experiment.run(
                 papers.Options(
                     out=out,

@@ -14,9 +14,7 @@ An algorithm is one file in `learners/`. It subclasses `Learner` and says only w
 from __future__ import annotations
 
 import copy
-import os
 import threading
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -29,19 +27,19 @@ from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
-from bayou.core.validation import LIMIT, check_batch, numbers_of, signs_of
+from bayou.core.storage import Stored
+from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
 
 
-class Learner:
+class Learner(Stored):
     """Base of all learners; see the module's docstring for what a new one must say."""
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
-    _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -91,12 +89,6 @@ class Learner:
 
     def _add(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
-
-    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Where arrays grow with the data: be of the size of those that are about to be put back."""
-
-    def _check_state(self) -> None:
-        """Look at what was put back, where kernels could stray because of it."""
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -293,14 +285,7 @@ class Learner:
         >>> low.round(3), high.round(3)
         (array([-1.645, -1.645]), array([1.645, 1.645]))
         """
-        features = np.asarray(features)
-        if features.size == 0:
-            features = features.astype(np.int64)
-        if features.ndim != 1 or features.dtype.kind not in "iu":
-            raise BadInput("weights_at takes the numbers of some features, as in weights_at([3, 7]).")
-        if features.size and not 0 <= features.min() <= features.max() < self._n_features:
-            wrong = features[(features < 0) | (features >= self._n_features)][0]
-            raise BadInput(f"there is no feature {wrong}: the learner has {self._n_features}, numbered from 0.")
+        features = feature_numbers(features, self._n_features)
         with self._lock:
             mean = np.array(self._mean_at(features), np.float64)
             variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
@@ -326,12 +311,6 @@ class Learner:
         frozen = copy.copy(self)
         frozen._frozen = True
         return frozen
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
-        with self._lock:
-            header, arrays = self._saved(self.extras)
-            model_file.write(path, header, arrays)
 
     def merge(self, other: Self, base: Self | None = None) -> Self:
         """A new learner that knows what both know.
@@ -375,65 +354,6 @@ class Learner:
         if None not in (self._negative, other._negative) and self._negative != other._negative:
             raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
 
-    def _saved(self, extras: Extras) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
-        header = {
-            "learner": self.name,
-            "parameters": plain,
-            "examples": self._examples,
-            "negative_label": self._negative,
-            "attached": extras.to_json(),
-        }
-        arrays = dict(self._arrays())
-        arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
-        arrays |= {f"attached:{k}": v for k, v in extras.arrays().items()}
-        return header, arrays
-
-    @classmethod
-    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
-        def under(prefix: str) -> dict[str, np.ndarray]:
-            return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
-
-        parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
-        learner = cls(**parameters)
-        learner._make_room({name: array.shape for name, array in arrays.items()})
-        for name, own in learner._arrays().items():
-            if name in cls._newer and name not in arrays:
-                continue
-            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
-            # Rows that are still as the prior says are left alone, so that their memory is never touched.
-            for rows, block in arrays[name].blocks():
-                if not np.isfinite(block).all():
-                    raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
-                own[rows] = block
-        learner._check_state()
-        if header["negative_label"] not in (None, -1, 0):
-            raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
-        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
-        learner._negative = header["negative_label"]
-        learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
-        return learner
-
-    def __copy__(self) -> Self:
-        with self._lock:
-            header, arrays = self._saved(Extras())
-            twin = self._restored(header, {name: model_file.packed(array) for name, array in arrays.items()})
-            twin.extras = self.extras.copy()
-        twin._frozen = self._frozen
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return copy.copy(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        with self._lock:
-            header, arrays = self._saved(self.extras)
-            # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
-            packed = {name: model_file.packed(array) for name, array in arrays.items()}
-            copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
-            return _unpickled, (type(self), header, copies, self._frozen)
-
     # --- validation ---------------------------------------------------------------------------------------------
 
     def _check(self, batch: Batch, learn: bool = False) -> None:
@@ -450,26 +370,6 @@ class Learner:
 
 def _joined(parts: Any) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
-
-
-def load(path: str | os.PathLike[str]) -> Learner:
-    """The learner that `save` wrote to `path`."""
-    with model_file.reading(path) as (header, arrays):
-        try:
-            return registry.find(header["learner"]).load()._restored(header, arrays)
-        except BadModel as error:
-            raise BadModel(f"{path}: {error}") from None
-        except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
-            raise BadModel(
-                f"{path}: this bayou cannot make a learner of the file ({str(error).rstrip('.')}). "
-                "If a newer bayou wrote it, upgrade."
-            ) from None
-
-
-def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
-    learner = cls._restored(header, arrays)
-    learner._frozen = frozen
-    return learner
 
 
 @njit(cache=True, nogil=True)

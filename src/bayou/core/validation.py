@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -108,3 +109,16 @@ def _read_labels(labels, weights, signs):
             if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
                 bad = row
     return zeros > 0, minus > 0, bad
+
+
+def feature_numbers(features: Any, n_features: int) -> np.ndarray:
+    """Features that somebody asks for by their numbers, as an array."""
+    numbers = np.asarray(features)
+    if numbers.size == 0:
+        numbers = numbers.astype(np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise BadInput("give the numbers of some features, as in [3, 7].")
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_features:
+        wrong = numbers[(numbers < 0) | (numbers >= n_features)][0]
+        raise BadInput(f"there is no feature {wrong}: the learner has {n_features}, numbered from 0.")
+    return numbers

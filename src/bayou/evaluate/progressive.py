@@ -34,7 +34,7 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner as OwnLearner
+from bayou.core.learner import Learner
 from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.regression import meter_for
@@ -42,13 +42,13 @@ from bayou.evaluate.regression import meter_for
 TASKS = {"classify": False, "regress": True}
 
 
-class Learner(Protocol):
+class PredictsThenLearns(Protocol):
     def learn(self, batch: Batch) -> np.ndarray:
         """P(y = 1) of each example (a regressor: its predicted mean), from before it was learned from."""
 
 
 def progressive(
-    learner: Learner,
+    learner: PredictsThenLearns,
     batches: Iterable[Batch] | Batch,
     *,
     truth: Any = None,
@@ -74,7 +74,7 @@ def progressive(
 
     Returns an `Evaluation`, or for a regressor a `RegressionEvaluation`.
     """
-    task = task or (learner.record.task if isinstance(learner, OwnLearner) else "classify")
+    task = task or (learner.record.task if isinstance(learner, Learner) else "classify")
     link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
@@ -165,7 +165,7 @@ class _Delayed:
     and changes nothing, then example t - delay with its own weight.
     """
 
-    def __init__(self, learner: Learner, delay: int) -> None:
+    def __init__(self, learner: PredictsThenLearns, delay: int) -> None:
         self.learner, self.delay = learner, delay
         self.waiting: deque[Batch] = deque()
         self.n_waiting = 0

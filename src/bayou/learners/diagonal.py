@@ -174,7 +174,7 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
 # --- rows in vectors ----------------------------------------------------------------------------------------------
 
 
-class Scratch(NamedTuple):
+class RowScratch(NamedTuple):
     """One row as vectors work on it, the intercept in front unless the learner keeps it apart."""
 
     xs: np.ndarray
@@ -190,7 +190,7 @@ def row_scratch(longest, beliefs):
     room = row_room(longest)
     numbers, features = np.zeros((4, room), beliefs.state.dtype), np.zeros(room, np.uint32)
     numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
-    return Scratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
+    return RowScratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
 
 
 @inlined

@@ -18,7 +18,7 @@ from bayou.kernels.rows import Examples, examples_of, row_room
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 
 
-class Weights(NamedTuple):
+class GradientState(NamedTuple):
     """What a kernel knows of the weights, and writes to."""
 
     state: np.ndarray  # two numbers of each, and a spare row to pad with
@@ -37,8 +37,8 @@ class GradientLearner(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
 
-    def _weights(self) -> Weights:
-        return Weights(self._state, self._intercept_state, self._has_intercept)
+    def _weights(self) -> GradientState:
+        return GradientState(self._state, self._intercept_state, self._has_intercept)
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         score, probability = np.empty(len(batch)), np.empty(len(batch))

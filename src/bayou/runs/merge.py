@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 
 from bayou.core.errors import BadModel
-from bayou.core.learner import Learner, load
+from bayou.core.learner import Learner
+from bayou.core.storage import load
 
 
 def merge(models: Sequence[str | os.PathLike[str]], base: str | os.PathLike[str] | None = None) -> Learner:

@@ -18,8 +18,9 @@ from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.learner import Learner, load
+from bayou.core.learner import Learner
 from bayou.core.prediction import reach
+from bayou.core.storage import load
 from bayou.evaluate.classification import Evaluation
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.outputs.prediction_files import TAG

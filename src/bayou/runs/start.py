@@ -11,7 +11,8 @@ from typing import Any
 
 from bayou.core import registry
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import Learner, load
+from bayou.core.learner import Learner
+from bayou.core.storage import load
 from bayou.runs import settings as parameters
 
 DEFAULT_LEARNER = "bank"

@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.demo.study import NINETY, Knowledge, Run, Study
+from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
 # The regret of the first few examples is noise.
@@ -32,7 +32,7 @@ def draw(study: Study, path: Path) -> None:
         figure.savefig(path)
 
 
-def _regret(axes: Any, run: Run, name: str, colour: str, raised: float = 0.0) -> None:
+def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:
     seen, regret = (run.result.curve[name] for name in ("example", "regret"))
     shown = seen >= FIRST
     seen, height = seen[shown], regret[shown] / np.log(seen[shown])

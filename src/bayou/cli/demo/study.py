@@ -27,7 +27,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Run:
+class DemoRun:
     """How one predictor did."""
 
     name: str
@@ -69,10 +69,10 @@ class Knowledge:
 @dataclass(frozen=True)
 class Study:
     stream: simulate.Simulation
-    truth: Run
-    bank: Run
-    marginal: Run
-    adagrad: Run
+    truth: DemoRun
+    bank: DemoRun
+    marginal: DemoRun
+    adagrad: DemoRun
     knowledge: Knowledge
     recorder: Recorder  # of the bank's run
 
@@ -128,7 +128,7 @@ def run(n_examples: int, seed: int, console: Console) -> Study:
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
 
-        def measure(name: str, learner: Any) -> Run:
+        def measure(name: str, learner: Any) -> DemoRun:
             return _run(name, learner, stream, n_examples, progress)
 
         return Study(
@@ -142,7 +142,7 @@ def run(n_examples: int, seed: int, console: Console) -> Study:
         )
 
 
-def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, progress: Progress) -> Run:
+def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, progress: Progress) -> DemoRun:
     task = progress.add_task(name, total=n_examples, loss="")
 
     def show(meter: evaluate.Meter) -> None:
@@ -152,7 +152,7 @@ def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, 
     if isinstance(learner, Recorder):
         batches = learner.cut(batches)
     result = evaluate.progressive(timed, batches, truth=stream.weights, on_progress=show)
-    return Run(name, result, timed.seconds)
+    return DemoRun(name, result, timed.seconds)
 
 
 class _Names:

@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bayou.cli.demo.study import N_CATEGORIES, SHOWN, Knowledge, Run, Study, category, feature_name
+from bayou.cli.demo.study import N_CATEGORIES, SHOWN, DemoRun, Knowledge, Study, category, feature_name
 
 # How often a feature was seen: from, to.
 OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
@@ -82,7 +82,7 @@ def _table(title: str | None, *columns: str) -> Table:
     return table
 
 
-def _scores(runs: list[Run]) -> Table:
+def _scores(runs: list[DemoRun]) -> Table:
     table = _table(None, "", *(name for name, _ in COLUMNS))
     for run in runs:
         result = run.result

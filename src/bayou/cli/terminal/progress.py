@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 
-class Progress:
+class ProgressLine:
     """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._bar: Any = None
         return self
 

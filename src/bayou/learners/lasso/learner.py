@@ -63,7 +63,7 @@ from bayou.learners.lasso import problem as limits
 from bayou.learners.lasso.gather import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather, predict
 from bayou.learners.lasso.online import Online
 from bayou.learners.lasso.passes import Passes
-from bayou.learners.lasso.problem import MOST_BYTES, Problem, checked_penalty
+from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem, checked_penalty
 from bayou.learners.lasso.sketch import MOST_NONZEROS, MOST_ROWS, Sketch
 
 ALGORITHMS = {"online": "online", "multipass": "multipass", "reduced": "reduced"}
@@ -144,7 +144,7 @@ class Lasso(Learner):
         parameters = self._parameters
         dense = parameters["max_active"] if reduced else limits.DENSE
         logged = bool(block) or not (reduced or self._n_features + 1 <= dense)
-        self._problem = Problem(self._n_features, parameters["penalty"], penalize_intercept, dense, logged)
+        self._problem = LassoProblem(self._n_features, parameters["penalty"], penalize_intercept, dense, logged)
         self._online = Online(self._problem, self._link, parameters) if online else None
         self._passes = None if online else Passes(self._problem, reduced, parameters)
         self._rules = Rules(

@@ -13,7 +13,7 @@ from numba import njit
 
 from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
 from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
-from bayou.learners.lasso.problem import Problem
+from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
 # How near to the maximum the weights are brought, as a share of the penalty: far below what the next ten examples
@@ -27,9 +27,9 @@ LOOKAHEAD = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
 
 
 class Online:
-    """Keeps the weights of a `Problem` near the maximum of what was gathered so far."""
+    """Keeps the weights of a `LassoProblem` near the maximum of what was gathered so far."""
 
-    def __init__(self, problem: Problem, link: int, parameters: dict[str, Any]) -> None:
+    def __init__(self, problem: LassoProblem, link: int, parameters: dict[str, Any]) -> None:
         self._problem = problem
         self._link = link
         self._slack, self._block_size, self._ramp = (parameters[name] for name in ("slack", "block", "ramp"))

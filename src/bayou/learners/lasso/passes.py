@@ -12,7 +12,7 @@ import numpy as np
 
 from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve, violations
 from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting
-from bayou.learners.lasso.problem import MOST_BYTES, Problem
+from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem
 
 MORE_REACH = 4.0  # surprises may go this many times further after each step that was taken whole
 # A step must bring at least this share of what its slope promises (Armijo), beyond what rounding hides.
@@ -25,13 +25,13 @@ PATIENCE = 5
 
 
 class Passes:
-    """Steps of a `Problem` from pass to pass."""
+    """Steps of a `LassoProblem` from pass to pass."""
 
     # Nothing waits for a place, and nothing looks ahead.
     waiting = Waiting(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0), np.zeros(0))
     ahead = Ahead(np.zeros((0, 0)), np.zeros(0))
 
-    def __init__(self, problem: Problem, reduced: bool, parameters: dict[str, Any]) -> None:
+    def __init__(self, problem: LassoProblem, reduced: bool, parameters: dict[str, Any]) -> None:
         self._problem = problem
         self._reduced = reduced
         self._tolerance, self._slack = parameters["tolerance"], parameters["slack"]

@@ -51,7 +51,7 @@ class Tally:
     block_start = reach = _Number(12)
 
 
-class Problem:
+class LassoProblem:
     """maximise L(b) - sum_j gamma_j |b_j|, with the quadratic that stands for L. The intercept is the last feature."""
 
     def __init__(self, n_features: int, penalty: Any, penalize_intercept: bool, dense: int, logged: bool) -> None:

@@ -65,7 +65,7 @@ from bayou.learners.spike_slab.weights import (
     LONGEST_ODDS,
     MOST,
     SUMS,
-    Weights,
+    SpikeSlabState,
     freeze_averages,
     likelihood,
     probabilities,
@@ -174,7 +174,7 @@ class SpikeSlab(Learner):
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
             self._freeze()  # not before the data do come again
         examples, example = examples_of(batch, signs, weights), np.uint64(self._examples)
-        known = Weights(
+        known = SpikeSlabState(
             self._state,
             self._intercept_state,
             self._has_intercept,

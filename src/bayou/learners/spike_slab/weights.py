@@ -30,7 +30,7 @@ LONGEST_ODDS = 1e30  # against a feature; pi is no smaller than its inverse
 MOST_REPEATS = 64  # of an example by its weight
 
 
-class Weights(NamedTuple):
+class SpikeSlabState(NamedTuple):
     """What a kernel knows of the weights, and writes to."""
 
     state: np.ndarray  # a row for every feature, and a spare one to pad with

@@ -1,0 +1,127 @@
+"""A learner as a header and arrays: for files, copies, pickles, and back."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from bayou.core import model_file, registry
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Extras
+
+if TYPE_CHECKING:
+    from bayou.core.learner import Learner
+
+
+class Stored:
+    """The part of a `Learner` that turns it into what a file holds, and makes it again of that."""
+
+    name: ClassVar[str]
+    _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
+
+    extras: Extras
+    _parameters: dict[str, Any]
+    _examples: int
+    _negative: int | None
+    _frozen: bool
+    _lock: threading.RLock
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Where arrays grow with the data: be of the size of those that are about to be put back."""
+
+    def _check_state(self) -> None:
+        """Look at what was put back, where kernels could stray because of it."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
+        with self._lock:
+            header, arrays = self._saved(self.extras)
+            model_file.write(path, header, arrays)
+
+    def _saved(self, extras: Extras) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
+        header = {
+            "learner": self.name,
+            "parameters": plain,
+            "examples": self._examples,
+            "negative_label": self._negative,
+            "attached": extras.to_json(),
+        }
+        arrays = dict(self._arrays())
+        arrays |= {f"parameter:{k}": v for k, v in self._parameters.items() if isinstance(v, np.ndarray)}
+        arrays |= {f"attached:{k}": v for k, v in extras.arrays().items()}
+        return header, arrays
+
+    @classmethod
+    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
+        def under(prefix: str) -> dict[str, np.ndarray]:
+            return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
+
+        parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
+        learner = cls(**parameters)
+        learner._make_room({name: array.shape for name, array in arrays.items()})
+        for name, own in learner._arrays().items():
+            if name in cls._newer and name not in arrays:
+                continue
+            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
+            # Rows that are still as the prior says are left alone, so that their memory is never touched.
+            for rows, block in arrays[name].blocks():
+                if not np.isfinite(block).all():
+                    raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
+                own[rows] = block
+        learner._check_state()
+        if header["negative_label"] not in (None, -1, 0):
+            raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
+        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
+        learner._negative = header["negative_label"]
+        learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
+        return learner
+
+    def __copy__(self) -> Self:
+        with self._lock:
+            header, arrays = self._saved(Extras())
+            twin = self._restored(header, {name: model_file.packed(array) for name, array in arrays.items()})
+            twin.extras = self.extras.copy()
+        twin._frozen = self._frozen
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            header, arrays = self._saved(self.extras)
+            # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
+            packed = {name: model_file.packed(array) for name, array in arrays.items()}
+            copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
+            return _unpickled, (type(self), header, copies, self._frozen)
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """The learner that `save` wrote to `path`."""
+    with model_file.reading(path) as (header, arrays):
+        try:
+            return registry.find(header["learner"]).load()._restored(header, arrays)
+        except BadModel as error:
+            raise BadModel(f"{path}: {error}") from None
+        except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
+            raise BadModel(
+                f"{path}: this bayou cannot make a learner of the file ({str(error).rstrip('.')}). "
+                "If a newer bayou wrote it, upgrade."
+            ) from None
+
+
+def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
+    learner = cls._restored(header, arrays)
+    learner._frozen = frozen
+    return learner
