@@ -19,6 +19,7 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
+from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.learner import Learner
@@ -180,6 +181,9 @@ class Training:
             raise BadInput("--resume goes on with a model and --like starts anew; use one of them.")
         if own.checkpoint is not None and own.model is None:
             raise BadInput("--checkpoint needs --model: where to save.")
+        own.passes = whole_number("passes", own.passes, 1)
+        if own.holdout is not None and not 0.0 <= own.holdout <= 0.9:
+            raise BadInput(f"--holdout is {own.holdout}; it must be a share from 0 to 0.9.")
         self._every_examples, self._every_seconds = _every(own.checkpoint)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report
