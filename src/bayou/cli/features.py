@@ -86,9 +86,8 @@ def _largest(learner: Learner, touched: np.ndarray, top: int, by: str) -> tuple[
     """The features that come first in the order wanted, and their columns."""
     import numpy as np
 
-    columns = {"mean": np.asarray(learner._mean_at(touched), np.float64)}
-    if learner.record.posterior:
-        columns["sd"] = np.sqrt(np.asarray(learner._variance_at(touched), np.float64))
+    weights = learner.weights_at(touched)
+    columns = {"mean": weights.mean} if weights.sd is None else {"mean": weights.mean, "sd": weights.sd}
     inclusion = getattr(learner, "inclusion", None)
     if inclusion is not None:
         columns["inclusion"] = np.asarray(inclusion, np.float64)[touched]
@@ -113,8 +112,7 @@ def _with_intercept(
     if not learner.parameters["intercept"]:
         return columns
     mean, variance = learner.intercept
-    if learner.parameters.get("link", "logistic") == "logistic":
-        mean += math.log(negative_rate)
+    mean += learner.score_rule.shift(negative_rate)
     row = {"mean": mean, "sd": math.sqrt(variance) if learner.record.posterior else math.nan, "inclusion": 1.0}
     names.insert(0, INTERCEPT)
     return {name: np.append(row[name], column) for name, column in columns.items()}
@@ -150,7 +148,7 @@ def _notes(learner: Learner, extras: Extras, touched: np.ndarray, top: int, out:
 
     said = [f"{len(touched):,} of {learner.n_features:,} weights were touched; {min(top, len(touched)):,} are shown"]
     if extras.names is not None:
-        share = extras.names.share(np.abs(learner._mean_at(touched)), touched)
+        share = extras.names.share(np.abs(learner.weights_at(touched).mean), touched)
         said.append(f"{len(extras.names):,} features have a name; they hold {share:.1%} of the weight mass")
     if extras.required_recipe.kind != "svmlight" and not extras.required_recipe.exact:
         rate = collision_rate(len(touched), learner.n_features)

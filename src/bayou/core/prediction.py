@@ -51,6 +51,10 @@ class ScoreRule(NamedTuple):
     predictive: Literal["plain", "closed", "quadrature"] = "closed"
     believed: float = 1.0  # kp
 
+    def shift(self, negative_rate: float) -> float:
+        """What the full stream adds to a score: ln R for the logistic link. A probit's probability has no such shift."""
+        return math.log(negative_rate) if self.link == links.LOGISTIC else 0.0
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -89,9 +93,8 @@ class Prediction:
     @property
     def mean(self) -> np.ndarray:
         """The score's mean; of a regressor that of the label."""
-        if self._negative_rate == 1.0 or self._rule.link != links.LOGISTIC:
-            return self._scores.mean
-        return self._scores.mean + math.log(self._negative_rate)
+        shift = self._rule.shift(self._negative_rate)
+        return self._scores.mean + shift if shift else self._scores.mean
 
     @property
     def variance(self) -> np.ndarray:

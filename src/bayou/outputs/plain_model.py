@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,7 +41,7 @@ def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: 
     chosen = getattr(learner, "selected", None)
     if chosen is None:
         raise BadInput(f"{learner.name} models select no features; spike-slab and ftrl do.")
-    columns = {"weight": np.asarray(learner._mean_at(chosen), np.float64)}
+    columns = {"weight": learner.weights_at(chosen).mean}
     inclusion = getattr(learner, "inclusion", None)
     if inclusion is not None:
         columns["inclusion"] = inclusion[chosen]
@@ -51,7 +50,7 @@ def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: 
     plain = {
         "learner": learner.name,
         "link": link,
-        "intercept": learner.intercept[0] + (math.log(negative_rate) if link == "logistic" else 0.0),
+        "intercept": learner.intercept[0] + learner.score_rule.shift(negative_rate),
         "features": [
             {"feature": str(feature if names[k] is None else names[k])}
             | {name: float(f"{column[k]:.12g}") for name, column in columns.items()}

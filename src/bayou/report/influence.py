@@ -39,10 +39,8 @@ class Influence:
     def __init__(self, learner: Learner, sample: Sample, names: Any = None) -> None:
         self._names = names
         self.touched = learner.touched
-        self.mean = np.asarray(learner._mean_at(self.touched), np.float64)
-        self.sd = (
-            np.sqrt(np.asarray(learner._variance_at(self.touched), np.float64)) if learner.record.posterior else None
-        )
+        weights = learner.weights_at(self.touched)
+        self.mean, self.sd = weights.mean, weights.sd
         inclusion = getattr(learner, "inclusion", None)
         self.inclusion = None if inclusion is None else np.asarray(inclusion, np.float64)[self.touched]
         self.seen, spread = self._use(sample)

@@ -181,7 +181,7 @@ class Comparing:
         for entrant in self.entrants:
             entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
             with suppress(BadInput):  # it will be said when these rows come
-                entrant.learn(_as_type(rows.with_labels(rows.labels, nothing), entrant.dtype))
+                entrant.learn(rows.with_labels(rows.labels, nothing).astype(entrant.dtype))
             entrant.meter, entrant.seconds = Meter(), 0.0
 
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
@@ -192,7 +192,7 @@ class Comparing:
         with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
             for batch in self._batches():
                 for part in _accepted(batch, entrants, refused):
-                    cast = {dtype: _as_type(part, dtype) for dtype in {entrant.dtype for entrant in entrants}}
+                    cast = {dtype: part.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
                     for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
                         done.result()
                 if on_progress is not None:
@@ -273,13 +273,3 @@ def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: Refused) -> It
         start = row + 1
     if start < len(batch):
         yield batch[start:] if start else batch
-
-
-def _as_type(batch: Batch, dtype: str) -> Batch:
-    """The same rows with values of another type."""
-    if batch.values.dtype == dtype:
-        return batch
-    other = batch[:]
-    other.values = batch.values.astype(dtype)
-    other.values.flags.writeable = False
-    return other

@@ -169,7 +169,7 @@ class Selecting:
 
     def _point(self, learner: SpikeSlab, features: np.ndarray, wanted: int | None = None) -> Point:
         """The model of some features of a learner, by its formula: Phi(intercept + sum of weight * value)."""
-        weights = np.asarray(learner._mean_at(features), np.float64)
+        weights = learner.weights_at(features).mean
         small = np.zeros(self._n_features)
         small[features] = weights
         meter = Meter()
