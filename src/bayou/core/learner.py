@@ -36,7 +36,21 @@ _ROWS = 8192
 
 
 class Learner(Stored):
-    """Base of all learners; see the module's docstring for what a new one must say."""
+    """Base of all learners; see the module's docstring for what a new one must say.
+
+    A learner has one lock: one thread learns, and others predict from a `snapshot`.
+
+    Attributes:
+        name: as the command and model files call it; record: what it claims of itself (`bayou.registry.Record`).
+        extras: what travels with the model besides its weights: recipe, names, counters.
+
+    >>> from bayou import Batch
+    >>> from bayou.learners import Bank
+    >>> learner = Bank(n_features=100)
+    >>> p = learner.learn(Batch.from_rows([{3: 1.0}, {3: 1.0, 7: 2.0}], labels=[1, 0]))  # made before learning
+    >>> float(p[0]), learner.examples, learner.touched.tolist()
+    (0.5, 2, [3, 7])
+    """
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature

@@ -52,7 +52,7 @@ class ScoreRule(NamedTuple):
     believed: float = 1.0  # kp
 
     def shift(self, negative_rate: float) -> float:
-        """What the full stream adds to a score: ln R for the logistic link. A probit's probability has no such shift."""
+        """What the full stream adds to a score: ln R for the logistic link, 0 for probit, which has no such shift."""
         return math.log(negative_rate) if self.link == links.LOGISTIC else 0.0
 
 
@@ -193,7 +193,13 @@ class Prediction:
 
 
 class Weights(NamedTuple):
-    """What a learner believes of some weights."""
+    """What a learner believes of some weights.
+
+    >>> from bayou.learners import Marginal
+    >>> weights = Marginal(n_features=10, prior_variance=4.0).weights_at([3, 7])
+    >>> weights.mean.tolist(), weights.sd.tolist()
+    ([0.0, 0.0], [2.0, 2.0])
+    """
 
     mean: np.ndarray
     variance: np.ndarray | None  # None: it has no posterior

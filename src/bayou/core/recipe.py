@@ -98,6 +98,10 @@ class Recipe:
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
         negative_rate: the share of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
+
+    >>> recipe = Recipe(kind="table", bits=18, label="clicked", text=["title"])
+    >>> recipe.n_features, recipe.fitted
+    (262144, False)
     """
 
     kind: str = "svmlight"

@@ -108,7 +108,19 @@ class Stored:
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """The learner that `save` wrote to `path`."""
+    """The learner that `save` wrote to `path`; it goes on learning, bit for bit as if it had never been saved.
+
+    >>> import tempfile
+    >>> from bayou import Batch
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=10)
+    >>> p = learner.learn(Batch.from_rows([{3: 1.0}], labels=[1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     learner.save(f"{folder}/m.bayou")
+    ...     again = load(f"{folder}/m.bayou")
+    >>> bool((again.mean == learner.mean).all()), again.examples
+    (True, 1)
+    """
     with model_file.reading(path) as (header, arrays):
         try:
             return registry.find(header["learner"]).load()._restored(header, arrays)

@@ -55,6 +55,12 @@ class Evaluation:
             `cumulative_loss` so far; `log_loss`, their ratio; `window_loss`, the mean loss since the last
             point; `regret` if there is one.
         reliability: per group, from low to high: `probability` (mean), `rate` (of positives), `mass`.
+
+    >>> meter = Meter()
+    >>> meter.add([0.9, 0.2], labels=[1, 0])
+    >>> result = meter.result()
+    >>> round(result.log_loss, 3), result.auc, result.accuracy
+    (0.164, 1.0, 1.0)
     """
 
     examples: int

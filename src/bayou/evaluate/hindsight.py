@@ -19,7 +19,15 @@ _ROWS = 4096
 
 
 class Hindsight(NamedTuple):
-    """The weights that would have been best all along, and their summed loss (without the penalty)."""
+    """The weights that would have been best all along, and their summed loss (without the penalty).
+
+    `best_fixed_weights` and `least_squares` give one; `progressive(..., truth=...)` takes it.
+
+    >>> from bayou import Batch
+    >>> best = least_squares([Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[2.0, 4.0])], n_features=1, l2=0.0)
+    >>> best.weights.round(6).tolist(), round(best.loss, 6)
+    ([2.0], 0.0)
+    """
 
     weights: np.ndarray
     intercept: float

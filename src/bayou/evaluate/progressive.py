@@ -9,15 +9,6 @@ Regret, with known true weights w* or the best fixed weights in hindsight (margi
     R_T = sum_t [ -log p_t(y_t) + log F(y_t x_t'w*) ]          r_T = R_T / ln T
 
 For a regressor, squared losses stand in the place of log losses, here and everywhere.
-
->>> from bayou import simulate
->>> class Coin:
-...     def learn(self, batch):
-...         return np.full(len(batch), 0.5)
->>> stream = simulate.random(n_features=200, active=0.1)
->>> result = progressive(Coin(), stream.batches(10_000), truth=stream.weights)
->>> round(result.log_loss, 4), result.auc, result.regret > 1000
-(0.6931, 0.5, True)
 """
 
 from __future__ import annotations
@@ -73,6 +64,15 @@ def progressive(
         task: "classify" or "regress"; bayou's learners need not be told.
 
     Returns an `Evaluation`, or for a regressor a `RegressionEvaluation`.
+
+    >>> from bayou import simulate
+    >>> class Coin:
+    ...     def learn(self, batch):
+    ...         return np.full(len(batch), 0.5)
+    >>> stream = simulate.random(n_features=200, active=0.1)
+    >>> result = progressive(Coin(), stream.batches(10_000), truth=stream.weights)
+    >>> round(result.log_loss, 4), result.auc, result.regret > 1000
+    (0.6931, 0.5, True)
     """
     task = task or (learner.record.task if isinstance(learner, Learner) else "classify")
     link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
@@ -95,7 +95,14 @@ def progressive(
 
 
 class Told(NamedTuple):
-    """What was expected of each label of a batch before it was learned from, and how far off that may be."""
+    """What was expected of each label of a batch before it was learned from, and how far off that may be.
+
+    >>> from bayou.evaluate import Meter
+    >>> meter = Meter()
+    >>> Told(Batch.from_rows([{}], labels=[1]), np.array([0.5]), None).score(meter)
+    >>> round(meter.result().log_loss, 3)
+    0.693
+    """
 
     batch: Batch
     expected: np.ndarray
@@ -114,7 +121,13 @@ class Told(NamedTuple):
 
 
 def predict_then_learn(learner: Any, batch: Batch) -> Told:
-    """One step of `progressive`: each example is predicted, then learned from."""
+    """One step of `progressive`: each example is predicted, then learned from.
+
+    >>> from bayou.learners import Marginal
+    >>> told = predict_then_learn(Marginal(n_features=2), Batch.from_rows([{0: 1.0}, {0: 1.0}], labels=[1, 1]))
+    >>> float(told.expected[0]), bool(told.expected[1] > 0.5)
+    (0.5, True)
+    """
     if isinstance(learner, _Delayed):
         return Told(batch, *learner.told(batch))
     if not hasattr(learner, "observe"):
@@ -135,6 +148,12 @@ def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
 
 
 def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
+    """The loss of fixed weights on each example: what regret is measured against.
+
+    >>> batch = Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[1, 0])
+    >>> comparator_losses(batch, np.array([0.0, 0.0]), 0.0, links.LOGISTIC).round(3)
+    array([0.693, 0.693])
+    """
     check_width(batch, len(weights), "truth has weights")
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 

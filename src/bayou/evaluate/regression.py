@@ -46,6 +46,11 @@ class RegressionEvaluation:
         seconds: from the making of the meter to the last example added.
         regret: squared loss above that of the comparator, summed; normalized_regret: that over ln(examples).
         curve: as that of `bayou.evaluate.classification.Evaluation`, with `squared_loss`.
+
+    >>> meter = RegressionMeter()
+    >>> meter.add([1.0, 2.0], labels=[1.0, 4.0])
+    >>> meter.result().squared_loss, meter.result().mean_absolute_error
+    (2.0, 1.0)
     """
 
     examples: int
@@ -151,7 +156,11 @@ class RegressionMeter(Running):
 
 
 def meter_for(task: str, **options: Any) -> Meter | RegressionMeter:
-    """The meter for a learner whose record has this task."""
+    """The meter for a learner whose record has this task.
+
+    >>> type(meter_for("regress")).__name__, type(meter_for("classify")).__name__
+    ('RegressionMeter', 'Meter')
+    """
     return RegressionMeter(**options) if task == "regress" else Meter(**options)
 
 

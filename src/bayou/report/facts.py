@@ -26,7 +26,11 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Data:
-    """Where the examples came from, and what was wrong with them."""
+    """Where the examples came from, and what was wrong with them.
+
+    >>> Data(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
+    False
+    """
 
     files: Sequence[str] = ()
     lines: int | None = None
@@ -54,7 +58,16 @@ class Data:
 
 @dataclass(frozen=True)
 class Run:
-    """One pass of a learner over the data: what was recorded, and how good its predictions were."""
+    """One pass of a learner over the data: what was recorded, and how good its predictions were.
+
+    >>> from bayou import evaluate, simulate
+    >>> from bayou.learners import Marginal
+    >>> recorder = Recorder(Marginal(n_features=50))
+    >>> result = evaluate.progressive(recorder, recorder.cut(simulate.random(n_features=50).batches(500)))
+    >>> run = Run(recorder, result)
+    >>> run.name, run.loss == result.log_loss
+    ('marginal', True)
+    """
 
     recorder: Recorder
     result: Any  # an Evaluation, or a RegressionEvaluation

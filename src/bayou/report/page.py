@@ -35,7 +35,20 @@ ROW_FEATURES = 3
 def write(
     path: str | os.PathLike[str], run: Run | Sequence[Run], data: Data | None = None, title: str | None = None
 ) -> None:
-    """Write the report of a run, or of several over the same data. The file is written whole or not at all."""
+    """Write the report of a run, or of several over the same data. The file is written whole or not at all.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bayou import evaluate, simulate
+    >>> from bayou.learners import Marginal
+    >>> from bayou.report import Recorder, Run
+    >>> recorder = Recorder(Marginal(n_features=50))
+    >>> result = evaluate.progressive(recorder, recorder.cut(simulate.random(n_features=50).batches(500)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/report.html", Run(recorder, result))
+    ...     Path(f"{folder}/report.html").read_text()[:15]
+    '<!doctype html>'
+    """
     text = render(run, data, title)
     try:
         with whole_file(path, flush=False) as file:

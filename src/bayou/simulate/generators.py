@@ -33,7 +33,12 @@ def nonbinary(
     n_features: int = 200, active: float = 0.2,
     weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """As `random`, with values uniform in [0, 1]: figure 5 left."""
+    """As `random`, with values uniform in [0, 1]: figure 5 left.
+
+    >>> batch = next(nonbinary(n_features=20).batches(100))
+    >>> bool(0 < batch.values.min() < batch.values.max() < 1)
+    True
+    """
     std = positive_number("weight_std", weight_std)
     return _independent("nonbinary", n_features, active, False, std, weights, link, seed)
 
@@ -46,6 +51,10 @@ def categorical(
 
     Feature n of a category (n = 0, 1, ...) is drawn evenly, or with probability proportional to
     exp(-n / decay); 20 gives the right half of figure 6.
+
+    >>> batch = next(categorical(n_categories=3, category_size=10, picked=2).batches(5))
+    >>> np.diff(batch.indptr).tolist()  # two features of each of three categories
+    [6, 6, 6, 6, 6]
     """
     n_categories = whole_number("n_categories", n_categories, 1)
     category_size = whole_number("category_size", category_size, 1)

@@ -36,6 +36,11 @@ class Simulation:
         link: "logistic" or "probit".
         prior_variance: the variance of the true weights, one number or one per feature.
         seed: what the weights and the examples were drawn with.
+
+    >>> from bayou import simulate
+    >>> stream = simulate.random(n_features=50, seed=3)
+    >>> [len(batch) for batch in stream.batches(1000, batch_size=600)], stream.weights.shape
+    ([600, 400], (50,))
     """
 
     name: str

@@ -51,6 +51,12 @@ def open(
         tags: whether to keep the examples' tags.
         threads: how many other threads read ahead; the results do not depend on it.
         dtype: of the features' values.
+
+    >>> import pyarrow as pa
+    >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
+    >>> source = open(clicks, recipe={"label": "clicked", "bits": 10})
+    >>> [(len(batch), batch.labels.tolist()) for batch in source], source.recipe.columns[0].role
+    ([(3, [1.0, -1.0, 1.0])], 'category')
     """
     stream = hasattr(data, "__arrow_c_stream__")
     data = data if stream else _parts_or_paths(data)

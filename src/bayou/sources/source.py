@@ -43,6 +43,12 @@ class Source:
         bad: the first few of those as sentences, "file:line:column: what was expected".
         folded: indices that were too wide for the table of weights and were folded into it.
         bytes_done, bytes_total: how far, if that can be known.
+
+    >>> import pyarrow as pa
+    >>> from bayou import sources
+    >>> source = sources.open(pa.table({"n": [1.5, 2.5], "y": [0, 1]}), recipe={"label": "y", "bits": 10})
+    >>> sum(len(batch) for batch in source), source.skipped, source.again
+    (2, 0, True)
     """
 
     def __init__(
