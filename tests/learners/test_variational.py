@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from bayou import BadInput, BadModel, Batch, evaluate, simulate
 from bayou.learners.marginal import Marginal
@@ -103,11 +104,16 @@ def test_float32_stays_near_the_reference(mean_update, seed):
 # --- draws ------------------------------------------------------------------------------------------------------
 
 
+@njit
+def draw(table, seed, example, feature, count, nodes):
+    _draw(table, seed, example, feature, count, nodes)
+
+
 def test_the_kernels_draws_are_the_references():
     table = _quantiles()
     for count in (1, 4, 7, 100):
         nodes = np.zeros(104)
-        _draw(table, np.uint64(2**64 - 5), np.uint64(12), np.uint64(2**63), count, nodes)
+        draw(table, np.uint64(2**64 - 5), np.uint64(12), np.uint64(2**63), count, nodes)
         expected = reference_variational.normal_draws(2**64 - 5, 12, 2**63, count)
         np.testing.assert_allclose(nodes[:count], expected, rtol=1e-11)
         assert not nodes[count:].any()

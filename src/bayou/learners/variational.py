@@ -158,7 +158,7 @@ class Variational(DiagonalGaussian):
         return self._add_naturals(other, base, fading=True)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined
 def _draw(table, seed, example, feature, count, nodes):
     """Fill nodes[:count] with fresh normal draws: four to a hash, 16 bits each."""
     key = mix(seed + GOLDEN)
@@ -215,7 +215,7 @@ def _taylor_step(z0, k, c, nodes, node_weights):
     return ck * s0 / whole - cross * (r - 1.0), r
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined
 def _newton_steps(z0, k, c, nodes, node_weights):
     """(a, r) at the minimum of J, by Newton's steps; see the module's docstring.
 
