@@ -145,28 +145,136 @@ def _log_length(values, start, stop):
     return 0.5 * math.log(max(square, 1e-300))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_lanes(
-    indptr,
-    indices,
-    values,
-    longest,
-    ones,
-    signs,
-    weights,
-    lanes,
-    row,
-    last,
-    examples,
-    stop,
-    said,
+@njit(forceinline=True, error_model="numpy")
+def _scaled_row(xs, values, start, length, unit, bound):
+    """Lay out a row in units of the stream; whether a value is other than 1 or -1."""
+    other = False
+    whole = length // LANES * LANES
+    for k in range(0, whole, LANES):
+        copy_lanes(xs, k, values, start + k)
+        x = load(xs, k)
+        other |= any_above(magnitude(x * x - 1.0), 0.0)
+        store(xs, k, max(min(x * unit, bound), -bound))
+    for k in range(whole, length):
+        x = xs.dtype.type(values[start + k])
+        other |= x * x != xs.dtype.type(1)
+        xs[k] = max(min(x * unit, bound), -bound)
+    return other
+
+
+@njit(forceinline=True, error_model="numpy")
+def _row_squares(mean_squares, squares, indices, values, start, length, most):
+    """Each feature's mean square, this row counted."""
+    dtype = squares.dtype.type
+    for k in range(length):
+        there = 2 * np.int64(indices[start + k])
+        x = dtype(values[start + k])
+        q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
+        mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _ask_for(state, squares, indices, start, stop, stride, counts):
+    """Have the lanes of some non-zeros in the cache by the time they come."""
+    for k in range(start, stop):
+        there = np.int64(indices[np.uint64(k)])
+        for at in range(0, stride, 2 * LANES):
+            prefetch(state, there * stride + at)
+        if counts:
+            prefetch(squares, 2 * there)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _sums(state, places, xs, mean_squares, xvs, length, width, at, factor, fixed, moving, counts):
+    """Mean and variance of a row's score in eight lanes; leaves x v of each feature in `xvs`."""
+    sum_m = sum_s = fill(factor, 0.0)
+    for k in range(length):
+        place = places[k] + 2 * at
+        x = factor * xs[k]
+        precision = fixed + load(state, place + LANES)
+        if counts:
+            precision = precision + moving * mean_squares[k]
+        xv = x / precision
+        sum_m = sum_m + x * load(state, place)
+        sum_s = sum_s + x * xv
+        store(xvs, k * width + at, xv)
+    return sum_m, sum_s
+
+
+@njit(forceinline=True, error_model="numpy")
+def _heavy_evidence(slopes, curvatures, m, s, spreads, rate, y, c, at):
+    """`heavy_evidence` of eight lanes."""
+    for k in range(at, at + LANES):
+        shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
+        if rate[k] > 0.0:
+            slopes[k], curvatures[k] = c * links.sigmoid(-y * m[k]), 0.0
+        else:
+            slopes[k], curvatures[k] = heavy_evidence(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _row_phases(phases, indices, zero, start, length, examples):
+    """What each feature's sums are rounded by."""
+    whole = length // LANES * LANES
+    for k in range(0, whole, LANES):
+        store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
+    for k in range(whole, length):
+        phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _learn_row(
+    state,
+    places,
+    xs,
+    mean_squares,
+    xvs,
+    phases,
+    length,
+    width,
+    at,
+    counts,
+    any_rate,
+    most,
+    factor,
+    step,
+    fall,
+    stay,
+    fade,
+    pace,
+    fixed,
+    moving,
 ):
+    """Every feature of a row in eight lanes."""
+    lost = (fixed + moving) * fade
+    for k in range(length):
+        place = places[k] + 2 * at
+        phase = phases[k]
+        mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
+        shift, more = _weight_step(gained, factor * xs[k], xv, pace, any_rate, step, fall)
+        if counts:
+            lost = (fixed + moving * mean_squares[k]) * fade
+        grown = gained + (more + phase * last_place(gained))
+        grown = min(max(grown * stay - lost, 0.0), most)
+        store(state, place, mean + (shift + phase * last_place(mean)))
+        store(state, place + LANES, grown)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _count_row(squares, mean_squares, indices, start, length):
+    for k in range(length):
+        there = 2 * np.int64(indices[start + k])
+        squares[there] = mean_squares[k]
+        squares[there + 1] += squares.dtype.type(1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row, last, examples, stop, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
 
     Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
     gained. `said` of a row is the mean m and the variance s of its score in every lane. It ends early where `examples`
-    reaches `stop`. `lanes` is a `Lanes`. The loops over a row stand in one function, because helpers that take arrays
-    count their references in every row; what is done with a register has helpers.
+    reaches `stop`. `lanes` is a `Lanes`.
     """
     settings, stream, has_intercept = lanes.settings, lanes.stream, lanes.has_intercept
     state, squares, told = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
@@ -227,32 +335,13 @@ def run_lanes(
                 xs[:] = filled
         else:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            rescale = dtype(unit)
-            whole = length // LANES * LANES
-            for k in range(0, whole, LANES):
-                copy_lanes(xs, k, values, start + k)
-                x = load(xs, k)
-                counts |= any_above(magnitude(x * x - 1.0), 0.0)
-                store(xs, k, max(min(x * rescale, bound), -bound))
-            for k in range(whole, length):
-                x = dtype(values[start + k])
-                counts |= x * x != dtype(1)
-                xs[k] = max(min(x * rescale, bound), -bound)
+            counts |= _scaled_row(xs, values, start, length, dtype(unit), bound)
         if counts:
-            for k in range(length):
-                there = 2 * np.int64(indices[start + k])
-                x = dtype(values[start + k])
-                q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
-                mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+            _row_squares(mean_squares, squares, indices, values, start, length, most)
 
         # --- the lanes' scores. Unsigned: Numba would ask of every signed index whether it counts from the end.
         if start + AHEAD + length <= end:
-            for k in range(start + AHEAD, start + AHEAD + length):
-                there = np.int64(indices[np.uint64(k)])
-                for at in range(0, stride, 2 * LANES):
-                    prefetch(state, there * stride + at)
-                if counts:
-                    prefetch(squares, 2 * there)
+            _ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
         for k in range(length):
             places[k] = np.int64(indices[np.uint64(start + k)]) * stride
         for at in range(0, width, LANES):
@@ -260,17 +349,7 @@ def run_lanes(
             fixed, moving = load(prior, at), load(per_square, at)
             if not counts:
                 fixed = fixed + moving
-            sum_m = sum_s = zero
-            for k in range(length):
-                place = places[k] + 2 * at
-                x = factor * xs[k]
-                precision = fixed + load(state, place + LANES)
-                if counts:
-                    precision = precision + moving * mean_squares[k]
-                xv = x / precision
-                sum_m = sum_m + x * load(state, place)
-                sum_s = sum_s + x * xv
-                store(xvs, k * width + at, xv)
+            sum_m, sum_s = _sums(state, places, xs, mean_squares, xvs, length, width, at, factor, fixed, moving, counts)
             live = like(load(live_lanes, at), zero) * dtype(has_intercept)
             v_b = live / like(load(bias_prior, at) + load(bias_gain, at), zero)
             v_l = like(load(scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
@@ -299,14 +378,7 @@ def run_lanes(
             if c <= 1.0:
                 slope, curvature = _evidence(load(m, at) * root * (y * dtype(LOG2E)), dtype(c))
             else:
-                for k in range(at, at + LANES):
-                    shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
-                    if rate[k] > 0.0:
-                        heavy_slopes[k], heavy_curvatures[k] = c * links.sigmoid(-y * m[k]), 0.0
-                    else:
-                        heavy_slopes[k], heavy_curvatures[k] = heavy_evidence(
-                            y * m[k] * math.sqrt(shrink), shrink * s[k], c
-                        )
+                _heavy_evidence(heavy_slopes, heavy_curvatures, m, s, spreads, rate, y, c, at)
                 slope, curvature = load(heavy_slopes, at), load(heavy_curvatures, at)
             step, fall = slope * root * y, curvature * g
             store(slopes, at, step)
@@ -326,35 +398,38 @@ def run_lanes(
             store(bias_gain, at, gained)
 
         # --- every feature in every lane
-        whole = length // LANES * LANES
-        for k in range(0, whole, LANES):
-            store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
-        for k in range(whole, length):
-            phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
+        _row_phases(phases, indices, zero, start, length, examples)
         for at in range(0, width, LANES):
             factor, step, fall = load(factors, at), load(slopes, at), load(curvatures, at)
             stay, fade, pace = load(keep, at), load(lose, at), load(rate, at)
             fixed, moving = load(prior, at), load(per_square, at)
-            lost = (fixed + moving) * fade
-            for k in range(length):
-                place = places[k] + 2 * at
-                phase = phases[k]
-                mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
-                shift, more = _weight_step(gained, factor * xs[k], xv, pace, any_rate, step, fall)
-                if counts:
-                    lost = (fixed + moving * mean_squares[k]) * fade
-                grown = gained + (more + phase * last_place(gained))
-                grown = min(max(grown * stay - lost, 0.0), most)
-                store(state, place, mean + (shift + phase * last_place(mean)))
-                store(state, place + LANES, grown)
+            _learn_row(
+                state,
+                places,
+                xs,
+                mean_squares,
+                xvs,
+                phases,
+                length,
+                width,
+                at,
+                counts,
+                any_rate,
+                most,
+                factor,
+                step,
+                fall,
+                stay,
+                fade,
+                pace,
+                fixed,
+                moving,
+            )
 
         # --- what is counted
         if counts:
             stream[OTHER] = 1.0
-            for k in range(length):
-                there = 2 * np.int64(indices[start + k])
-                squares[there] = mean_squares[k]
-                squares[there + 1] += dtype(1)
+            _count_row(squares, mean_squares, indices, start, length)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length
