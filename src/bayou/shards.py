@@ -24,7 +24,15 @@ _Learner = TypeVar("_Learner", bound=Learner)
 
 
 def one_pass(learner: Learner, shards: Sequence[Iterable[Batch]]) -> bool:
-    """One pass over all shards, then `end_pass`; what that says."""
+    """One pass over all shards, then `end_pass`; what that says: whether the learner has converged.
+
+    >>> from bayou import simulate
+    >>> from bayou.learners import Lasso
+    >>> parts = [list(simulate.random(n_features=20).batches(500, start=start)) for start in (0, 500)]
+    >>> learner = Lasso(20, algorithm="multipass", penalty=5.0)
+    >>> any(one_pass(learner, parts) for _ in range(30))
+    True
+    """
     if len(shards) == 1:
         for batch in shards[0]:
             learner.learn(batch)
@@ -50,6 +58,13 @@ def train(
         passes: how many, at most.
         after_pass: called with the learner after each pass.
         options: for `bayou.sources.open`; the same for all.
+
+    Each process is a fresh interpreter, so a script calls this under `if __name__ == "__main__":`.
+
+    >>> from bayou.learners import Lasso
+    >>> learner = Lasso(1 << 20, algorithm="reduced", penalty=10.0)
+    >>> train(learner, [["part1.svm"], ["part2.svm"]], passes=30, recipe={"bits": 20})  # doctest: +SKIP
+    True
     """
     _check(learner)
     passes = whole_number("passes", passes, 1)

@@ -22,7 +22,12 @@ DEFAULT = "bank"  # the learner of those who name none
 
 @dataclass(frozen=True)
 class Record:
-    """What the rest of bayou may rely on about a learner."""
+    """What the rest of bayou may rely on about a learner.
+
+    >>> record = find("adagrad")
+    >>> record.task, record.posterior, record.load().__name__
+    ('classify', False, 'AdaGrad')
+    """
 
     name: str  # as the command line and model files say it
     path: str  # "module:class"
@@ -49,7 +54,11 @@ class Record:
 
 
 def find(name: str) -> Record:
-    """The record called `name`, or a sentence that lists the names there are."""
+    """The record called `name`, or a sentence that lists the names there are.
+
+    >>> find("bank").estimator
+    'BankClassifier'
+    """
     record = _own(name)  # our own names need no look at what else is installed
     if record is not None and record.name == name:
         return record
@@ -84,7 +93,11 @@ def own_records() -> list[Record]:
 
 @cache
 def records() -> dict[str, Record]:
-    """Every learner there is, by name: bayou's own, then those of installed entry points."""
+    """Every learner there is, by name: bayou's own, then those of installed entry points.
+
+    >>> {"bank", "marginal", "spike-slab"} <= records().keys()
+    True
+    """
     from importlib.metadata import entry_points
 
     found = {record.name: record for record in own_records()}

@@ -50,6 +50,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         coef_, coef_var_: means and variances of the weights, shape (features,). Made when asked for.
         intercept_, intercept_var_: those of the intercept; 0 without one.
         noise_var_: how far labels scatter around their means, as a variance.
+
+    >>> from bayou import GaussianRegressor
+    >>> model = GaussianRegressor().partial_fit([[1.0], [2.0], [3.0]], [2.0, 4.0, 6.0])
+    >>> mean, sd = model.predict([[4.0]], return_std=True)
+    >>> bool(abs(mean[0] - 8.0) < 3 * sd[0]), model.coef_.shape
+    (True, (1,))
     """
 
     # --- learning -------------------------------------------------------------------------------------------

@@ -85,6 +85,14 @@ class Predictions:
         source: where the examples come from.
         evaluation: how good the predictions were so far, if there are labels.
         skipped: bad lines, and rows that the learner refused; bad: the first few, as sentences.
+
+    >>> import pyarrow as pa
+    >>> from bayou.runs.train import train
+    >>> clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
+    >>> model = train(clicks, label="clicked", learner="marginal", bits=10).learner
+    >>> predictions = predict(pa.table({"site": ["a", "b"]}), model=model)
+    >>> [table.num_rows for table in predictions], predictions.skipped
+    ([2], 0)
     """
 
     def __init__(

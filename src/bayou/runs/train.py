@@ -67,6 +67,11 @@ class TrainingRun:
         seen_before: the examples that were scored had been learned from in an earlier pass.
         unsaved: why the model could not be written.
         notes: what was said on the way.
+
+    >>> import pyarrow as pa
+    >>> run = train(pa.table({"site": ["a", "b"] * 50, "y": [1, 0] * 50}), label="y", learner="marginal", bits=10)
+    >>> run.passes, run.skipped, run.signal, round(run.evaluation.auc, 1)
+    (1, 0, None, 1.0)
     """
 
     learner: Learner

@@ -33,7 +33,13 @@ MAX_LANES = 64
 
 @dataclass(frozen=True)
 class Lane:
-    """One learner of the bank: Gaussian, or AdaGrad if it has a rate. See the module's docstring."""
+    """One learner of the bank: Gaussian, or AdaGrad if it has a rate. See the module's docstring.
+
+    >>> from bayou.learners import Bank
+    >>> bank = Bank(n_features=10, lanes=[Lane(1.0), Lane(10.0, memory=0.01)])
+    >>> [str(output.lane) for output in bank.lanes]
+    ['plain 1', 'plain 10, memory 0.01']
+    """
 
     prior_variance: float = 1.0
     temper: tuple[float, float] = (1.0, 1.0)
