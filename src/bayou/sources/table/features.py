@@ -66,25 +66,27 @@ def fill(columns, plan, numbers, rows, slots):
     slots.values[value_rows[slot], i] is the feature's value, 0 if there is none; where value_rows is -1 all are 1.
     Slots with word_rows[slot] >= 0 are left alone.
     """
-    exact, number_rows, value_rows = plan.exact, plan.number_rows, plan.value_rows
+    exact, roles, seeds, missing = plan.exact, plan.roles, plan.seeds, plan.missing
+    centres, scales, slot_of = plan.centres, plan.scales, plan.slot_of
+    number_rows, value_rows, word_rows = plan.number_rows, plan.value_rows, slots.word_rows
     edge_from, edges, bin_from, bin_hashes = plan.edge_from, plan.edges, plan.bin_from, plan.bin_hashes
     keys, values = slots.keys, slots.values
     for first in range(0, rows.size, TILE):
         some = rows[first : first + TILE]
-        for c in range(plan.roles.size):
-            role, s, seed, missing = plan.roles[c], plan.slot_of[c], plan.seeds[c], plan.missing[c]
-            if s < 0 or slots.word_rows[s] >= 0:
+        for c in range(roles.size):
+            role, s, seed = roles[c], slot_of[c], seeds[c]
+            if s < 0 or word_rows[s] >= 0:
                 continue
             slot = keys[s, first : first + TILE]
             if columns[c, CODES]:
-                _look_up(columns[c], some, exact, missing, slot)
+                _look_up(columns[c], some, exact, missing[c], slot)
             elif role == CATEGORY:
                 _hash_cells(columns[c], some, exact, seed, slot)
             elif role in (FLAG, CODE):
                 _hash_values(columns[c], some, exact, role, seed, slot)
             elif role == NUMERIC:
                 value = values[value_rows[s], first : first + TILE]
-                _scale(numbers[number_rows[c]], some, plan.centres[c], plan.scales[c], seed, missing, slot, value)
+                _scale(numbers[number_rows[c]], some, centres[c], scales[c], seed, missing[c], slot, value)
             else:
                 hashes = bin_hashes[bin_from[c] : bin_from[c + 1]]
                 _find_bins(numbers[number_rows[c]], some, edges[edge_from[c] : edge_from[c + 1]], hashes, slot)

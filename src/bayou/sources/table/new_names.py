@@ -68,7 +68,8 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
     Those of prefixes are places in the plan's text; those of names are ADDRESSES, to be copied from before the block
     goes. Numbers that had to be written anew stand in `spare`, SPARE bytes each.
     """
-    roles, number_rows, prefixes, bin_names = plan.roles, plan.number_rows, plan.prefixes, plan.bin_names
+    roles, number_rows, slot_columns, slot_of = plan.roles, plan.number_rows, plan.slot_columns, plan.slot_of
+    prefixes, bin_names, bin_from = plan.prefixes, plan.bin_names, plan.bin_from
     edge_from, edges = plan.edge_from, plan.edges
     word_rows, word_places = slots.word_rows, slots.word_places
     for k in range(rows.size):
@@ -78,7 +79,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             spans[k, to : to + 4] = -1
             if s < 0:
                 continue
-            c = plan.slot_columns[s]
+            c = slot_columns[s]
             role, row = roles[c], rows[k]
             spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
             base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
@@ -88,7 +89,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
                 row = np.int64(half_at(columns[c, CODES] + 4 * row))
-            if number_rows[c] >= 0 and s == plan.slot_of[c]:
+            if number_rows[c] >= 0 and s == slot_of[c]:
                 x = numbers[number_rows[c], row]
                 if np.isnan(x):
                     spans[k, to + 2] = spans[k, to + 3] = 0
@@ -96,7 +97,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     edge = edge_from[c]
                     while edge < edge_from[c + 1] and edges[edge] <= x:
                         edge += 1
-                    name = plan.bin_from[c] + edge - edge_from[c]
+                    name = bin_from[c] + edge - edge_from[c]
                     spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
                 continue
             at = base + np.int64(half_at(starts + row * step))

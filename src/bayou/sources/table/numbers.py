@@ -68,7 +68,8 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
 
     A column with the role 0 is left as it is.
     """
-    positive = plan.positive
+    positive, positive_number = plan.positive, plan.positive_number
+    labels_needed, number_rows = plan.labels_needed, plan.number_rows
     for c in range(roles.size):
         role = roles[c]
         if role < BINS or role == TEXT:
@@ -81,7 +82,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
             what = 0
             if role <= NUMERIC:
                 if fine:
-                    numbers[plan.number_rows[c], row] = value
+                    numbers[number_rows[c], row] = value
                 else:
                     what = NOT_NUMBER
             elif role == WEIGHT:
@@ -98,7 +99,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
                     if same:
                         for k in range(positive.size):
                             same = same and byte_at(at + k) == positive[k]
-                    value = 1.0 if same or (fine and value == plan.positive_number) else -1.0
+                    value = 1.0 if same or (fine and value == positive_number) else -1.0
                 elif fine:
                     if not abs(value) <= LARGEST_VALUE:
                         what = TOO_LARGE
@@ -107,7 +108,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
                     value = float(truth)
                     if truth < 0 or role == LABEL_NUMBER:
                         what = NOT_LABEL
-                if what and not plan.labels_needed:
+                if what and not labels_needed:
                     value, what = np.nan, 0
                 labels[row] = value
             if what and wrong[row] == 0:

@@ -76,14 +76,14 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
 
     `seen` and `stamps` are room for a table of the words of one cell.
     """
-    roles, exact, word_rows, words, word_ends = plan.roles, plan.exact, slots.word_rows, slots.words, slots.word_ends
-    word_places = slots.word_places
+    exact, roles, seeds, slot_of = plan.exact, plan.roles, plan.seeds, plan.slot_of
+    words, word_rows, word_ends, word_places = slots.words, slots.word_rows, slots.word_ends, slots.word_places
     n_words = 0
     stamp = 0
     last = seen.size - 1
     spare = np.empty(SPARE, np.uint8)
     for c in range(roles.size):
-        s = plan.slot_of[c]
+        s = slot_of[c]
         if s < 0 or word_rows[s] < 0:
             continue
         t = word_rows[s]
@@ -110,7 +110,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
                         at += 1
                     stop = at
                 place = at
-                key = hash_text(exact, start, stop - start, plan.seeds[c])
+                key = hash_text(exact, start, stop - start, seeds[c])
                 at += lists[c]
                 k = np.int64(key & np.uint64(last))
                 while stamps[k] == stamp and seen[k] != key:
