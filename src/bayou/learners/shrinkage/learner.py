@@ -76,7 +76,7 @@ class Shrinkage(Learner):
         tolerance: fewer times if no weight moved by more than this share of the largest.
         floor: the smallest |w| that counts: what keeps weights of 0 alive.
         noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
-        ramp: the penalty grows in proportion to the examples, up to so many of them; 0 has it whole from the start.
+        ramp: the penalty grows in proportion to the examples, up to `ramp` of them; 0 has it whole from the start.
         screening: how far sqrt(d)-scaled weights may be from those of an exact solution, relatively; 0 is exact.
         intercept: whether labels may have a mean that no feature tells.
         centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
@@ -147,7 +147,7 @@ class Shrinkage(Learner):
         }
 
     def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with so many weights, a copy to work on included."""
+        """The memory that a learner like this one would take with `n_features` weights, a copy to work on included."""
         return 8 * (n_features + 1) * (2 * (n_features + 1) + 3)
 
     @property
@@ -162,7 +162,7 @@ class Shrinkage(Learner):
         return float(min(given, self._most_noise))
 
     def penalty_at(self, example: int) -> float:
-        """a after so many examples."""
+        """a after `example` examples."""
         ramp = self._parameters["ramp"]
         return float(self._parameters["penalty"] * (min(max(example, 1) / ramp, 1.0) if ramp else 1.0))
 
@@ -254,7 +254,7 @@ class Shrinkage(Learner):
             return self._solve(self._examples, whole_number("iterations", iterations, 1)) if self._examples else 0
 
     def _solve(self, example: int, iterations: int) -> int:
-        """Weights of the sums as they are, from a prior of the weights as they were, so many times."""
+        """Weights of the sums as they are, from a prior of the weights as they were; `iterations` times at most."""
         weights = self._vectors[1, : self._size]
         far = math.sqrt(LIMIT[self._dtype])
         sums, a, screening = self._sums(), self.penalty_at(example), self._parameters["screening"]
