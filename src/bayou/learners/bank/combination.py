@@ -71,120 +71,178 @@ def _stacked_evidence(y, mean, spread, against, in_favour, c):
     return y * math.sqrt(g) * slope, min(fall, 2.0 * fall / (1.0 + 2.0 * spread * fall))
 
 
+class Scratch(NamedTuple):
+    """What is made of one row. Chances are those of a positive label, then those of a negative one."""
+
+    output_m: np.ndarray  # of each output, as its lane said it
+    output_s: np.ndarray
+    z: np.ndarray  # its logit
+    chances: np.ndarray
+    f: np.ndarray  # what stackers see: 1, zm, z - zm
+    is_b: np.ndarray  # 1 in the slot of b
+    is_a: np.ndarray  # and in that of A
+    along: np.ndarray  # S f of each stacker
+    logits: np.ndarray  # of the mixture and the stackers
+    final_chances: np.ndarray
+    stacked_m: np.ndarray  # of each stacker's score
+    stacked_s: np.ndarray
+
+
+@njit(forceinline=True, error_model="numpy")
+def _first_level(into, here, told, at_row, width):
+    """What the outputs say, and the mixture's chances of both labels."""
+    room, lane_of, output_m, output_s = into.shares.size, into.lane_of, here.output_m, here.output_s
+    zeros = fill(load(here.f, 0), 0.0)
+    for o in range(lane_of.size):
+        place = at_row + lane_of[o]
+        output_m[2 + o], output_s[2 + o] = told[place], told[place + width]
+    sum_plus = sum_minus = zeros
+    for at in range(0, room, LANES):
+        spread = load(here.output_s, at) * load(into.output_spread, at)
+        logit, positive, negative = _logit_and_chances(load(here.output_m, at), spread, load(into.kept, at), zeros)
+        share = load(into.shares, at)
+        sum_plus, sum_minus = sum_plus + share * positive, sum_minus + share * negative
+        store(here.z, at, logit)
+        store(here.chances, at, positive)
+        store(here.chances, room + at, negative)
+    return total(sum_plus), total(sum_minus)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _second_level(into, here, means, covariances, mixed):
+    """The stackers' scores, logits and chances."""
+    room, n_finals, n_slots = into.shares.size, into.final_shares.size, into.lane_of.size + 2
+    f, stacked_m, stacked_s, logits, chances = here.f, here.stacked_m, here.stacked_s, here.logits, here.final_chances
+    zeros = fill(load(here.f, 0), 0.0)
+    offset = min(max(mixed, -SUREST_STACKED), SUREST_STACKED)
+    for at in range(0, room, LANES):
+        logit = like(max(min(load(here.z, at), SUREST_STACKED), -SUREST_STACKED), zeros)
+        seen = (logit - offset) * load(into.kept, at) + load(here.is_b, at) + load(here.is_a, at) * offset
+        store(here.f, at, seen)
+    for j in range(n_finals - 1):
+        score, spread = zeros, zeros
+        for at in range(0, room, LANES):
+            product = zeros
+            for k in range(n_slots):
+                product = product + f[k] * load(covariances, (j * room + k) * room + at)
+            store(here.along, j * room + at, product)
+            score = score + load(means, j * room + at) * load(here.f, at)
+            spread = spread + product * load(here.f, at)
+        stacked_m[j] = offset + total(score)
+        stacked_s[j] = max(total(spread), 0.0)
+        logit = stacked_m[j] / math.sqrt(1.0 + C8 * stacked_s[j])
+        logits[1 + j] = min(max(logit, -SUREST), SUREST)
+        e = math.exp(logits[1 + j])
+        chances[n_finals + 1 + j] = 1.0 / (1.0 + e)
+        chances[1 + j] = e * chances[n_finals + 1 + j]
+
+
+@njit(forceinline=True, error_model="numpy")
+def _score_variance(into, here):
+    """Own variances and disagreement of the outputs, then of the mixture and the stackers."""
+    room, final_shares, logits, stacked_s = into.shares.size, into.final_shares, here.logits, here.stacked_s
+    zeros = fill(load(here.f, 0), 0.0)
+    sum_known = sum_own = sum_center = zeros
+    for at in range(0, room, LANES):
+        share = load(into.shares, at)
+        known = share * load(into.knows, at)
+        sum_known, sum_own = sum_known + known, sum_own + known * like(load(here.output_s, at), zeros)
+        sum_center = sum_center + share * like(load(here.z, at), zeros)
+    known, center = total(sum_known), total(sum_center)
+    apart = zeros
+    for at in range(0, room, LANES):
+        distance = like(load(here.z, at), zeros) - center
+        apart = apart + load(into.shares, at) * distance * distance
+    variance = (total(sum_own) / known if known > 0.0 else 0.0) + final_shares[0] * total(apart)
+    center = 0.0
+    for j in range(final_shares.size):
+        center += final_shares[j] * logits[j]
+    for j in range(final_shares.size):
+        variance += final_shares[j] * (logits[j] - center) ** 2
+        if j > 0:
+            variance += final_shares[j] * stacked_s[j - 1]
+    return variance
+
+
+@njit(forceinline=True, error_model="numpy")
+def _learn_damping(into, here, variance, latest):
+    zeros = fill(load(here.f, 0), 0.0)
+    for at in range(0, into.shares.size, LANES):
+        own = like(load(here.output_s, at) * load(into.output_spread, at), zeros) + 1.0
+        ratio = max(min(sqrt(own / (zeros + (1.0 + C8 * variance))), DAMPED_MOST), 1.0 / DAMPED_MOST) - 1.0
+        so_far = load(into.damping, at)
+        store(into.damping, at, so_far + (ratio - so_far) * latest * load(into.kept, at))
+
+
+@njit(forceinline=True, error_model="numpy")
+def _learn_stackers(into, here, means, covariances, final_label, y, c):
+    room, n_finals, n_slots = into.shares.size, into.final_shares.size, into.lane_of.size + 2
+    along, chances, prior = here.along, here.final_chances, into.stacker_prior
+    for j in range(n_finals - 1):
+        in_favour = chances[final_label + 1 + j]
+        against = chances[n_finals - final_label + 1 + j]
+        step, fall = _stacked_evidence(y, here.stacked_m[j], here.stacked_s[j], against, in_favour, c)
+        root = math.sqrt(fall)
+        stay = 1.0 - STACKER_MEMORY * j  # the second one forgets
+        for at in range(j * room, (j + 1) * room, LANES):
+            product = load(along, at)
+            store(means, at, load(means, at) + product * step)
+            store(along, at, product * root)
+        for k in range(n_slots):
+            place = (j * room + k) * room
+            for at in range(0, room, LANES):
+                fallen = along[j * room + k] * load(along, j * room + at)
+                store(covariances, place + at, (load(covariances, place + at) - fallen) * stay)
+            if j > 0:
+                covariances[place + k] += STACKER_MEMORY * j * prior[k]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def combine(said, signs, weights, into, first, last, examples, probability, score_mean, score_variance):
     """Predict rows from `first` to `last`, learn from those whose weight is not 0. `into` is a `Combination`.
 
-    One function, because helpers that take arrays count their references in every row: with fixed share in one,
-    examples of other weights than 1 took 9 to 23 % longer.
+    Fixed share is no stage of its own: as one, it made rows of other weights than 1 take 5 to 45 % longer.
     """
-    shares, kept, final_shares = into.shares, into.kept, into.final_shares
-    stacker_mean, stacker_covariance = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
-    summed, products, damping = into.losses[0], into.losses[1], into.damping
-    lane_of, knows, output_spread = into.lane_of, into.knows, into.output_spread
-    n_stackers, n_outputs, room = into.stacker_mean.shape[0], lane_of.size, shares.size
-    width, n_finals, told = said.shape[2], 1 + n_stackers, said.reshape(-1)
-    # One row's scratch.
+    means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
+    room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
     outputs, slots, finals = np.zeros((3, room), said.dtype), np.zeros((3, room)), np.zeros((3, n_finals))
-    output_m, output_s, z = outputs[0], outputs[1], outputs[2]
-    f, is_b, is_a, along = slots[0], slots[1], slots[2], np.zeros(n_stackers * room)
-    logits, stacked_m, stacked_s = finals[0], finals[1], finals[2]
-    # Chances of a positive label, then those of a negative one.
-    chances, final_chances = np.zeros(2 * room), np.zeros(2 * n_finals)
-    share_floor = kept / kept.sum()
-    is_b[0], is_a[1] = 1.0, 1.0
-    zeros = fill(load(f, 0), 0.0)
+    here = Scratch(
+        *(outputs[0], outputs[1], outputs[2], np.zeros(2 * room)),
+        *(slots[0], slots[1], slots[2], np.zeros(n_finals * room)),
+        *(finals[0], np.zeros(2 * n_finals), finals[1], finals[2]),
+    )
+    here.is_b[0], here.is_a[1] = 1.0, 1.0
+    share_floor, summed, products = into.kept / into.kept.sum(), into.losses[0], into.losses[1]
+    shares, kept, final_shares, n_outputs = into.shares, into.kept, into.final_shares, into.lane_of.size
+    chances, final_chances, f, logits = here.chances, here.final_chances, here.f, here.logits
     for row in range(first, last):
         c = np.float64(weights[row])
-
-        # --- first level
-        here = row * 2 * width
-        for o in range(n_outputs):
-            output_m[2 + o], output_s[2 + o] = told[here + lane_of[o]], told[here + width + lane_of[o]]
-        sum_plus = sum_minus = zeros
-        for at in range(0, room, LANES):
-            spread = load(output_s, at) * load(output_spread, at)
-            logit, positive, negative = _logit_and_chances(load(output_m, at), spread, load(kept, at), zeros)
-            share = load(shares, at)
-            sum_plus, sum_minus = sum_plus + share * positive, sum_minus + share * negative
-            store(z, at, logit)
-            store(chances, at, positive)
-            store(chances, room + at, negative)
-        mixed_plus, mixed_minus = total(sum_plus), total(sum_minus)
-        mixed = math.log(mixed_plus / mixed_minus)
+        plus, minus = _first_level(into, here, told, row * 2 * width, width)
+        mixed = math.log(plus / minus)
         logits[0] = mixed
-        final_chances[0] = mixed_plus / (mixed_plus + mixed_minus)
-        final_chances[n_finals] = mixed_minus / (mixed_plus + mixed_minus)
-
-        # --- second level
-        if n_stackers:
-            offset = min(max(mixed, -SUREST_STACKED), SUREST_STACKED)
-            for at in range(0, room, LANES):
-                logit = like(max(min(load(z, at), SUREST_STACKED), -SUREST_STACKED), zeros)
-                store(f, at, (logit - offset) * load(kept, at) + load(is_b, at) + load(is_a, at) * offset)
-        for j in range(n_stackers):
-            score, spread = zeros, zeros
-            for at in range(0, room, LANES):
-                product = zeros
-                for k in range(n_outputs + 2):
-                    product = product + f[k] * load(stacker_covariance, (j * room + k) * room + at)
-                store(along, j * room + at, product)
-                score = score + load(stacker_mean, j * room + at) * load(f, at)
-                spread = spread + product * load(f, at)
-            stacked_m[j] = offset + total(score)
-            stacked_s[j] = max(total(spread), 0.0)
-            logit = stacked_m[j] / math.sqrt(1.0 + C8 * stacked_s[j])
-            logits[1 + j] = min(max(logit, -SUREST), SUREST)
-            e = math.exp(logits[1 + j])
-            final_chances[n_finals + 1 + j] = 1.0 / (1.0 + e)
-            final_chances[1 + j] = e * final_chances[n_finals + 1 + j]
-
-        # --- third level
+        final_chances[0], final_chances[n_finals] = plus / (plus + minus), minus / (plus + minus)
+        if n_finals > 1:
+            _second_level(into, here, means, covariances, mixed)
         sure_plus = sure_minus = 0.0
         for j in range(n_finals):
             sure_plus += final_shares[j] * final_chances[j]
             sure_minus += final_shares[j] * final_chances[n_finals + j]
         probability[row] = sure_plus / (sure_plus + sure_minus)
-        # --- the score: own variances and disagreement of the outputs, then of the finals
-        sum_known = sum_own = sum_center = zeros
-        for at in range(0, room, LANES):
-            share = load(shares, at)
-            known = share * load(knows, at)
-            sum_known, sum_own = sum_known + known, sum_own + known * like(load(output_s, at), zeros)
-            sum_center = sum_center + share * like(load(z, at), zeros)
-        known, center = total(sum_known), total(sum_center)
-        apart = zeros
-        for at in range(0, room, LANES):
-            distance = like(load(z, at), zeros) - center
-            apart = apart + load(shares, at) * distance * distance
-        variance = (total(sum_own) / known if known > 0.0 else 0.0) + final_shares[0] * total(apart)
-        center = 0.0
-        for j in range(n_finals):
-            center += final_shares[j] * logits[j]
-        for j in range(n_finals):
-            variance += final_shares[j] * (logits[j] - center) ** 2
-            if j > 0:
-                variance += final_shares[j] * stacked_s[j - 1]
+        variance = _score_variance(into, here)
         score_variance[row] = variance
         score_mean[row] = math.log(sure_plus / sure_minus) * math.sqrt(1.0 + C8 * variance)
         if c == 0.0:
             continue
 
-        # --- what the label tells the combination
         y = np.float64(signs[row])
         alpha = max(1.0 / (examples + 2.0), 1e-5)
         examples += 1
-        latest = max(1.0 / examples, DAMPED_MEMORY)
-        for at in range(0, room, LANES):
-            own = like(load(output_s, at) * load(output_spread, at), zeros) + 1.0
-            ratio = max(min(sqrt(own / (zeros + (1.0 + C8 * variance))), DAMPED_MOST), 1.0 / DAMPED_MOST) - 1.0
-            so_far = load(damping, at)
-            store(damping, at, so_far + (ratio - so_far) * latest * load(kept, at))
+        _learn_damping(into, here, variance, max(1.0 / examples, DAMPED_MEMORY))
         positive = y > 0.0
-        mixed_chance = mixed_plus if positive else mixed_minus
-        bank_chance = (sure_plus if positive else sure_minus) / (sure_plus + sure_minus)
         label, final_label = (0, 0) if positive else (room, n_finals)  # where the chances of the label begin
+        bank_chance = (sure_plus if positive else sure_minus) / (sure_plus + sure_minus)
         if c == 1.0:
+            mixed_chance = plus if positive else minus
             whole = (1.0 - alpha) / mixed_chance
             low = False
             for at in range(0, room, LANES):
@@ -215,7 +273,7 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
                 if kept[o] > 0.0:
                     likely = math.log(chances[label + o])
                     summed[o] -= c * likely
-                    f[o] = math.log(shares[o]) + c * likely  # f is free by now
+                    f[o] = math.log(shares[o]) + c * likely  # f is free by now, and so are logits
                     best = max(best, f[o])
             whole = 0.0
             for o in range(2, n_outputs + 2):
@@ -227,7 +285,7 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
             for j in range(n_finals):
                 likely = math.log(final_chances[final_label + j])
                 summed[room + 1 + j] -= c * likely
-                logits[j] = math.log(final_shares[j]) + c * likely  # so are logits
+                logits[j] = math.log(final_shares[j]) + c * likely
                 best = max(best, logits[j])
             whole = 0.0
             for j in range(n_finals):
@@ -235,19 +293,4 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
                 whole += final_shares[j]
             for j in range(n_finals):
                 final_shares[j] = (1.0 - alpha) * final_shares[j] / whole + alpha / n_finals
-        for j in range(n_stackers):
-            in_favour, against = final_chances[final_label + 1 + j], final_chances[n_finals - final_label + 1 + j]
-            step, fall = _stacked_evidence(y, stacked_m[j], stacked_s[j], against, in_favour, c)
-            root = math.sqrt(fall)
-            stay = 1.0 - STACKER_MEMORY * j  # the second one forgets
-            for at in range(j * room, (j + 1) * room, LANES):
-                product = load(along, at)
-                store(stacker_mean, at, load(stacker_mean, at) + product * step)
-                store(along, at, product * root)
-            for k in range(n_outputs + 2):
-                here = (j * room + k) * room
-                for at in range(0, room, LANES):
-                    fallen = along[j * room + k] * load(along, j * room + at)
-                    store(stacker_covariance, here + at, (load(stacker_covariance, here + at) - fallen) * stay)
-                if j > 0:
-                    stacker_covariance[here + k] += STACKER_MEMORY * j * into.stacker_prior[k]
+        _learn_stackers(into, here, means, covariances, final_label, y, c)

@@ -65,6 +65,45 @@ class Lanes(NamedTuple):
         return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
 
 
+class Tables(NamedTuple):
+    """Rows of the settings for the kernel: first in the type of the state, then in float64."""
+
+    prior: np.ndarray
+    per_square: np.ndarray
+    spread: np.ndarray
+    keep: np.ndarray
+    lose: np.ndarray  # 1 - keep
+    rate: np.ndarray
+    keep_64: np.ndarray
+    scaled: np.ndarray
+    normalised: np.ndarray
+    live: np.ndarray
+    bias_prior: np.ndarray
+
+
+class Row(NamedTuple):
+    """Scratch for the features of a row."""
+
+    xs: np.ndarray  # values in units of the stream
+    places: np.ndarray  # where their lanes begin in the state
+    mean_squares: np.ndarray
+    xvs: np.ndarray  # x v in every lane
+    phases: np.ndarray  # what sums are rounded by
+
+
+class Each(NamedTuple):
+    """Scratch for the lanes, of one row."""
+
+    m: np.ndarray  # the score's mean
+    s: np.ndarray  # and variance
+    own: np.ndarray  # M, the part of m that is scaled
+    v_bias: np.ndarray
+    v_scale: np.ndarray
+    factors: np.ndarray
+    slopes: np.ndarray
+    curvatures: np.ndarray
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def unit_of(log_length):
     """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
@@ -185,25 +224,9 @@ def _ask_for(state, squares, indices, start, stop, stride, counts):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _sums(state, places, xs, mean_squares, xvs, length, width, at, factor, fixed, moving, counts):
-    """Mean and variance of a row's score in eight lanes; leaves x v of each feature in `xvs`."""
-    sum_m = sum_s = fill(factor, 0.0)
-    for k in range(length):
-        place = places[k] + 2 * at
-        x = factor * xs[k]
-        precision = fixed + load(state, place + LANES)
-        if counts:
-            precision = precision + moving * mean_squares[k]
-        xv = x / precision
-        sum_m = sum_m + x * load(state, place)
-        sum_s = sum_s + x * xv
-        store(xvs, k * width + at, xv)
-    return sum_m, sum_s
-
-
-@njit(forceinline=True, error_model="numpy")
-def _heavy_evidence(slopes, curvatures, m, s, spreads, rate, y, c, at):
-    """`heavy_evidence` of eight lanes."""
+def _heavy_evidence(each, tables, y, c, at):
+    """`heavy_evidence` of eight lanes, left in `slopes` and `curvatures`."""
+    m, s, spreads, rate, slopes, curvatures = each.m, each.s, tables.spread, tables.rate, each.slopes, each.curvatures
     for k in range(at, at + LANES):
         shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
         if rate[k] > 0.0:
@@ -213,51 +236,110 @@ def _heavy_evidence(slopes, curvatures, m, s, spreads, rate, y, c, at):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _row_phases(phases, indices, zero, start, length, examples):
+def _make_factors(each, tables, scale_log, unit):
+    """What values are multiplied by: scale, and unit of the stream where a lane is normalised anyway."""
+    for at in range(0, scale_log.size, LANES):
+        factor = exp2(load(scale_log, at) * LOG2E)
+        factor = where_above(load(tables.normalised, at), 0.0, factor / unit, factor) * load(tables.live, at)
+        store(each.factors, at, like(factor, load(each.factors, at)))
+
+
+@njit(forceinline=True, error_model="numpy")
+def _score_row(state, row, length, each, tables, intercept, scale, has_intercept, counts, farthest):
+    """Mean and variance of a row's score in every lane; leaves x v of each feature in `xvs`."""
+    width = each.m.size
+    bias_mean, bias_gain, scale_gain = intercept[0], intercept[1], scale[1]
+    zero = fill(load(each.m, 0), 0.0)
+    for at in range(0, width, LANES):
+        factor, fixed, moving = load(each.factors, at), load(tables.prior, at), load(tables.per_square, at)
+        if not counts:
+            fixed = fixed + moving
+        sum_m = sum_s = zero
+        for k in range(length):
+            place = row.places[k] + 2 * at
+            x = factor * row.xs[k]
+            precision = fixed + load(state, place + LANES)
+            if counts:
+                precision = precision + moving * row.mean_squares[k]
+            xv = x / precision
+            sum_m = sum_m + x * load(state, place)
+            sum_s = sum_s + x * xv
+            store(row.xvs, k * width + at, xv)
+        live = like(load(tables.live, at), zero) * has_intercept
+        v_b = live / like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
+        v_l = like(load(tables.scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
+        sum_m = max(min(sum_m, farthest), -farthest)
+        sum_s = where_above(load(tables.rate, at), 0.0, zero, sum_s + v_b)
+        store(each.own, at, sum_m)
+        store(each.v_bias, at, v_b)
+        store(each.v_scale, at, v_l)
+        store(each.s, at, sum_s + sum_m * sum_m * v_l)
+        store(each.m, at, sum_m + live * like(load(bias_mean, at), zero))
+
+
+@njit(forceinline=True, error_model="numpy")
+def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
+    """What a label tells every lane (`slopes`, `curvatures`), its scale and its intercept."""
+    bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
+    dtype = each.m.dtype.type
+    zero = fill(load(each.m, 0), 0.0)
+    for at in range(0, each.m.size, LANES):
+        g = 1.0 / (load(tables.spread, at) * load(each.s, at) + 1.0)
+        root = sqrt(g)
+        if c <= 1.0:
+            slope, curvature = _evidence(load(each.m, at) * root * (y * dtype(LOG2E)), dtype(c))
+        else:
+            _heavy_evidence(each, tables, y, c, at)
+            slope, curvature = load(each.slopes, at), load(each.curvatures, at)
+        step, fall = slope * root * y, curvature * g
+        store(each.slopes, at, step)
+        store(each.curvatures, at, fall)
+
+        log, gained = load(scale_log, at), load(scale_gain, at)
+        learns = like(load(tables.scaled, at), zero)
+        log, gained = _scale_step(log, gained, learns, load(each.own, at), load(each.v_scale, at), step, fall)
+        store(scale_log, at, log)
+        store(scale_gain, at, gained)
+
+        live, stay, pace = load(tables.live, at) * has_intercept, load(tables.keep_64, at), load(tables.rate, at)
+        mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
+        held = load(tables.bias_prior, at)
+        mean, gained = _intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
+        store(bias_mean, at, mean)
+        store(bias_gain, at, gained)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _learn_row(state, row, length, each, tables, any_rate, counts, most):
+    """Every feature of a row in every lane."""
+    width = each.m.size
+    for at in range(0, width, LANES):
+        factor, step, fall = load(each.factors, at), load(each.slopes, at), load(each.curvatures, at)
+        stay, fade, pace = load(tables.keep, at), load(tables.lose, at), load(tables.rate, at)
+        fixed, moving = load(tables.prior, at), load(tables.per_square, at)
+        lost = (fixed + moving) * fade
+        for k in range(length):
+            place = row.places[k] + 2 * at
+            phase = row.phases[k]
+            mean, gained, xv = load(state, place), load(state, place + LANES), load(row.xvs, k * width + at)
+            shift, more = _weight_step(gained, factor * row.xs[k], xv, pace, any_rate, step, fall)
+            if counts:
+                lost = (fixed + moving * row.mean_squares[k]) * fade
+            grown = gained + (more + phase * last_place(gained))
+            grown = min(max(grown * stay - lost, 0.0), most)
+            store(state, place, mean + (shift + phase * last_place(mean)))
+            store(state, place + LANES, grown)
+
+
+@njit(forceinline=True, error_model="numpy")
+def _row_phases(phases, indices, start, length, examples):
     """What each feature's sums are rounded by."""
+    zero = fill(load(phases, 0), 0.0)
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):
         store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
     for k in range(whole, length):
         phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
-
-
-@njit(forceinline=True, error_model="numpy")
-def _learn_row(
-    state,
-    places,
-    xs,
-    mean_squares,
-    xvs,
-    phases,
-    length,
-    width,
-    at,
-    counts,
-    any_rate,
-    most,
-    factor,
-    step,
-    fall,
-    stay,
-    fade,
-    pace,
-    fixed,
-    moving,
-):
-    """Every feature of a row in eight lanes."""
-    lost = (fixed + moving) * fade
-    for k in range(length):
-        place = places[k] + 2 * at
-        phase = phases[k]
-        mean, gained, xv = load(state, place), load(state, place + LANES), load(xvs, k * width + at)
-        shift, more = _weight_step(gained, factor * xs[k], xv, pace, any_rate, step, fall)
-        if counts:
-            lost = (fixed + moving * mean_squares[k]) * fade
-        grown = gained + (more + phase * last_place(gained))
-        grown = min(max(grown * stay - lost, 0.0), most)
-        store(state, place, mean + (shift + phase * last_place(mean)))
-        store(state, place + LANES, grown)
 
 
 @njit(forceinline=True, error_model="numpy")
@@ -276,7 +358,7 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
     gained. `said` of a row is the mean m and the variance s of its score in every lane. It ends early where `examples`
     reaches `stop`. `lanes` is a `Lanes`.
     """
-    settings, stream, has_intercept = lanes.settings, lanes.stream, lanes.has_intercept
+    settings, stream = lanes.settings, lanes.stream
     state, squares, told = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
@@ -287,23 +369,22 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
 
     # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
     typed = settings.astype(state.dtype)
-    prior, per_square, spreads, keep, rate = typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], typed[RATE]
-    lose = dtype(1) - keep
-    scaled, keeps, bias_prior = settings[SCALED], settings[KEEP], settings[BIAS_PRIOR]
-    normalised, live_lanes = settings[NORMALISED], settings[LIVE]
-    bias_mean, bias_gain = lanes.intercept[0], lanes.intercept[1]
-    scale_log, scale_gain = lanes.scale[0], lanes.scale[1]
-    any_rate, any_scaled = rate.any(), scaled.any()
-    # One row's scratch.
-    xs = np.zeros(longest + LANES, state.dtype)
-    mean_squares = np.ones(longest + LANES, state.dtype)
-    xvs = np.zeros((longest + 1) * width, state.dtype)
-    places, phases = np.zeros(longest + 1, np.int64), np.zeros(longest + LANES, state.dtype)
-    each = np.zeros((10, width), state.dtype)
-    m, s, own, v_bias, v_scale = each[0], each[1], each[2], each[3], each[4]
-    factors, slopes, curvatures, heavy_slopes, heavy_curvatures = each[5], each[6], each[7], each[8], each[9]
+    tables = Tables(
+        *(typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], dtype(1) - typed[KEEP], typed[RATE]),
+        *(settings[KEEP], settings[SCALED], settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]),
+    )
+    any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
+    room = longest + LANES
+    here = Row(
+        np.zeros(room, state.dtype),
+        np.zeros(room, np.int64),
+        np.ones(room, state.dtype),
+        np.zeros(room * width, state.dtype),
+        np.zeros(room, state.dtype),
+    )
+    scratch = np.zeros((8, width), state.dtype)
+    each = Each(*(scratch[0], scratch[1], scratch[2], scratch[3]), *(scratch[4], scratch[5], scratch[6], scratch[7]))
 
-    zero = fill(load(xs, 0), 0.0)
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = unit_of(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
@@ -314,128 +395,54 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         length = indptr[row + 1] - start
         c = np.float64(weights[row])
 
-        # --- the row in units of the stream
+        # the row in units of the stream
         new_log_length = log_length
         if counted < SETTLED and length > 0:
             new_log_length += (_log_length(values, start, start + length) - log_length) / (counted + 1.0)
             row_unit = unit_of(new_log_length)
-            if row_unit != unit:
-                unit = row_unit
-                stale = True
+            stale |= row_unit != unit
+            unit = row_unit
         if stale:
-            for at in range(0, width, LANES):
-                factor = exp2(load(scale_log, at) * LOG2E)
-                factor = where_above(load(normalised, at), 0.0, factor / unit, factor) * load(live_lanes, at)
-                store(factors, at, like(factor, zero))
+            _make_factors(each, tables, lanes.scale[0], unit)
             stale = False
         counts = stream[OTHER] > 0.0
-        if ones:
-            if filled != dtype(unit):
-                filled = dtype(unit)
-                xs[:] = filled
-        else:
+        if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            counts |= _scaled_row(xs, values, start, length, dtype(unit), bound)
+            counts |= _scaled_row(here.xs, values, start, length, dtype(unit), bound)
+        elif filled != dtype(unit):
+            filled = dtype(unit)
+            here.xs[:] = filled
         if counts:
-            _row_squares(mean_squares, squares, indices, values, start, length, most)
+            _row_squares(here.mean_squares, squares, indices, values, start, length, most)
 
-        # --- the lanes' scores. Unsigned: Numba would ask of every signed index whether it counts from the end.
+        # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
         if start + AHEAD + length <= end:
             _ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
         for k in range(length):
-            places[k] = np.int64(indices[np.uint64(start + k)]) * stride
+            here.places[k] = np.int64(indices[np.uint64(start + k)]) * stride
+        _score_row(state, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, counts, farthest)
         for at in range(0, width, LANES):
-            factor = load(factors, at)
-            fixed, moving = load(prior, at), load(per_square, at)
-            if not counts:
-                fixed = fixed + moving
-            sum_m, sum_s = _sums(state, places, xs, mean_squares, xvs, length, width, at, factor, fixed, moving, counts)
-            live = like(load(live_lanes, at), zero) * dtype(has_intercept)
-            v_b = live / like(load(bias_prior, at) + load(bias_gain, at), zero)
-            v_l = like(load(scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
-            sum_m = max(min(sum_m, farthest), -farthest)
-            sum_s = where_above(load(rate, at), 0.0, zero, sum_s + v_b)
-            store(own, at, sum_m)
-            store(v_bias, at, v_b)
-            store(v_scale, at, v_l)
-            store(s, at, sum_s + sum_m * sum_m * v_l)
-            store(m, at, sum_m + live * like(load(bias_mean, at), zero))
-
-        for at in range(0, width, LANES):
-            store(told, row * stride + at, load(m, at))
-            store(told, row * stride + width + at, load(s, at))
+            store(told, row * stride + at, load(each.m, at))
+            store(told, row * stride + width + at, load(each.s, at))
+        row += 1
         if c == 0.0:
-            row += 1
             continue
 
-        # --- learning: what the label tells every lane
+        # what the label tells them
         examples += 1
-        y = dtype(signs[row])
-        for at in range(0, width, LANES):
-            spread = load(s, at)
-            g = 1.0 / (load(spreads, at) * spread + 1.0)
-            root = sqrt(g)
-            if c <= 1.0:
-                slope, curvature = _evidence(load(m, at) * root * (y * dtype(LOG2E)), dtype(c))
-            else:
-                _heavy_evidence(heavy_slopes, heavy_curvatures, m, s, spreads, rate, y, c, at)
-                slope, curvature = load(heavy_slopes, at), load(heavy_curvatures, at)
-            step, fall = slope * root * y, curvature * g
-            store(slopes, at, step)
-            store(curvatures, at, fall)
+        _learn_label(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
+        _row_phases(here.phases, indices, start, length, examples)
+        _learn_row(state, here, length, each, tables, any_rate, counts, most)
 
-            log, gained = load(scale_log, at), load(scale_gain, at)
-            learns = like(load(scaled, at), zero)
-            log, gained = _scale_step(log, gained, learns, load(own, at), load(v_scale, at), step, fall)
-            store(scale_log, at, log)
-            store(scale_gain, at, gained)
-
-            live, stay, pace = load(live_lanes, at) * np.float64(has_intercept), load(keeps, at), load(rate, at)
-            mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(v_bias, at)
-            held = load(bias_prior, at)
-            mean, gained = _intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
-            store(bias_mean, at, mean)
-            store(bias_gain, at, gained)
-
-        # --- every feature in every lane
-        _row_phases(phases, indices, zero, start, length, examples)
-        for at in range(0, width, LANES):
-            factor, step, fall = load(factors, at), load(slopes, at), load(curvatures, at)
-            stay, fade, pace = load(keep, at), load(lose, at), load(rate, at)
-            fixed, moving = load(prior, at), load(per_square, at)
-            _learn_row(
-                state,
-                places,
-                xs,
-                mean_squares,
-                xvs,
-                phases,
-                length,
-                width,
-                at,
-                counts,
-                any_rate,
-                most,
-                factor,
-                step,
-                fall,
-                stay,
-                fade,
-                pace,
-                fixed,
-                moving,
-            )
-
-        # --- what is counted
+        # what is counted
         if counts:
             stream[OTHER] = 1.0
-            _count_row(squares, mean_squares, indices, start, length)
+            _count_row(squares, here.mean_squares, indices, start, length)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length
         stream[WEIGHT] += c
         stale |= any_scaled
-        row += 1
         if examples == stop:
             break
     stream[ROWS], stream[LOG_LENGTH] = counted, log_length
