@@ -28,7 +28,7 @@ from bayou.core.learner import merge_pairs
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
-from bayou.learners.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
+from bayou.learners.gradient import LIMIT_32, LIMIT_64, GradientLearner, Weights, predict_row, row_scratch
 
 WEIGHT, SQUARES = range(2)  # the columns of the state, w and G
 
@@ -65,7 +65,7 @@ class AdaGrad(GradientLearner):
         l2 = positive_number("l2", l2, zero=True, high=1e6)
         super().__init__(n_features, intercept, dtype, learning_rate=rate, l2=l2)
 
-    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: tuple[Any, ...], score: np.ndarray, probability: np.ndarray) -> None:
         rules = self._parameters["learning_rate"], self._parameters["l2"]
         _stream(examples, self._weights(), *rules, score, probability)
 
@@ -83,6 +83,7 @@ class AdaGrad(GradientLearner):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, weights, learning_rate, l2, score, probability):
     """Predict every row, learn from those whose weight is not 0."""
+    examples, weights = Examples(*examples), Weights(*weights)
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
