@@ -14,6 +14,7 @@ import bayou
 from bayou import BadInput, BadModel, Batch
 from bayou.learners import Lasso, lasso
 from bayou.shards import one_pass, train
+from tests.laws.cases import bits
 from tests.reference import lasso as reference
 
 D = 7
@@ -323,11 +324,6 @@ def test_data_that_can_be_told_apart_and_one_class_alone_are_survived():
 
 
 # --- laws with a log ------------------------------------------------------------------------------------------------
-
-
-def bits(learner):
-    header, arrays = learner._saved()
-    return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
 @pytest.mark.parametrize(
