@@ -234,7 +234,7 @@ streams = st.builds(stream, seed=seeds, rows=st.integers(0, 40), longest=st.inte
 
 def bits(learner: Any) -> Any:
     """Everything a learner would write into its file, to be compared exactly."""
-    header, arrays = learner._saved()
+    header, arrays = learner._saved(learner.extras)
     return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 

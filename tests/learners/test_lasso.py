@@ -16,6 +16,7 @@ from bayou.learners import Lasso
 from bayou.learners.lasso import online, passes
 from bayou.learners.lasso import problem as limits
 from bayou.shards import one_pass, train
+from tests.laws.cases import bits
 from tests.reference import lasso as reference
 
 D = 7
@@ -325,11 +326,6 @@ def test_data_that_can_be_told_apart_and_one_class_alone_are_survived():
 
 
 # --- laws with a log ------------------------------------------------------------------------------------------------
-
-
-def bits(learner):
-    header, arrays = learner._saved()
-    return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
 @pytest.mark.parametrize(
