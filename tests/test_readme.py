@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
 import bayou
 from bayou import Batch, simulate
+from bayou.cli import app
 from bayou.core import registry
 
 ROOT = Path(__file__).parent.parent
@@ -25,13 +27,24 @@ def run_python_blocks(page: Path, names: dict) -> None:
         exec(compile(block, str(source), "exec"), names)
 
 
-def test_readme_python_runs(tmp_path, monkeypatch):
+def test_readme_shell_and_python_run(tmp_path, monkeypatch):
+    """The four commands, in the process, and then the Python, which reads what they made."""
     monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^bayou (.*?)(?:\s+#.*)?$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["simulate", "train", "predict", "features"]
+    for command in commands:
+        done = CliRunner().invoke(app, command.split())
+        assert done.exit_code == 0, done.output
+    by_command = bayou.load("clicks.bayou")
     names = {"__name__": "readme"}
     run_python_blocks(README, names)
-    low, high = names["low"], names["high"]
-    assert ((0 <= low) & (low < high) & (high <= 1)).all()
-    np.testing.assert_array_equal(bayou.load("model.bayou").mean, names["learner"].mean)
+    np.testing.assert_array_equal(by_command.mean, names["run"].learner.mean)
+    assert names["table"].num_rows == 50_000
+    assert names["table"].column_names == ["probability", "mean", "variance", "low", "high"]
+
+
+def test_the_front_page_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 90
 
 
 def test_commands_have_their_markers():
