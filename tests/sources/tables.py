@@ -5,8 +5,8 @@ import numpy as np
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.kernels.scan import PADDING
-from bayou.sources.formats.csv import TableParser, fit_text, split_block
-from bayou.sources.formats.delimited import layout_of
+from bayou.sources.formats.delimited.reader import TableParser, fit_text, split_block
+from bayou.sources.formats.delimited.split import layout_of
 from bayou.sources.reading.blocks import Block
 from bayou.sources.table.plan import Plan
 

@@ -1,4 +1,4 @@
-"""`bayou compare`: the command. bayou.runs.compare does the work, terminal.board and pictures.compare show it."""
+"""`bayou compare`: the command. bayou.runs.compare does the work, terminal.compare and pictures.compare show it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compare(
         options.check_folder(option, path)
     options.check_ending("--out", out, PICTURES)
     with output.preparing():
-        from bayou.cli.terminal import board
+        from bayou.cli.terminal import compare as table
         from bayou.runs.compare import Comparing
 
         comparing = Comparing(
@@ -61,15 +61,15 @@ def compare(
             **recipe,
             **reading,
         )
-    with board.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
+    with table.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
         comparison = comparing.run(shown.update)
     with output.standard_output():
         if as_json:
             typer.echo(json.dumps(comparison.as_dict()))
         else:
-            board.summarise(comparison)
+            table.summarise(comparison)
     if csv is not None:
-        board.write_curves(csv, comparison)
+        table.write_curves(csv, comparison)
     if out is not None:
         from bayou.cli.pictures.compare import draw
 

@@ -1,8 +1,9 @@
 """What every learner shares: validation of its input, one lock, files, snapshots, merging, sampling.
 
-An algorithm is one file in `learners/`. It subclasses `Learner` and says only what is its own:
+An algorithm is one file (or folder) in `learners/`, with a module-level RECORD of what it claims (`registry.Record`).
+It subclasses `Learner` and says only what is its own:
 
-    name                        its record in the registry
+    name                        as its record says it
     _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
     _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores.
                                 Where the record says "regress", the labels come in the place of signs, as float64

@@ -26,7 +26,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
-from bayou.estimators import odds, validation
+from bayou.estimators import multiclass, validation
 
 # Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
@@ -272,7 +272,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities, shape (rows, classes); exact also where a probability rounds to 0 or 1."""
-        return odds.log_probabilities(self.decision_function(X))
+        return multiclass.log_probabilities(self.decision_function(X))
 
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -295,7 +295,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         predictions = [learner.predict(batch) for learner in self.learners_]
         if len(predictions) == 1:
             return predictions[0].interval(level)
-        others = odds.log_of_the_others(self._stacked([prediction.log_odds for prediction in predictions]))
+        others = multiclass.log_of_the_others(self._stacked([prediction.log_odds for prediction in predictions]))
         bounds = zip(*(prediction.log_interval(level) for prediction in predictions), strict=True)
         low, high = (expit(self._stacked(list(bound)) - others) for bound in bounds)
         return low, high

@@ -37,7 +37,7 @@ from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
 from bayou.kernels.rows import Examples, examples_of
-from bayou.learners.diagonal import (
+from bayou.learners.bases.diagonal import (
     GAINED,
     LIMIT_32,
     LIMIT_64,

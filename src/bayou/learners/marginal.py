@@ -49,7 +49,7 @@ from bayou.kernels.gather import prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
-from bayou.learners.diagonal import (
+from bayou.learners.bases.diagonal import (
     GAINED,
     LIMIT_32,
     LIMIT_64,

@@ -54,7 +54,7 @@ from bayou.core.registry import Record
 from bayou.kernels.exponential import exp2
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, float_bits, load, magnitude, pick, sqrt, total, where_above
-from bayou.learners.diagonal import (
+from bayou.learners.bases.diagonal import (
     LIMIT_32,
     LIMIT_64,
     LOG2E,

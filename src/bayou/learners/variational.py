@@ -48,7 +48,7 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, total
-from bayou.learners.diagonal import LOG2E, Beliefs, DiagonalGaussian, gather_scalars, put_back, row_scalars
+from bayou.learners.bases.diagonal import LOG2E, Beliefs, DiagonalGaussian, gather_scalars, put_back, row_scalars
 
 RECORD = Record(
     name="variational",

@@ -26,7 +26,7 @@ from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.outputs.prediction_files import TAG
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.outputs.text import csv
-from bayou.runs.kept import with_columns_kept
+from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data
 from bayou.runs.rows import DESCRIBED, Refused, first_rows
 

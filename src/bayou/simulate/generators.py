@@ -10,8 +10,8 @@ import numpy as np
 from bayou.core.batch import MAX_FEATURES
 from bayou.core.checks import positive_number, whole_number
 from bayou.core.errors import BadInput
+from bayou.simulate.bernoulli import Coins
 from bayou.simulate.categories import Categories
-from bayou.simulate.coins import Coins
 from bayou.simulate.stream import Simulation, simulation
 
 

@@ -93,7 +93,7 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
 
         return JsonReader(data, extras, labels=labels, dtype=dtype)
     if found in ("csv", "tsv", "criteo"):
-        from bayou.sources.formats.csv import DelimitedReader
+        from bayou.sources.formats.delimited.reader import DelimitedReader
 
         return DelimitedReader(data, found, extras, labels=labels, dtype=dtype)
     if found == "parquet":

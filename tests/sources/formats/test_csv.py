@@ -13,8 +13,8 @@ from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
 from bayou.learners import Marginal
-from bayou.sources.formats.csv import DelimitedReader, cells
-from bayou.sources.formats.delimited import CRITEO
+from bayou.sources.formats.delimited.reader import DelimitedReader, cells
+from bayou.sources.formats.delimited.split import CRITEO
 from bayou.sources.hashing import hash_bytes
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source

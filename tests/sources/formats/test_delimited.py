@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.delimited import CRITEO, QUOTED_BYTES, cut, layout_of, split
+from bayou.sources.formats.delimited.split import CRITEO, QUOTED_BYTES, cut, layout_of, split
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import block_of

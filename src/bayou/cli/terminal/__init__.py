@@ -1,1 +1,1 @@
-"""What a person sees: `output` (pipes, progress, notes), `watch` (train), `board` (compare), `model` (info)."""
+"""What a person sees: `output` (pipes, progress, notes), `watch` (train), `compare`, `model` (info)."""

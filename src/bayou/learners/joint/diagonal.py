@@ -11,7 +11,7 @@ from bayou.kernels.gather import scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, load, pick
-from bayou.learners.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, Beliefs, read_row, row_scratch
+from bayou.learners.bases.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, Beliefs, read_row, row_scratch
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 

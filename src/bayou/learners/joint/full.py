@@ -13,7 +13,7 @@ from bayou.core.errors import BadModel
 from bayou.kernels.random import normal
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, store, total
-from bayou.learners.diagonal import GAINED, MEAN, MOVED, PRECISION
+from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 SIGN, WEIGHT = range(2)  # of an example that waits

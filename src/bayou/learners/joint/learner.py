@@ -52,7 +52,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.validation import LIMIT
-from bayou.learners.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
+from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
 from bayou.learners.joint import diagonal, full
 
 COVARIANCES = {"diagonal": False, "full": True}

@@ -15,7 +15,7 @@ from bayou.core import links
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import rounding_phase
 from bayou.kernels.rows import Examples
-from bayou.learners.diagonal import nudged
+from bayou.learners.bases.diagonal import nudged
 from bayou.learners.spike_slab.weights import (
     COUNT,
     HELD_PRECISION,

@@ -10,7 +10,7 @@ import numpy as np
 from bayou.core.errors import BadInput
 from bayou.runs.options import Data
 from bayou.sources.formats.arrow.chunks import Chunks, is_table, parts_or_paths
-from bayou.sources.formats.delimited import layout_of
+from bayou.sources.formats.delimited.split import layout_of
 from bayou.sources.formats.detect import detect
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import expand

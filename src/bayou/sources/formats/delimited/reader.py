@@ -14,7 +14,7 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
-from bayou.sources.formats.delimited import (
+from bayou.sources.formats.delimited.split import (
     AFTER_QUOTE,
     CRITEO,
     FEW,

@@ -1,0 +1,1 @@
+"""What families of learners share; no learners themselves."""
