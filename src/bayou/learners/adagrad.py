@@ -29,7 +29,7 @@ from bayou.core.registry import Record
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
-from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, GradientState, predict_row, row_scratch
+from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 
 RECORD = Record(
     name="adagrad",
@@ -75,7 +75,7 @@ class AdaGrad(GradientLearner):
         l2 = positive_number("l2", l2, zero=True, high=1e6)
         super().__init__(n_features, intercept, dtype, learning_rate=rate, l2=l2)
 
-    def _run_kernel(self, examples: tuple[Any, ...], score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
         rules = self._parameters["learning_rate"], self._parameters["l2"]
         _stream(examples, self._weights(), *rules, score, probability)
 
@@ -93,7 +93,6 @@ class AdaGrad(GradientLearner):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, weights, learning_rate, l2, score, probability):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, weights = Examples(*examples), GradientState(*weights)
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)

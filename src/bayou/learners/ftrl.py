@@ -34,7 +34,7 @@ from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
-from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, GradientState, predict_row, row_scratch
+from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 
 RECORD = Record(
     name="ftrl",
@@ -86,7 +86,7 @@ class FTRL(GradientLearner):
         l2 = positive_number("l2", l2, zero=True, high=1e15)
         super().__init__(n_features, intercept, dtype, alpha=alpha, beta=beta, l1=l1, l2=l2)
 
-    def _run_kernel(self, examples: tuple[Any, ...], score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
         p = self._parameters
         rules = p["alpha"], p["beta"], p["l1"], p["l2"]
         _stream(examples, self._weights(), *rules, np.uint64(self._examples), score, probability)
@@ -132,7 +132,6 @@ def _located(state: np.ndarray) -> np.ndarray:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, weights = Examples(*examples), GradientState(*weights)
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)

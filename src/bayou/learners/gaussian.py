@@ -36,13 +36,12 @@ from bayou.core.checks import positive_number
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
-from bayou.kernels.rows import Examples, examples_of
+from bayou.kernels.rows import examples_of
 from bayou.learners.bases.diagonal import (
     GAINED,
     LIMIT_32,
     LIMIT_64,
     MOVED,
-    Beliefs,
     DiagonalGaussian,
     condition_row,
     read_row,
@@ -151,7 +150,6 @@ class Gaussian(DiagonalGaussian):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

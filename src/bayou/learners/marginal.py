@@ -138,7 +138,7 @@ class Marginal(DiagonalGaussian):
         self._temper = (ku, kp)
         self._predictive_temper = kp
 
-    def _run_kernel(self, examples: tuple[Any, ...], mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         rules = (self._keep, self._temper[0], self._newton_above)
         example = np.uint64(self._examples)
         if self._link == links.LOGISTIC and not self._peak:
@@ -219,7 +219,6 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     Two loops: gather and sum; update and scatter. The weights of a row some way ahead are asked for while this one is
     worked on.
     """
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     row = row_scratch(examples.longest, beliefs)
@@ -309,8 +308,8 @@ def _stream_row(
     mean = np.empty(1)
     variance = np.empty(1)
     probability = np.empty(1)
-    examples = frozen(indptr), frozen(indices), frozen(values), size, ones, signs, weights
-    beliefs = state, prior, intercept, has_intercept, intercept_precision
+    examples = Examples(frozen(indptr), frozen(indices), frozen(values), size, ones, signs, weights)
+    beliefs = Beliefs(state, prior, intercept, has_intercept, intercept_precision)
     _stream(examples, beliefs, keep, temper, newton_above, np.uint64(example), mean, variance)
     probabilities(links.LOGISTIC, False, predictive_temper, mean, variance, probability)
     return probability[0]
@@ -319,7 +318,6 @@ def _stream_row(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
     """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
     spread = links.spread(link)
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):

@@ -58,7 +58,6 @@ from bayou.learners.bases.diagonal import (
     LIMIT_32,
     LIMIT_64,
     LOG2E,
-    Beliefs,
     DiagonalGaussian,
     condition_row,
     peak_shift,
@@ -198,7 +197,7 @@ class Moment(DiagonalGaussian):
         looked_up = self._dtype == "float32" and not self._probit
         self._table = _table() if looked_up else np.zeros(0, np.float32)
 
-    def _run_kernel(self, examples: tuple[Any, ...], mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         example = np.uint64(self._examples)
         _stream(examples, self._beliefs(), self._probit, self._noise, self._table, example, mean, variance)
 
@@ -329,7 +328,6 @@ def _weighted(m, s2, c, slope, fall, link, noise):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
     state = beliefs.state
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

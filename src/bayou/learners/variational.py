@@ -48,7 +48,7 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, total
-from bayou.learners.bases.diagonal import LOG2E, Beliefs, DiagonalGaussian, gather_scalars, put_back, row_scalars
+from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, put_back, row_scalars
 
 RECORD = Record(
     name="variational",
@@ -141,10 +141,10 @@ class Variational(DiagonalGaussian):
             self._nodes[:n_points], self._node_weights[:n_points] = nodes, shares / shares.sum()
             self._table = np.zeros(1)
 
-    def _run_kernel(self, examples: tuple[Any, ...], mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         nodes = self._nodes.copy()  # draws are written into it, and snapshots may predict at the same time
         seed, n_points = np.uint64(self._parameters["seed"]), self._parameters["n_points"]
-        points = nodes, self._node_weights, self._draws, self._table, seed, n_points
+        points = Points(nodes, self._node_weights, self._draws, self._table, seed, n_points)
         _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
 
     def _add(self, other: Self, base: Self | None) -> None:
@@ -252,8 +252,6 @@ def _newton_steps(z0, k, c, nodes, node_weights):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stream(examples, beliefs, points, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0; weights one at a time, nodes LANES at a time."""
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
-    points = Points(*points)
     nodes, node_weights, draws = points.nodes, points.node_weights, points.draws
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):

@@ -23,7 +23,7 @@ from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import add_on_average, rounding_phase
-from bayou.kernels.rows import AHEAD, examples_of, lay_out, place_ahead, row_room
+from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total
 
 # The columns of a state, and those of a prior.
@@ -115,9 +115,10 @@ class DiagonalGaussian(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"state": self._state[:-1], "intercept": self._intercept_state}
 
-    def _beliefs(self) -> tuple[Any, ...]:
-        """The fields of `Beliefs`; a plain tuple, as `examples_of`."""
-        return self._state, self._prior, self._intercept_state[0], self._has_intercept, self._intercept_precision
+    def _beliefs(self) -> Beliefs:
+        return Beliefs(
+            self._state, self._prior, self._intercept_state[0], self._has_intercept, self._intercept_precision
+        )
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
@@ -125,7 +126,7 @@ class DiagonalGaussian(Learner):
         probabilities(self._link, self._quadrature, self._predictive_temper, mean, variance, probability)
         return Scores(probability, mean, variance)
 
-    def _run_kernel(self, examples: tuple[Any, ...], mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         """Fill in mean and variance of every row's score, learn from rows whose weight is not 0."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from bayou.core.batch import Batch
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
 from bayou.kernels.inlining import inlined
-from bayou.kernels.rows import examples_of, row_room
+from bayou.kernels.rows import Examples, examples_of, row_room
 
 # Squared gradients add up to no more than this, so that all stays finite whatever comes.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
@@ -37,16 +37,15 @@ class GradientLearner(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"state": self._state[:-1], "intercept": self._intercept_state[None]}
 
-    def _weights(self) -> tuple[Any, ...]:
-        """The fields of `GradientState`; a plain tuple, as `examples_of`."""
-        return self._state, self._intercept_state, self._has_intercept
+    def _weights(self) -> GradientState:
+        return GradientState(self._state, self._intercept_state, self._has_intercept)
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         score, probability = np.empty(len(batch)), np.empty(len(batch))
         self._run_kernel(examples_of(batch, signs, weights), score, probability)
         return Scores(probability, score, None)
 
-    def _run_kernel(self, examples: tuple[Any, ...], score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
         """Fill in score and probability of every row, learn from rows whose weight is not 0."""
         raise NotImplementedError
 

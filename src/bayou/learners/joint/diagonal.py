@@ -9,16 +9,14 @@ from numba import njit
 
 from bayou.kernels.gather import scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, load, pick
-from bayou.learners.bases.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, Beliefs, read_row, row_scratch
+from bayou.learners.bases.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, read_row, row_scratch
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, beliefs = Examples(*examples), Beliefs(*beliefs)
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

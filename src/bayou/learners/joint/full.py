@@ -11,7 +11,6 @@ from numba import njit
 from bayou.core import links
 from bayou.core.errors import BadModel
 from bayou.kernels.random import normal
-from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, store, total
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
@@ -56,7 +55,6 @@ def nbytes_for(n_features: int, batch_size: int) -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def stream(examples, weights, has_intercept, taylor, most, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0, at once or with their mini-batch."""
-    examples = Examples(*examples)
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, prior, factor, waiting, waiting_labels = weights
     size, room = factor.shape

@@ -52,6 +52,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.validation import LIMIT
+from bayou.kernels.rows import Examples
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
 from bayou.learners.joint import diagonal, full
 
@@ -150,10 +151,10 @@ class Joint(DiagonalGaussian):
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
-    def _run_kernel(self, examples: tuple[Any, ...], mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         if self._full:
             rules = self._has_intercept, self._taylor, LIMIT[self._dtype]
-            full.stream(examples, tuple(self._factored), *rules, mean, variance)
+            full.stream(examples, self._factored, *rules, mean, variance)
         else:
             diagonal.stream(examples, self._beliefs(), self._taylor, np.uint64(self._examples), mean, variance)
 
@@ -163,7 +164,7 @@ class Joint(DiagonalGaussian):
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
-                full.learn_waiting(tuple(self._factored), self._taylor, LIMIT[self._dtype])
+                full.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
         return False
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:

@@ -14,7 +14,6 @@ from numba import njit
 from bayou.core import links
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import rounding_phase
-from bayou.kernels.rows import Examples
 from bayou.learners.bases.diagonal import nudged
 from bayou.learners.spike_slab.weights import (
     COUNT,
@@ -26,7 +25,6 @@ from bayou.learners.spike_slab.weights import (
     NEGATIVE_AVERAGE,
     PRECISION,
     SHIFT,
-    SpikeSlabState,
     intercept_posterior,
     posterior,
 )
@@ -83,8 +81,6 @@ def _add_factor(state, feature, at, precision, shift, share, count):
 @njit(cache=True, nogil=True, error_model="numpy")
 def stream(examples, weights, frozen, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, weights = Examples(*examples), SpikeSlabState(*weights)
-    frozen = Frozen(*frozen)
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, intercept = weights.state, weights.intercept
     averages, intercept_averages = frozen.averages, frozen.intercept_averages

@@ -10,7 +10,7 @@ from numba import njit
 from bayou.core import links
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
-from bayou.kernels.rows import Examples, lay_out, place_ahead, row_room
+from bayou.kernels.rows import lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
 from bayou.learners.spike_slab.weights import (
     COLUMNS,
@@ -22,7 +22,6 @@ from bayou.learners.spike_slab.weights import (
     NEGATIVE,
     PRECISION,
     SHIFT,
-    SpikeSlabState,
     intercept_posterior,
 )
 
@@ -34,7 +33,6 @@ AHEAD = 80
 @njit(cache=True, nogil=True, error_model="numpy")
 def stream(examples, weights, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
-    examples, weights = Examples(*examples), SpikeSlabState(*weights)
     state, intercept, selects = weights.state, weights.intercept, weights.selects
     inclusion_prior, slab_variance = weights.inclusion_prior, weights.slab_variance
     dtype = state.dtype.type

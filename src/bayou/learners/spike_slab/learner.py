@@ -65,6 +65,7 @@ from bayou.learners.spike_slab.weights import (
     LONGEST_ODDS,
     MOST,
     SUMS,
+    SpikeSlabState,
     freeze_averages,
     likelihood,
     probabilities,
@@ -173,7 +174,7 @@ class SpikeSlab(Learner):
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
             self._freeze()  # not before the data do come again
         examples, example = examples_of(batch, signs, weights), np.uint64(self._examples)
-        known = (
+        known = SpikeSlabState(
             self._state,
             self._intercept_state,
             self._has_intercept,
@@ -188,7 +189,7 @@ class SpikeSlab(Learner):
         else:
             again, standing = self._passes[ENDED] > 0, p["batch_size"] > 1
             averages = self._averages, self._intercept_averages
-            frozen = *averages, again, self._stretches, self._stretch, standing
+            frozen = any_pass.Frozen(*averages, again, self._stretches, self._stretch, standing)
             any_pass.stream(examples, known, frozen, example, mean, variance)
         probabilities(self._selects, mean, variance, probability)
         return Scores(probability, mean, variance)
