@@ -59,7 +59,7 @@ def test_a_report_changes_no_bit_of_what_is_learned(table, tmp_path) -> None:
     for name, more in (("with", ["--report", tmp_path / "r.html"]), ("without", [])):
         run("train", table, "--label", "clicked", "--model", tmp_path / f"{name}.bayou", "--passes", "2", *more)
     one, other = (bayou.load(tmp_path / f"{name}.bayou") for name in ("with", "without"))
-    assert one._state.tobytes() == other._state.tobytes()
+    assert one._arrays()["state"].tobytes() == other._arrays()["state"].tobytes()
     assert one.parts() == other.parts()
     assert one.extras.counters == other.extras.counters
 

@@ -47,7 +47,7 @@ def data(tmp_path_factory):
 
 def same(one, other) -> bool:
     one, other = (bayou.load(path) for path in (one, other))
-    return one._state.tobytes() == other._state.tobytes() and one.intercept == other.intercept
+    return one._arrays()["state"].tobytes() == other._arrays()["state"].tobytes() and one.intercept == other.intercept
 
 
 def test_it_learns_and_says_how_well(data, tmp_path) -> None:

@@ -49,7 +49,7 @@ def test_cutting_the_stream_otherwise_changes_nothing() -> None:
     assert np.array_equal(told, again)
     for name in ("row", "expected", "mean", "variance", "label", "weight", "stands_for"):
         assert np.array_equal(getattr(one.sample(), name), getattr(other.sample(), name)), name
-    assert one.learner._state.tobytes() == other.learner._state.tobytes()
+    assert one.learner._arrays()["state"].tobytes() == other.learner._arrays()["state"].tobytes()
 
 
 def test_the_sample_is_bounded_stands_for_every_row_and_keeps_the_features() -> None:
