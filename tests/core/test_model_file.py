@@ -25,7 +25,7 @@ from bayou.core import model_file as model
 from bayou.core import registry
 from bayou.learners import AdaGrad, Marginal
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
