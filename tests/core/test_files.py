@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +69,44 @@ def test_devices_are_written_to_and_never_replaced():
         name.write_text("gone")
         assert str(name) == os.devnull
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_pipes_are_written_to_and_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    with whole_file(pipe) as name:
+        name.write_text("through")
+    assert reader.communicate()[0] == b"through"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp_path):
+    path = tmp_path / "a.txt"
+    script = (
+        "import os, signal, sys\nfrom bayou.core.files import whole_file\n"
+        "with whole_file(sys.argv[1]) as name:\n    name.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, path], check=False)
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".a.txt.")
+    with whole_file(tmp_path / "b.txt") as name:  # another file's is left alone
+        name.write_text("b")
+    assert left in os.listdir(tmp_path)
+    with whole_file(path) as name:
+        name.write_text("new")
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+
+
+def test_what_a_living_process_is_writing_is_never_removed(tmp_path):
+    path = tmp_path / "a.txt"
+    with whole_file(path) as mine:
+        mine.write_text("mine")
+        script = (
+            "import sys\nfrom bayou.core.files import whole_file\n"
+            "with whole_file(sys.argv[1]) as name:\n    name.write_text('theirs')"
+        )
+        subprocess.run([sys.executable, "-c", script, path], check=True)
+        assert path.read_text() == "theirs"
+    assert path.read_text() == "mine"
+    assert os.listdir(tmp_path) == ["a.txt"]

@@ -1,13 +1,26 @@
-"""Files that are written whole or not at all: under a temporary name beside them, then renamed into place."""
+"""Files that are written whole or not at all: in a folder of their own beside their place, then renamed into it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+# What is being written to clicks.bayou is in .clicks.bayou.<random>.part/ until it is whole.
+_PART = ".part"
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether there is something at the path that is no ordinary file: a pipe, a device. It cannot be replaced."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 @contextlib.contextmanager
@@ -15,19 +28,21 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
     """The name to write to. When the block ends well the file takes the name `path`; when it does not, what had that
     name before still has it, and nothing else is left behind. A file that replaces another has its rights.
 
-    With `flush` the file is on disk before it takes the name, so that all this holds in a power cut, too.
+    With `flush` the file is on disk before it takes the name, so that all this holds in a power cut, too. What a
+    process that was killed has left behind is removed by the next one that writes to the same path.
 
-    What is no ordinary file (a pipe, /dev/null) cannot be replaced and is written to as it is.
+    What is no ordinary file (`is_special`) cannot be replaced: the name to write to is then its own.
     """
     path = Path(os.path.realpath(path))  # the file a link points to, not the link
-    if path.exists() and not path.is_file():
+    if is_special(path):
         yield path
         return
-    old = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    # A name of our own in the same folder; made new, for its owner alone or with the rights any new file would get.
-    temporary = path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
-    try:
+    _remove_leftovers(path)
+    with _own_folder(path) as folder:
+        temporary = folder / path.name
+        old = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        # Made new, for its owner alone or with the rights that any new file would get.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
         rights = stat.S_IMODE(temporary.stat().st_mode) if old is None else old
         yield temporary
         os.chmod(temporary, rights)  # whoever wrote it may have made it anew, for its owner alone
@@ -36,10 +51,48 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
         os.replace(temporary, path)
         if flush:
             _flush(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+
+
+@contextlib.contextmanager
+def _own_folder(path: Path) -> Iterator[Path]:
+    """A new folder beside the path, locked as long as this process lives, and gone afterwards."""
+    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}{_PART}"
+    folder.mkdir()
+    lock = _locked(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Folders of processes that are gone: one that is at work holds a lock on its own."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            if name.startswith(f".{path.name}.") and name.endswith(_PART):
+                lock = _locked(path.parent / name)
+                if lock is not None:
+                    shutil.rmtree(path.parent / name, ignore_errors=True)
+                    os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A handle that holds the folder's lock; None if another process has it, or there are no locks here."""
+    if sys.platform == "win32":
+        return None
+    handle = None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if handle is not None:
+            os.close(handle)
+        return None
+    return handle
 
 
 def _flush(path: str | os.PathLike[str]) -> None:

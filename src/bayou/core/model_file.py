@@ -1,8 +1,9 @@
 """Model files: a header and named arrays in one file, written whole or not at all. Knows no learner.
 
-The file is safetensors (no code runs on load). Its metadata holds the format's version and a JSON header; an array
-most of whose rows are zero is stored as the rows that are not, so that a table of four million features of which
-ten thousand were met takes the space of ten thousand.
+The file is safetensors (no code runs on load). Its metadata holds the format's version, a JSON header, and a checksum
+(xxh3, 64 bits) of the header and of every array, which is checked when the file is read; files of earlier versions have
+none. An array most of whose rows are zero is stored as the rows that are not, so that a table of four million features
+of which ten thousand were met takes the space of ten thousand.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xxhash
 
 from bayou.core.errors import BadModel
-from bayou.core.files import whole_file
+from bayou.core.files import is_special, whole_file
 
 FORMAT = "bayou-model"
 VERSION = 1
@@ -57,16 +59,44 @@ class Packed(NamedTuple):
         return array
 
 
-class _InFile:
-    """An array in an open file, of which a part is read when it is cut."""
+class _Damaged(BadModel):
+    """What was read is not what was written."""
 
-    def __init__(self, file: Any, name: str) -> None:
-        self._slice = file.get_slice(name)
+
+class _InFile:
+    """An array in an open file, read part by part as it is cut; its checksum is checked once the last part was read."""
+
+    def __init__(self, file: Any, name: str, checksum: str | None) -> None:
+        self._slice, self._name = file.get_slice(name), name
         self.shape = tuple(self._slice.get_shape())
         self.dtype = self._slice[:1].dtype
+        self._expected, self._sum, self._next = checksum, xxhash.xxh3_64(), 0
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        return self._slice[part]
+        read = self._slice[part]
+        if self._expected is not None and part.start == self._next:
+            self._sum.update(np.ascontiguousarray(read).data)
+            self._next = part.stop
+            if self._next >= self.shape[0]:
+                _compare(self._name, self._sum.hexdigest(), self._expected)
+        return read
+
+
+def _checksum(array: np.ndarray) -> str:
+    return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(array).data)
+
+
+def _header_checksum(metadata: Mapping[str, str], arrays: Mapping[str, str]) -> str:
+    """Of all that a file says besides its arrays, and of their names."""
+    parts = [metadata[name] for name in ("version", "header", "sparse")]
+    return xxhash.xxh3_64_hexdigest(json.dumps([*parts, sorted(arrays.items())]).encode())
+
+
+def _compare(what: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise _Damaged(
+            f"the file is damaged (its {what or 'header'} fails the checksum); copy it again, or train anew."
+        )
 
 
 def packed(array: np.ndarray) -> Packed:
@@ -95,7 +125,7 @@ def nonzero_rows(array: np.ndarray) -> np.ndarray:
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write the file whole, or say why that cannot be and leave what was there as it is."""
     from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save, save_file
 
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
@@ -114,11 +144,17 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
             "header": json.dumps(header, sort_keys=True, allow_nan=False),
             "sparse": json.dumps(shapes, sort_keys=True),
         }
+        sums = {name: _checksum(array) for name, array in stored.items()}
+        metadata["checksums"] = json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
     try:
         with whole_file(path) as temporary:
-            save_file(stored, temporary, metadata=metadata)
+            if is_special(temporary):  # which safetensors would replace
+                with open(temporary, "wb") as file:
+                    file.write(save(stored, metadata=metadata))
+            else:
+                save_file(stored, temporary, metadata=metadata)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
@@ -152,10 +188,19 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                     f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
                     "Upgrade bayou to read it."
                 )
-            yield json.loads(metadata["header"]), _stored(file, json.loads(metadata["sparse"]))
+            sums = json.loads(metadata["checksums"]) if "checksums" in metadata else {}
+            try:
+                if sums:
+                    arrays = {name: value for name, value in sums.items() if name}
+                    _compare("", _header_checksum(metadata, arrays), sums[""])
+                yield json.loads(metadata["header"]), _stored(file, json.loads(metadata["sparse"]), sums)
+            except _Damaged as error:
+                raise BadModel(f"{path}: {error}") from None
     except BadModel:
         raise
-    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OSError) as error:
+    except (
+        SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError, RecursionError, OSError,
+    ) as error:  # fmt: skip
         why = str(error).rstrip(".")
         if isinstance(error, SafetensorError) and _begins_as_ours(path):
             raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or train the model anew.") from None
@@ -171,25 +216,34 @@ def _begins_as_ours(path: Path) -> bool:
     return False
 
 
-def _stored(file: Any, sparse: dict[str, list[int]]) -> dict[str, Packed]:
+def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str]) -> dict[str, Packed]:
     names = set(file.keys())
+    if checksums and names != checksums.keys() - {""}:
+        raise _Damaged("the file is damaged (it has other arrays than were written); copy it again, or train anew.")
     arrays = {}
     for name, shape in sparse.items():
         names -= {f"{name}.rows", f"{name}.kept"}
-        rows, kept = file.get_tensor(f"{name}.rows"), _array(file, f"{name}.kept")
+        rows, kept = (_array(file, f"{name}.{part}", checksums) for part in ("rows", "kept"))
+        rows = rows[0 : rows.shape[0]] if isinstance(rows, _InFile) else rows
         fit = rows.dtype == np.uint32 and kept.shape == (len(rows), *shape[1:]) and rows.max(initial=0) < shape[0]
         if not fit or len(shape) < 1:
             raise ValueError(f"array {name!r} is said to have the shape {shape}, but what is stored of it has not")
         arrays[name] = Packed(tuple(shape), rows, kept)
     for name in names:
-        array = _array(file, name)
+        array = _array(file, name, checksums)
         arrays[name] = Packed(array.shape, None, array)
     return arrays
 
 
-def _array(file: Any, name: str) -> Any:
+def _array(file: Any, name: str, checksums: Mapping[str, str]) -> Any:
+    """A small array as it is, a large one still in its file."""
     shape = file.get_slice(name).get_shape()
-    return _InFile(file, name) if shape and _items(shape) > _BLOCK_BYTES // 8 else file.get_tensor(name)
+    if shape and _items(shape) > _BLOCK_BYTES // 8:
+        return _InFile(file, name, checksums.get(name))
+    array = file.get_tensor(name)
+    if name in checksums:
+        _compare(name, _checksum(array), checksums[name])
+    return array
 
 
 def _items(shape: Any) -> int:

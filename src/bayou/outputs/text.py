@@ -46,7 +46,7 @@ def output(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _compressed(path: str | os.PathLike[str], name: str) -> Iterator[Any]:
-    with open(path, "wb", buffering=0) as raw:
+    with open(path, "wb") as raw:  # buffered: a disk that takes only a part is an error there, and none without
         if name.endswith(".gz"):
             # Without a time and a name in it, so that the same examples make the same file.
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
