@@ -101,7 +101,7 @@ def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path,
     stored = []
     for size in (1 << 20, 5000):
         monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-        monkeypatch.setattr("bayou.core.extras.Names", lambda n_features: Names(n_features, limit=1500))
+        monkeypatch.setattr("bayou.core.names.Names", lambda n_features: Names(n_features, limit=1500))
         recipe = Recipe(kind=kind, bits=14, exact=True, cross=[("a", "b")], label=None if kind == "vw" else "y")
         source = sources.open(path, recipe=recipe, on_error="skip", threads=0)
         assert sum(1 for _ in source) > (1 if size == 5000 else 0)

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadModel
-from bayou.core.names import Names
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
 
+# Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
     from bayou.core.learner import Learner
+    from bayou.core.names import Names
+    from bayou.core.numbering import Numbering
+    from bayou.core.recipe import Recipe
 
 _NAMES, _NUMBERING = "names.", "numbering."
 _LOSSES = ("log_loss", "squared_loss")
@@ -133,11 +134,15 @@ class Extras:
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
         """For a model that has seen nothing yet. svmlight's features have numbers, not names."""
-        named = recipe.kind != "svmlight"
+        if recipe.kind == "svmlight":
+            return cls(recipe)
+        from bayou.core.names import Names
+        from bayou.core.numbering import Numbering
+
         return cls(
             recipe,
-            Names(recipe.n_features) if named else None,
-            Numbering(recipe.n_features) if named and recipe.exact else None,
+            Names(recipe.n_features),
+            Numbering(recipe.n_features) if recipe.exact else None,
         )
 
     @classmethod
@@ -145,6 +150,8 @@ class Extras:
         """Those of a learner, to read data by: one that was saved from Python, without a recipe, reads svmlight."""
         extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
         if extras.recipe is None:
+            from bayou.core.recipe import Recipe
+
             numbers = learner.record.task == "regress"
             return replace(extras, recipe=Recipe(kind="svmlight", bits=bits, exact=True, numbers=numbers))
         recipe = extras.recipe
@@ -234,14 +241,19 @@ class Extras:
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-        recipe = part("recipe", Recipe)
-        names, numbering = ({}, {}) if recipe is None else (under(_NAMES), under(_NUMBERING))
-        return cls(
-            recipe,
-            Names.from_arrays(recipe.n_features, names) if names else None,
-            Numbering.from_arrays(recipe.n_features, numbering) if numbering else None,
-            part("counters", Counters),
-            part("unfinished", Unfinished),
+        extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
+        if plain.get("recipe") is None:
+            return extras
+        from bayou.core.names import Names
+        from bayou.core.numbering import Numbering
+        from bayou.core.recipe import Recipe
+
+        recipe, names, numbering = part("recipe", Recipe), under(_NAMES), under(_NUMBERING)
+        return replace(
+            extras,
+            recipe=recipe,
+            names=Names.from_arrays(recipe.n_features, names) if names else None,
+            numbering=Numbering.from_arrays(recipe.n_features, numbering) if numbering else None,
         )
 
 
