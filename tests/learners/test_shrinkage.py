@@ -122,7 +122,7 @@ def test_centring_is_the_lassos_intercept():
 
 
 def test_features_that_come_late_are_learned():
-    """As printed, a feature that is 0 in the first example would stay 0 for ever."""
+    """As printed, a feature that is 0 in the first example would stay 0 forever."""
     rng = np.random.default_rng(0)
     X = (rng.random((400, 6)) < 0.5).astype(float)
     X[:200, 3:] = 0.0

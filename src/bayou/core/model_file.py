@@ -25,7 +25,7 @@ FORMAT = "bayou-model"
 VERSION = 1
 # Below this many rows a sparse copy gains nothing worth the second array.
 _WORTH_IT = 1024
-# Arrays are copied so many bytes at a time, so that no second copy of a large one is ever held.
+# Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
 _BLOCK_BYTES = 8 << 20
 
 

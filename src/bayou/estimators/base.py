@@ -30,7 +30,7 @@ from bayou.estimators import multiclass, validation
 
 # Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
-# `fit` takes the shuffled rows in blocks of about so many values, so as never to hold a second copy of X.
+# `fit` takes the shuffled rows in blocks of about this many values, so as never to hold a second copy of X.
 _BLOCK = 1 << 22
 
 

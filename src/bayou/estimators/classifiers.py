@@ -104,7 +104,7 @@ class JointClassifier(OnlineClassifier):
         prior_mean: what every weight is believed to be before any data; a number or one per feature.
         prior_variance: how sure of that; a number or one per feature. A diagonal covariance wants it wider than the
             weights' own spread.
-        batch_size: full covariance learns so many examples at once; `fit` ends with a smaller one.
+        batch_size: how many examples full covariance learns at once; `fit` ends with a smaller one.
         intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
         dtype: of the state, "float32" or "float64"; None is float32 for a diagonal covariance, float64 for a full one.
 

@@ -21,9 +21,9 @@ from bayou.estimators import validation
 from bayou.estimators.base import OnlineClassifier
 from bayou.shards import one_pass
 
-# A path of its own: so many penalties, from the one that leaves nothing but the intercept down to a share of it.
+# How many penalties a path of its own has, from the one that leaves nothing but the intercept down to a share of it.
 PATH_LENGTH, PATH_END = 30, 1e-3
-# From so many non-zeros on, two threads read a half each.
+# From this many non-zeros on, two threads read a half each.
 LARGE = 5_000_000
 
 

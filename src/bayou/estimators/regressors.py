@@ -193,7 +193,7 @@ class ShrinkageRegressor(OnlineRegressor):
         tolerance: fewer times if no weight moved by more than this share of the largest.
         floor: the smallest |w| that counts: what keeps weights of 0 alive.
         noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
-        ramp: the penalty grows in proportion to the examples, up to so many of them; 0 has it whole from the start.
+        ramp: the penalty grows in proportion to the examples, up to this many of them; 0 has it whole from the start.
         screening: how far scaled weights may be from those of an exact solution, relatively; 0 is exact.
         fit_intercept: whether labels may have a mean that no feature tells.
         centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
