@@ -120,7 +120,9 @@ class Learner(Stored):
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
         with self._lock:
             self._check(batch, learn=True)
-            weights = batch.each_weight().astype(self._dtype, copy=False)  # what rounds to 0 is 0 for everyone
+            # What rounds to 0 is 0 for everyone. Always a copy: for arrays that cannot be written to, as a batch's are,
+            # Numba would compile every kernel once more.
+            weights = batch.each_weight().astype(self._dtype)
             targets, negative = self._targets(batch, weights)
             told = []
             for start in range(0, max(len(batch), 1), _ROWS):
