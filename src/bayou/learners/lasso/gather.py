@@ -83,23 +83,9 @@ def predict(indptr, indices, values, link, has_intercept, beta, score, probabili
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(
-    indptr,
-    indices,
-    values,
-    signs,
-    weights,
-    start,
-    learned,
-    rules,
-    reach,
-    quadratic,
-    log,
-    waiting,
-    ahead,
-    tally,
-    score,
-    probability,
-):
+    indptr, indices, values, signs, weights, start, learned, rules, reach, quadratic, log, waiting, ahead, tally,
+    score, probability,
+):  # fmt: skip
     """Predict rows and add those whose weight is not 0 to the quadratic; (the row to go on with, learned, why).
 
     `reach` says how far surprising examples may go. One function over a row: helpers that take arrays would count their
