@@ -1,8 +1,7 @@
 """Docstrings as the site shows them: examples as code, and names that share a line each on a line of their own.
 
-:::python
->>> 1 + 1            stands in a docstring as Python's doctest wants it; the site needs a fence around it
-a, b: two numbers    of an Args or Attributes section, which the parser of docstrings takes for one name
+Examples stand in docstrings as doctest wants them, and the site needs a fence around them. An entry such as
+`low, high: the bounds` of an Args or Attributes section would be taken for one name with a type.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One question, one answer: the learner, the command, the estimators, river and the report say the same of a row."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,9 +94,12 @@ def _estimator(name, learner, width):
 
 
 def _report(learner, prediction):
-    """The interval that a report shows of these predictions."""
+    """The interval that a report of this learner shows of these predictions."""
     noise = prediction.noise if learner.record.task == "regress" else None
-    return learner.prediction(Scores(prediction.expected, prediction.mean, prediction.variance, noise)).interval(LEVEL)
+    sample = SimpleNamespace(
+        expected=prediction.expected, mean=prediction.mean, variance=prediction.variance, noise=noise
+    )
+    return RunFacts(Run(Recorder(learner), None)).interval(sample)
 
 
 def _river(learner, X):

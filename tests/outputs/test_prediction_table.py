@@ -93,3 +93,12 @@ def test_thinned_data_predict_the_full_stream():
     as_learned = thinned.predict(test).probability
     assert np.abs(corrected - full).mean() < 0.02
     assert np.abs(as_learned - full).mean() > 0.1
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+@pytest.mark.parametrize("link", ["logistic", "probit"])
+def test_logarithms_of_intervals_are_those_of_the_intervals(link, rate):
+    learner = Marginal(n_features=5, link=link)
+    learner.learn(stream())
+    predicted = learner.predict(stream(1)).of_full_stream(rate)
+    np.testing.assert_allclose(np.exp(predicted.log_interval(0.9)), predicted.interval(0.9), rtol=1e-9)

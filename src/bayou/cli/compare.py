@@ -10,9 +10,9 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
+from bayou.core import registry
 
 # As bayou.runs.compare has them; that module is too heavy for showing help.
-DEFAULT_LEARNERS = ("bank", "marginal", "adagrad")
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -23,7 +23,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help=f"A learner, with parameters as in marginal:prior_variance=.1,memory=1e-4; may be given several "
-            f"times. If not given: {', '.join(DEFAULT_LEARNERS)}."
+            f"times. If not given: {', '.join(registry.COMPARED)}."
         ),
     ] = None,
     bits: options.Bits = None,
@@ -53,7 +53,7 @@ def compare(
 
         comparing = Comparing(
             data,
-            learner or DEFAULT_LEARNERS,
+            learner or registry.COMPARED,
             bits=bits,
             format=format,
             report=report,

@@ -10,14 +10,13 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
-
-DEFAULT_LEARNER = "bank"
+from bayou.core import registry
 
 
 @options.with_groups()
 def train(
     data: options.Data,
-    learner: Annotated[str | None, typer.Option(help=f"Which learner; {DEFAULT_LEARNER} if not given.")] = None,
+    learner: Annotated[str | None, typer.Option(help=f"Which learner; {registry.DEFAULT} if not given.")] = None,
     bits: options.Bits = None,
     model: Annotated[Path | None, typer.Option(help="Where to write what was learned.")] = None,
     resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,

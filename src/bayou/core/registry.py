@@ -18,6 +18,7 @@ from typing import Any, Literal
 from bayou.core.errors import BadInput
 
 DEFAULT = "bank"  # the learner of those who name none
+COMPARED = (DEFAULT, "marginal", "adagrad")  # those of a comparison that names none
 
 
 @dataclass(frozen=True)

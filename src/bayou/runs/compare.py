@@ -33,8 +33,6 @@ from bayou.runs.rows import Refused, first_rows, halved
 if TYPE_CHECKING:
     from bayou.report import Recorder
 
-DEFAULT_LEARNERS = ("bank", "marginal", "adagrad")
-
 
 @dataclass
 class Entrant:
@@ -126,7 +124,7 @@ class ComparingOptions(RunOptions, total=False):
 
 def compare(
     data: Data,
-    learners: Sequence[str] = DEFAULT_LEARNERS,
+    learners: Sequence[str] = registry.COMPARED,
     *,
     on_progress: Callable[[], Any] | None = None,
     **options: Unpack[ComparingOptions],
@@ -149,7 +147,7 @@ class Comparing:
     """A comparison in two steps: what is wrong with the options is said when it is made; then `run`."""
 
     def __init__(
-        self, data: Data, learners: Sequence[str] = DEFAULT_LEARNERS, **options: Unpack[ComparingOptions]
+        self, data: Data, learners: Sequence[str] = registry.COMPARED, **options: Unpack[ComparingOptions]
     ) -> None:
         given = options_of(options, report=None)
         self._say, report = given.note, given.own.report

@@ -15,8 +15,6 @@ from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.runs import settings as parameters
 
-DEFAULT_LEARNER = "bank"
-
 Model = str | os.PathLike[str] | Learner
 
 
@@ -61,7 +59,7 @@ def start_from(
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
     if old is not None:
         _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
-    record = old.record if old is not None else registry.find(name or DEFAULT_LEARNER)
+    record = old.record if old is not None else registry.find(name or registry.DEFAULT)
     if record.task == "regress":
         _refuse_classes(record.name, recipe)
         recipe["numbers"] = True
