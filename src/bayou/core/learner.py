@@ -24,7 +24,7 @@ from numba import njit
 
 from bayou.core import links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
-from bayou.core.checks import whole_number, yes_or_no
+from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
@@ -34,6 +34,7 @@ from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
+HORIZONS = {"next": False, "later": True}
 
 
 class Learner(Stored):
@@ -55,6 +56,8 @@ class Learner(Stored):
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
+    # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
+    _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -161,15 +164,33 @@ class Learner(Stored):
                     self._negative = 0
         return probability
 
-    def predict(self, batch: Batch) -> Prediction:
-        """What the learner believes of each row. Changes nothing."""
+    def predict(self, batch: Batch, horizon: str = "next") -> Prediction:
+        """What the learner believes of each row. Changes nothing.
+
+        Args:
+            batch: rows, with labels or without.
+            horizon: "next" for the next example of a stream whose labels are all told: what `learn` would answer, to
+                the bit. "later" for a model that has stopped learning; only the bank tells the two apart.
+        """
+        later = one_of("horizon", horizon, HORIZONS)
         with self._lock:
             self._check(batch)
-            # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
-            # same machine code, so that `learn` and `predict` answer with the same bits.
-            nothing = np.zeros(len(batch), self._dtype)
-            unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
-            return self.prediction(self._run(batch, unused, nothing))
+            return self.prediction(self._run_later(batch) if later else self._run_next(batch))
+
+    def _run_next(self, batch: Batch) -> Scores:
+        # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
+        # same machine code, so that `learn` and `predict` answer with the same bits.
+        nothing = np.zeros(len(batch), self._dtype)
+        unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
+        return self._run(batch, unused, nothing)
+
+    def _run_later(self, batch: Batch) -> Scores:
+        """For a model that has stopped learning; an algorithm may have a better answer for it."""
+        return self._run_next(batch)
+
+    def later_loss(self) -> Any:
+        """What later rows are expected to cost, where a learner can tell that from its stream; see `Bank`."""
+        return None
 
     def prediction(self, scores: Scores) -> Prediction:
         """What a kernel answered, with what it means."""

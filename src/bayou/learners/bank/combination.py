@@ -14,8 +14,9 @@ from numba import njit
 
 from bayou.core.links import C8
 from bayou.kernels.exponential import exp2_within
-from bayou.kernels.vector import LANES, any_above, fill, like, load, sqrt, store, total
-from bayou.learners.bank.lanes import LOG2E, heavy_evidence
+from bayou.kernels.inlining import inlined
+from bayou.kernels.vector import LANES, any_above, fill, like, load, padded, sqrt, store, total
+from bayou.learners.bank.lanes import LOG2E, RATE, Lanes, heavy_evidence
 
 # An output says no more than this, so that no product of probabilities vanishes: S(-30) is 1e-13. To the stackers it
 # says no more than that: beyond, a larger logit tells nothing but pulls the harder.
@@ -47,6 +48,60 @@ class Combination(NamedTuple):
     @property
     def slots(self) -> slice:
         return slice(2, 2 + len(self.lane_of))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, by the names that files have for it."""
+        return {
+            "shares": self.shares,
+            "kept": self.kept,
+            "final shares": self.final_shares,
+            "stacker means": self.stacker_mean,
+            "stacker covariances": self.stacker_covariance,
+            "losses": self.losses,
+            "damping": self.damping,
+        }
+
+
+def new_combination(lanes: Lanes, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
+    """Of some outputs, each a lane and its kp, before anything was learned."""
+    outputs = len(chosen)
+    room = padded(outputs + 2)
+    slots = slice(2, 2 + outputs)
+    lane_of = np.array([lane for lane, _ in chosen])
+    knows, kept, output_spread = np.zeros(room), np.zeros(room), np.zeros(room, lanes.state.dtype)
+    knows[slots] = lanes.settings[RATE, lane_of] == 0
+    kept[slots] = 1.0
+    output_spread[slots] = [C8 * temper for _, temper in chosen]
+    stacker_prior = kept * (STACKER_SPREAD / outputs)
+    stacker_prior[:2] = STACKER_PRIOR if lanes.has_intercept else 0.0, STACKER_PRIOR
+    losses = np.zeros((2, room + LANES))
+    losses[1] = 1.0
+    return Combination(
+        lane_of=lane_of,
+        knows=knows,
+        output_spread=output_spread,
+        kept=kept,
+        shares=kept / outputs,
+        final_shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
+        stacker_prior=stacker_prior,
+        stacker_mean=np.zeros((n_stackers, room)),
+        stacker_covariance=np.tile(np.diag(stacker_prior), (n_stackers, 1, 1)),
+        losses=losses,
+        damping=np.zeros(room),
+    )
+
+
+def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
+    """The outputs of some slots as if they had never been: the stackers conditioned on c_k = 0."""
+    for slot in slots.tolist():
+        combination.kept[slot] = 0.0
+        for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
+            gain = covariance[:, slot] / covariance[slot, slot]
+            mean -= gain * mean[slot]
+            covariance -= np.outer(gain, covariance[slot])
+            mean[slot] = covariance[slot] = covariance[:, slot] = 0.0
+    combination.shares[:] *= combination.kept
+    combination.shares[:] /= combination.shares.sum() or 1.0
 
 
 @njit(forceinline=True, error_model="numpy")
@@ -165,7 +220,9 @@ def _score_variance(into, here):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _learn_damping(into, here, variance, latest):
+def learn_damping(into, here, variance, examples):
+    """How far outputs are damped, in the mean of about the last thousand of so many examples, this one counted."""
+    latest = max(1.0 / examples, DAMPED_MEMORY)
     zeros = fill(load(here.f, 0), 0.0)
     for at in range(0, into.shares.size, LANES):
         own = like(load(here.output_s, at) * load(into.output_spread, at), zeros) + 1.0
@@ -175,7 +232,7 @@ def _learn_damping(into, here, variance, latest):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _learn_stackers(into, here, means, covariances, final_label, y, c):
+def learn_stackers(into, here, means, covariances, final_label, y, c):
     room, n_finals, n_slots = into.shares.size, into.final_shares.size, into.lane_of.size + 2
     along, chances, prior = here.along, here.final_chances, into.stacker_prior
     for j in range(n_finals - 1):
@@ -197,6 +254,37 @@ def _learn_stackers(into, here, means, covariances, final_label, y, c):
                 covariances[place + k] += STACKER_MEMORY * j * prior[k]
 
 
+@njit(forceinline=True, error_model="numpy")
+def scratch_for(into, said):
+    room, n_finals = into.shares.size, into.final_shares.size
+    outputs, slots, finals = np.zeros((3, room), said.dtype), np.zeros((3, room)), np.zeros((3, n_finals))
+    here = Scratch(
+        *(outputs[0], outputs[1], outputs[2], np.zeros(2 * room)),
+        *(slots[0], slots[1], slots[2], np.zeros(n_finals * room)),
+        *(finals[0], np.zeros(2 * n_finals), finals[1], finals[2]),
+    )
+    here.is_b[0], here.is_a[1] = 1.0, 1.0
+    return here
+
+
+@inlined
+def combined(into, here, told, at_row, width, means, covariances):
+    """All levels for one row: both chances of the mixture and of the combination, and the variance of the score."""
+    n_finals, final_shares = into.final_shares.size, into.final_shares
+    logits, final_chances = here.logits, here.final_chances
+    plus, minus = _first_level(into, here, told, at_row, width)
+    mixed = math.log(plus / minus)
+    logits[0] = mixed
+    final_chances[0], final_chances[n_finals] = plus / (plus + minus), minus / (plus + minus)
+    if n_finals > 1:
+        _second_level(into, here, means, covariances, mixed)
+    sure_plus = sure_minus = 0.0
+    for j in range(n_finals):
+        sure_plus += final_shares[j] * final_chances[j]
+        sure_minus += final_shares[j] * final_chances[n_finals + j]
+    return plus, minus, sure_plus, sure_minus, _score_variance(into, here)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def combine(said, signs, weights, into, first, last, examples, probability, score_mean, score_variance):
     """Predict rows from `first` to `last`, learn from those whose weight is not 0. `into` is a `Combination`.
@@ -205,30 +293,16 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
     """
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
     room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
-    outputs, slots, finals = np.zeros((3, room), said.dtype), np.zeros((3, room)), np.zeros((3, n_finals))
-    here = Scratch(
-        *(outputs[0], outputs[1], outputs[2], np.zeros(2 * room)),
-        *(slots[0], slots[1], slots[2], np.zeros(n_finals * room)),
-        *(finals[0], np.zeros(2 * n_finals), finals[1], finals[2]),
-    )
-    here.is_b[0], here.is_a[1] = 1.0, 1.0
+    here = scratch_for(into, said)
     share_floor, summed, products = into.kept / into.kept.sum(), into.losses[0], into.losses[1]
     shares, kept, final_shares, n_outputs = into.shares, into.kept, into.final_shares, into.lane_of.size
     chances, final_chances, f, logits = here.chances, here.final_chances, here.f, here.logits
     for row in range(first, last):
         c = np.float64(weights[row])
-        plus, minus = _first_level(into, here, told, row * 2 * width, width)
-        mixed = math.log(plus / minus)
-        logits[0] = mixed
-        final_chances[0], final_chances[n_finals] = plus / (plus + minus), minus / (plus + minus)
-        if n_finals > 1:
-            _second_level(into, here, means, covariances, mixed)
-        sure_plus = sure_minus = 0.0
-        for j in range(n_finals):
-            sure_plus += final_shares[j] * final_chances[j]
-            sure_minus += final_shares[j] * final_chances[n_finals + j]
+        plus, minus, sure_plus, sure_minus, variance = combined(
+            into, here, told, row * 2 * width, width, means, covariances
+        )
         probability[row] = sure_plus / (sure_plus + sure_minus)
-        variance = _score_variance(into, here)
         score_variance[row] = variance
         score_mean[row] = math.log(sure_plus / sure_minus) * math.sqrt(1.0 + C8 * variance)
         if c == 0.0:
@@ -237,7 +311,7 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
         y = np.float64(signs[row])
         alpha = max(1.0 / (examples + 2.0), 1e-5)
         examples += 1
-        _learn_damping(into, here, variance, max(1.0 / examples, DAMPED_MEMORY))
+        learn_damping(into, here, variance, examples)
         positive = y > 0.0
         label, final_label = (0, 0) if positive else (room, n_finals)  # where the chances of the label begin
         bank_chance = (sure_plus if positive else sure_minus) / (sure_plus + sure_minus)
@@ -293,4 +367,4 @@ def combine(said, signs, weights, into, first, last, examples, probability, scor
                 whole += final_shares[j]
             for j in range(n_finals):
                 final_shares[j] = (1.0 - alpha) * final_shares[j] / whole + alpha / n_finals
-        _learn_stackers(into, here, means, covariances, final_label, y, c)
+        learn_stackers(into, here, means, covariances, final_label, y, c)

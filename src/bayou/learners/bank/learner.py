@@ -33,6 +33,9 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands (`weights`).
 
+**Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
+learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`.
+
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares (`merging`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching: marginal-gaussian, appendix D.2.
@@ -54,21 +57,28 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
-from bayou.core.links import C8
-from bayou.kernels.vector import LANES, aligned_zeros, padded
-from bayou.learners.bank.combination import STACKER_PRIOR, STACKER_SPREAD, Combination, combine
+from bayou.kernels.vector import LANES, aligned_zeros
+from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LIVE,
     PRECISION,
-    RATE,
     ROWS,
     SCALE_FARTHEST,
     SCALED,
     WEIGHT,
     Lanes,
     run_lanes,
+)
+from bayou.learners.bank.later import (
+    LaterLoss,
+    count,
+    later_loss,
+    learn_delayed,
+    new_tally,
+    next_block,
+    renew_shares,
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, Lane, own_lanes, settings_of
@@ -79,6 +89,7 @@ COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 NARROWING = {4096: 12, 16384: 8}
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
+LEARNED, RESTS = range(2)
 # Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
 FINALS = ("bank", "mixture", "stacker", "stacker with memory")
 
@@ -124,7 +135,11 @@ class Bank(Learner):
 
     name = "bank"
     _per_feature = ("state", "squares")
-    _newer = ("damping",)
+    _by_rows_at_hand = (
+        *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
+        *("later damping", "later kept", "tally", "delayed"),
+    )
+    _newer = ("damping", *_by_rows_at_hand)
 
     def __init__(
         self,
@@ -171,65 +186,38 @@ class Bank(Learner):
             intercept=np.zeros((2, width)),
             scale=np.zeros((2, width)),
         )
-        self._combination = self._new_combination(n_stackers)
-
-    def _new_combination(self, n_stackers: int) -> Combination:
-        outputs = len(self._outputs)
-        room = padded(outputs + 2)
-        slots = slice(2, 2 + outputs)
-        lane_of = np.array([lane for lane, _ in self._outputs])
-        knows, kept, output_spread = np.zeros(room), np.zeros(room), np.zeros(room, self._dtype)
-        knows[slots] = self._lanes.settings[RATE, lane_of] == 0
-        kept[slots] = 1.0
-        output_spread[slots] = [C8 * temper for _, temper in self._outputs]
-        stacker_prior = kept * (STACKER_SPREAD / outputs)
-        stacker_prior[:2] = STACKER_PRIOR if self._has_intercept else 0.0, STACKER_PRIOR
-        losses = np.zeros((2, room + LANES))
-        losses[1] = 1.0
-        return Combination(
-            lane_of=lane_of,
-            knows=knows,
-            output_spread=output_spread,
-            kept=kept,
-            shares=kept / outputs,
-            final_shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
-            stacker_prior=stacker_prior,
-            stacker_mean=np.zeros((n_stackers, room)),
-            stacker_covariance=np.tile(np.diag(stacker_prior), (n_stackers, 1, 1)),
-            losses=losses,
-            damping=np.zeros(room),
-        )
+        self._combination = new_combination(self._lanes, self._outputs, n_stackers)
+        static = [output for output in self._outputs if not chosen[output[0]].memory]
+        self._static = np.array([output in static or not static for output in self._outputs])
+        self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
+        self._tally = new_tally()
+        self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        lanes, combination = self._lanes, self._combination
-        small = {
-            "stream": lanes.stream,
-            "intercept": lanes.intercept,
-            "scale": lanes.scale,
-            "shares": combination.shares,
-            "kept": combination.kept,
-            "final shares": combination.final_shares,
-            "stacker means": combination.stacker_mean,
-            "stacker covariances": combination.stacker_covariance,
-            "losses": combination.losses,
-            "damping": combination.damping,
-        }
+        lanes = self._lanes
+        small = {"stream": lanes.stream, "intercept": lanes.intercept, "scale": lanes.scale, "delayed": self._delayed}
+        small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
-        return {"state": lanes.state, "squares": lanes.squares} | {k: a.reshape(1, -1) for k, a in small.items()}
+        rows = {name: array.reshape(1, -1) for name, array in small.items()}
+        return {"state": lanes.state, "squares": lanes.squares, "tally": self._tally} | rows
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        rows = len(batch)
+        rows, before = len(batch), self._examples
         said = np.empty((rows, 2, self._lanes.width), self._dtype)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        row, examples, stop = 0, self._examples, -1
+        told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
+        delayed = np.full(rows, np.nan) if told else None
+        row, examples, stop = 0, before, -1
         while row < rows:
             if self._parameters["narrowing"]:
                 stop = min((at for at in NARROWING if at > examples), default=-1)
-            row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores)
+            row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed)
             if examples == stop:
                 self._narrow(NARROWING[stop])
+        if delayed is not None:
+            count(self._tally, signs, weights, scores.expected, delayed, before)
         return scores
 
     def _run_until(
@@ -242,39 +230,101 @@ class Bank(Learner):
         row: int,
         examples: int,
         scores: Scores,
+        delayed: np.ndarray | None,
     ) -> tuple[int, int]:
         """From `row` on, until `stop` examples were learned: (the next row, examples learned).
 
-        The lanes need nothing of the combination: they go on with the next rows while it follows in another thread.
+        The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread.
+        `delayed` gets the losses of the later combination; where it is None, that one learns nothing.
         """
         behind: list[Future[None]] = []
+
+        def follow(*work: Any) -> None:
+            if behind or row < len(batch):
+                behind.append(_follower().submit(*work))
+            else:
+                work[0](*work[1:])
+
         try:
             while row < len(batch) and examples != stop:
-                first, before, last = row, examples, min(row + STRIDE, len(batch))
-                row, examples = run_lanes(
-                    batch.indptr,
-                    batch.indices,
-                    batch.values,
-                    batch.longest,
-                    batch.ones,
-                    signs,
-                    weights,
-                    self._lanes,
-                    first,
-                    last,
-                    before,
-                    stop,
-                    said,
-                )
-                combining = (said, signs, weights, self._combination, first, row, before, *scores[:3])
-                if behind or row < len(batch):
-                    behind.append(_follower().submit(combine, *combining))
-                else:
-                    combine(*combining)
+                end = len(batch)
+                if delayed is not None:
+                    end, kept = next_block(weights, row, examples, stop)
+                    ahead = self._said_ahead(batch, signs, kept) if len(kept) and end > row + 1 else None
+                while row < end and examples != stop:
+                    first, before, last = row, examples, min(row + STRIDE, end)
+                    row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
+                    follow(combine, said, signs, weights, self._combination, first, row, before, *scores[:3])
+                if delayed is not None and len(kept):
+                    follow(self._learn_delayed, said if ahead is None else ahead, signs, weights, kept, ahead, delayed)
         finally:
             for part in behind:
                 part.result()
         return row, examples
+
+    def _run_lanes(
+        self,
+        batch: Batch,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        row: int,
+        last: int,
+        examples: int,
+        stop: int,
+        said: np.ndarray,
+    ) -> tuple[int, int]:
+        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones
+        return run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
+
+    def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What lanes say of some rows before they learn any of them."""
+        chosen = batch.take(rows)
+        said = np.empty((len(rows), 2, self._lanes.width), self._dtype)
+        self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), 0, -1, said)
+        return said
+
+    def _learn_delayed(self, said: Any, signs: Any, weights: Any, rows: Any, ahead: Any, losses: Any) -> None:
+        counted = self._delayed[LEARNED]
+        self._delayed[LEARNED] = learn_delayed(
+            said, signs, weights, rows, ahead is not None, self._later, counted, losses
+        )
+
+    def _run_later(self, batch: Batch) -> Scores:
+        """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
+        rows = len(batch)
+        nothing = np.zeros(rows, self._dtype)
+        said = np.empty((rows, 2, self._lanes.width), self._dtype)
+        self._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
+        scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
+        combine(said, nothing, nothing, self._frozen_combination, 0, rows, 0, *scores[:3])
+        return scores
+
+    @property
+    def _frozen_combination(self) -> Combination:
+        return self._later if self.looks_later else self._combination
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether it has learned how to predict later rows; models of earlier versions have not."""
+        return bool(self._delayed[LEARNED] >= min(self._examples, 1024) and self._later.kept.any())
+
+    def later_loss(self) -> LaterLoss | None:
+        """The log loss of the last half of the stream as it was learned, and what to expect of later rows.
+
+        None before anything was learned, and for a stream that came row by row or again and again.
+        """
+        with self._lock:
+            return later_loss(self._tally)
+
+    def end_pass(self) -> bool:
+        """What comes again tells nothing of rows that were never seen: the later combination rests."""
+        with self._lock:
+            self._delayed[RESTS] = 1.0
+        return False
+
+    def new_stream(self) -> None:
+        with self._lock:
+            self._delayed[RESTS] = 0.0
 
     def _narrow(self, keep: int) -> None:
         """Keep the outputs with most evidence, summed over the stackers; the others as if they had never been.
@@ -291,22 +341,16 @@ class Bank(Learner):
 
     def _drop(self, slots: np.ndarray) -> None:
         """Condition the stackers on c_k = 0, and let lanes rest none of whose outputs is left."""
-        combination = self._combination
-        for slot in slots.tolist():
-            combination.kept[slot] = 0.0
-            for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
-                gain = covariance[:, slot] / covariance[slot, slot]
-                mean -= gain * mean[slot]
-                covariance -= np.outer(gain, covariance[slot])
-                mean[slot] = covariance[slot] = covariance[:, slot] = 0.0
+        drop_outputs(self._combination, slots)
+        static = np.flatnonzero(self._static)
+        drop_outputs(self._later, 2 + np.flatnonzero(np.isin(static, slots - 2)))
         self._rest()
-        combination.shares[:] *= combination.kept
-        combination.shares[:] /= combination.shares.sum()
 
     def _rest(self) -> None:
         """What follows from which outputs are kept."""
         combination, settings = self._combination, self._lanes.settings
         combination.stacker_prior[2:] *= combination.kept[2:]
+        self._later.stacker_prior[2:] *= self._later.kept[2:]
         kept = combination.kept[combination.slots]
         live = np.bincount(combination.lane_of, kept, minlength=self._lanes.width) > 0
         settings[LIVE] = live
@@ -390,6 +434,12 @@ class Bank(Learner):
         dropped = np.flatnonzero((self._combination.kept > 0) & (other._combination.kept == 0))
         merge_lanes([learner._lanes for learner in parts], signs)
         merge_combinations([learner._combination for learner in parts], signs, rows)
+        delayed = np.stack([learner._delayed for learner in parts])
+        merge_combinations([learner._later for learner in parts], signs, delayed[:, LEARNED])
+        renew_shares(self._later)
+        self._delayed[LEARNED] = max(float(signs @ delayed[:, LEARNED]), 0.0)
+        self._delayed[RESTS] = delayed[:2, RESTS].max()
+        self._tally[:] = np.maximum(np.tensordot(signs, [learner._tally for learner in parts], 1), 0.0)
         self._drop(dropped)
 
 

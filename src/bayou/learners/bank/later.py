@@ -1,0 +1,176 @@
+"""A second combination of the bank's outputs, for a model that has stopped learning.
+
+The live combination answers for the next example, with every label told: it leans on lanes that remember little, on a
+stacker that forgets, on shares that follow. A model that is trained and then only predicts has none of that. This one
+(a `Combination` of its own, beside the live one, nothing per feature) answers for later examples:
+
+    outputs     those of lanes without memory
+    evidence    L_k = sum log p_k(y), w_k ~ exp(L_k): Bayes, without fixed share. Kept as losses, never as shares
+    stacker     the one that does not forget; Bayes between it and the mixture
+
+and it learns from **delayed** outputs: what lanes said of a row before its whole block of rows was learned. With t
+examples so far a block has max(1, min(t/8, 8192, rows at hand)) rows, and of its rows each is kept with probability
+min(1, 16384/t). Rows that come one by one have no delay.
+
+**What to expect on later rows.** In the mean over the last half of the stream, d = delayed loss - live loss of the kept
+rows says how much more the frozen model costs: `Tally` sums it up, in buckets of t (four for each doubling).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.learners.bank.combination import Combination, combined, learn_damping, learn_stackers, scratch_for
+
+KEPT, SHARE, MOST = 16384, 8, 8192
+BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
+# Columns of the tally: sums over learned rows, then over kept ones.
+LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
+
+
+class LaterLoss(NamedTuple):
+    """The log loss of the last half of a stream as it was learned, and what later rows are expected to cost.
+
+    >>> LaterLoss(learned=0.438, expected=0.497, error=0.004, rows=9000).differs
+    True
+    """
+
+    learned: float  # mean log loss, each row predicted before it was learned
+    expected: float  # of rows that come after learning has stopped
+    error: float  # standard error of the difference between the two
+    rows: float  # that the difference was measured on
+
+    @property
+    def differs(self) -> bool:
+        """Whether later rows cost clearly more: by 2 % and by three standard errors."""
+        gap = self.expected - self.learned
+        return gap > 0.02 * self.learned and gap > 3.0 * self.error
+
+
+def new_tally() -> np.ndarray:
+    """A row for each bucket of t; as zeros, which files leave out."""
+    return np.zeros((BUCKETS_PER_OCTAVE * OCTAVES, 5))
+
+
+def later_loss(tally: np.ndarray) -> LaterLoss | None:
+    """Of the buckets that hold the last half of all rows; None before any row was kept."""
+    sums = np.cumsum(tally[::-1], axis=0)
+    last_half = sums[int(np.searchsorted(sums[:, WEIGHT], sums[-1, WEIGHT] / 2.0))]
+    loss, weight, gap, squared, kept = last_half.tolist()
+    if not (kept > 0.0 and weight > 0.0):
+        return None
+    learned, mean = loss / weight, gap / kept
+    error = math.sqrt(max(squared / kept - mean * mean, 0.0) / kept)
+    return LaterLoss(learned, learned + mean, error, kept)
+
+
+@njit(cache=True, nogil=True)
+def next_block(weights, row, examples, stop):
+    """(The first row behind the next block, its rows that are kept), after so many examples.
+
+    Which rows are kept is a function of the examples' numbers alone. Rows of weight 0 are no examples. A block ends
+    where `stop` examples will have been learned.
+    """
+    size = max(1, min(examples // SHARE, MOST))
+    last = examples + size if stop < 0 else min(examples + size, stop)
+    kept = np.empty(min(size, weights.size - row), np.int64)
+    n = 0
+    while row < weights.size and examples < last:
+        if weights[row] != 0:
+            examples += 1
+            if examples <= KEPT or unit(mix(np.uint64(examples) * GOLDEN)) * examples < KEPT:
+                kept[n] = row
+                n += 1
+        row += 1
+    return row, kept[:n]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _renew_shares(into):
+    """Shares from evidence, of outputs and of the last level."""
+    room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
+    shares, kept, final_shares = into.shares, into.kept, into.final_shares
+    least = np.inf
+    for o in range(2, n_outputs + 2):
+        if kept[o] > 0.0:
+            least = min(least, losses[o])
+    whole = 0.0
+    for o in range(2, n_outputs + 2):
+        shares[o] = math.exp(least - losses[o]) if kept[o] > 0.0 else 0.0
+        whole += shares[o]
+    for o in range(2, n_outputs + 2):
+        shares[o] /= whole
+    least = losses[room + 1]
+    for j in range(1, n_finals):
+        least = min(least, losses[room + 1 + j])
+    whole = 0.0
+    for j in range(n_finals):
+        final_shares[j] = math.exp(least - losses[room + 1 + j])
+        whole += final_shares[j]
+    for j in range(n_finals):
+        final_shares[j] /= whole
+
+
+def renew_shares(combination: Combination) -> None:
+    """Make the shares anew after the losses were changed from outside."""
+    _renew_shares(combination)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
+    """Learn from what lanes said of `rows`; their log losses before are left in `loss`. `into` is a `Combination`.
+
+    `ahead` tells whether `said` has the kept rows alone, as they were said ahead; otherwise it has all rows.
+    """
+    means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
+    room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
+    here = scratch_for(into, said)
+    summed, kept, n_outputs = into.losses[0], into.kept, into.lane_of.size
+    chances, final_chances = here.chances, here.final_chances
+    for n in range(rows.size):
+        row = rows[n]
+        c, y = np.float64(weights[row]), np.float64(signs[row])
+        place = (n if ahead else row) * 2 * width
+        _, _, sure_plus, sure_minus, variance = combined(into, here, told, place, width, means, covariances)
+        counted += 1
+        learn_damping(into, here, variance, counted)
+        positive = y > 0.0
+        label, final_label = (0, 0) if positive else (room, n_finals)
+        loss[row] = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))
+        summed[room] += c * loss[row]
+        for o in range(2, n_outputs + 2):
+            if kept[o] > 0.0:
+                summed[o] -= c * math.log(chances[label + o])
+        for j in range(n_finals):
+            summed[room + 1 + j] -= c * math.log(final_chances[final_label + j])
+        learn_stackers(into, here, means, covariances, final_label, y, c)
+        _renew_shares(into)
+    return counted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count(tally, signs, weights, probability, loss, examples):
+    """Add what was learned, and of the kept rows (those whose delayed `loss` is a number) how much more that was."""
+    bucket, ends = 0, 0.0
+    for row in range(probability.size):
+        c = np.float64(weights[row])
+        if c == 0.0:
+            continue
+        examples += 1
+        if examples >= ends:
+            bucket = min(int(BUCKETS_PER_OCTAVE * math.log2(examples) + 1e-9), tally.shape[0] - 1)
+            ends = 2.0 ** ((bucket + 1) / BUCKETS_PER_OCTAVE)
+        p = probability[row] if signs[row] > 0 else 1.0 - probability[row]
+        live = -math.log(max(p, 1e-14))
+        tally[bucket, LOSS] += c * live
+        tally[bucket, WEIGHT] += c
+        if not math.isnan(loss[row]):
+            gap = loss[row] - live
+            tally[bucket, GAP] += c * gap
+            tally[bucket, GAP_SQUARED] += c * gap * gap
+            tally[bucket, KEPT_WEIGHT] += c

@@ -1,0 +1,215 @@
+"""The bank's answer for later rows: the kernel against its reference, what it leaves alone, and what it is for."""
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import bayou
+from bayou import Batch
+from bayou.core.errors import BadInput
+from bayou.learners import Bank, Marginal
+from bayou.learners.bank import Lane
+from bayou.learners.bank.later import KEPT, LaterLoss, next_block
+from tests.reference.bank import BankReference
+from tests.reference.bank_later import LaterReference, learn_both, predict_later
+
+LANES = {
+    "slim": None,
+    "own": [Lane(0.5, scale=True), Lane(4.0, temper=(0.3, 0.1), second=0.3), Lane(1.0, memory=0.1), Lane(rate=0.5)],
+    "memory alone": [Lane(1.0, memory=0.1), Lane(10.0, memory=0.01)],
+}
+
+
+def stream(rows=400, width=20, seed=0, ones=False):
+    rng = np.random.default_rng(seed)
+    X = sp.random(rows, width, 0.3, format="csr", random_state=seed)
+    X.data = np.ones(X.nnz) if ones else rng.normal(size=X.nnz) * 10.0 ** rng.integers(-3, 3, X.nnz)
+    y = np.where(rng.random(rows) < 1.0 / (1.0 + np.exp(-np.clip(X @ rng.normal(size=width), -9, 9))), 1, -1)
+    return X, y, rng.choice([0.0, 0.5, 1.0, 1.0, 3.0], size=rows)
+
+
+def alternating(rows=4000, width=5, seed=0):
+    """Labels 1, 0, 1, 0, whatever the features: who follows them closely is fooled."""
+    rng = np.random.default_rng(seed)
+    X = sp.csr_matrix((rng.random((rows, width)) < 0.5).astype(float))
+    return X, np.arange(rows) % 2
+
+
+@pytest.mark.parametrize("lanes", LANES.values(), ids=LANES)
+@pytest.mark.parametrize("combine", ["stack", "share"])
+def test_as_the_reference_says(lanes, combine):
+    X, y, weights = stream()
+    bank = Bank(20, lanes=lanes, combine=combine, dtype="float64")
+    reference = BankReference(20, lanes or "slim", combine)
+    later, row = LaterReference(reference), 0
+    for size in (1, 2, 130, 7, 260):
+        rows = slice(row, row + size)
+        bank.learn(Batch.from_csr(X[rows], y[rows], weights[rows]))
+        learn_both(reference, later, X[rows], y[rows], weights[rows], lambda t: True)
+        row += size
+    said = bank.predict(Batch.from_csr(X), horizon="later")
+    probability, mean, variance = predict_later(reference, later, X)
+    np.testing.assert_allclose(said.probability, probability, atol=1e-9)
+    np.testing.assert_allclose(said.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(said.variance, variance, atol=1e-8)
+
+
+def test_what_to_expect_is_the_mean_gap_of_the_last_half():
+    X, y, _ = stream(rows=1000, seed=1, ones=True)
+    weights = np.ones(len(y))
+    bank, reference = Bank(20, dtype="float64"), BankReference(20)
+    live = bank.learn(Batch.from_csr(X, y))
+    delayed = learn_both(reference, LaterReference(reference), X, y, weights, lambda t: True)
+    live = -np.log(np.where(y > 0, live, 1.0 - live))
+    found = bank.later_loss()
+    rows = slice(1000 - int(found.rows), 1000)
+    assert 500 <= found.rows <= 640  # a half, to the whole bucket
+    gap = (delayed - live)[rows]
+    assert found.learned == pytest.approx(live[rows].mean(), rel=1e-9)
+    assert found.expected == pytest.approx(live[rows].mean() + gap.mean(), rel=1e-9)
+    assert found.error == pytest.approx(gap.std() / np.sqrt(len(gap)), rel=1e-6)
+    assert [learner.later_loss() for learner in (Bank(20), Marginal(20))] == [None, None]
+
+
+def test_a_difference_counts_when_it_is_large_and_sure():
+    assert LaterLoss(0.4, 0.42, 0.001, 1000).differs
+    assert not LaterLoss(0.4, 0.405, 0.001, 1000).differs  # 1.25 %
+    assert not LaterLoss(0.4, 0.42, 0.01, 1000).differs  # two standard errors
+
+
+def test_sampling_goes_by_the_examples_number():
+    weights = np.ones(40_000, np.float32)
+
+    def kept(examples, first, last):
+        found, row = [], first
+        while row < last:
+            row, some = next_block(weights[:last], row, examples + np.count_nonzero(weights[first:row]), -1)
+            found.append(some)
+        return np.concatenate(found)
+
+    assert np.array_equal(kept(0, 0, 40_000)[:KEPT], np.arange(KEPT))
+    far = kept(10**6, 0, 40_000)
+    assert len(far) == pytest.approx(40_000 * KEPT / (10**6 + 20_000), rel=0.15)
+    weights[::2] = 0.0
+    assert not np.any(kept(0, 0, 40_000) % 2 == 0)
+    both = np.concatenate([kept(50_000, 0, 1000), kept(50_500, 1000, 3000)])
+    assert np.array_equal(both, kept(50_000, 0, 3000))
+
+
+def test_a_block_is_an_eighth_of_what_was_learned_and_ends_where_it_must():
+    weights = np.ones(20_000, np.float32)
+    assert [next_block(weights, 0, t, -1)[0] for t in (0, 15, 16, 800, 10**6)] == [1, 1, 2, 100, 8192]
+    assert next_block(weights, 19_990, 800, -1)[0] == 20_000
+    assert next_block(weights, 0, 800, 850)[0] == 50
+    weights[::2] = 0.0
+    assert next_block(weights, 0, 800, -1)[0] == 200
+
+
+def test_labels_that_alternate_do_not_fool_it():
+    X, y = alternating()
+    bank = Bank(5)
+    live = bank.learn(Batch.from_csr(X[:3000], y[:3000]))
+    rest = Batch.from_csr(X[3000:], y[3000:])
+
+    def loss(p, labels):
+        return -np.mean(np.log(np.where(labels > 0, p, 1.0 - p)))
+
+    assert loss(live[1500:], y[1500:3000]) < 0.65
+    assert loss(bank.predict(rest).probability, y[3000:]) > 0.7
+    assert loss(bank.predict(rest, horizon="later").probability, y[3000:]) < 0.694
+    assert bank.later_loss().differs
+
+
+def test_predicting_later_changes_nothing_and_files_keep_it(tmp_path):
+    X, y, weights = stream(seed=3)
+    bank = Bank(20)
+    bank.learn(Batch.from_csr(X, y, weights))
+    rows = Batch.from_csr(X)
+    said = bank.predict(rows, horizon="later").probability
+    assert np.array_equal(bank.predict(rows, horizon="later").probability, said)
+    bank.save(tmp_path / "m.bayou")
+    again = bayou.load(tmp_path / "m.bayou")
+    twin = copy.copy(bank)
+    for each in again, twin, bank.snapshot():
+        assert np.array_equal(each.predict(rows, horizon="later").probability, said)
+    for each in bank, again, twin:
+        each.learn(Batch.from_csr(X, y, weights))
+    said = bank.predict(rows, horizon="later").probability
+    assert np.array_equal(again.predict(rows, horizon="later").probability, said)
+    assert again.later_loss() == twin.later_loss() == bank.later_loss()
+
+
+def test_a_model_that_never_learned_it_answers_for_the_next_row(tmp_path):
+    """As files of earlier versions, which have no such arrays."""
+    X, y, weights = stream(seed=4)
+    bank = Bank(20)
+    bank.learn(Batch.from_csr(X, y, weights))
+    header, arrays = bank._saved(bank.extras)
+    kept = {name: array for name, array in arrays.items() if name not in Bank._newer or name == "damping"}
+    bayou.core.model_file.write(tmp_path / "old.bayou", header, kept)
+    old = bayou.load(tmp_path / "old.bayou")
+    rows = Batch.from_csr(X)
+    assert (bank.looks_later, old.looks_later, old.later_loss()) == (True, False, None)
+    assert np.array_equal(old.predict(rows, horizon="later").probability, bank.predict(rows).probability)
+    old.learn(Batch.from_csr(sp.vstack([X] * 4), np.tile(y, 4), np.tile(weights, 4)))
+    assert old.looks_later
+
+
+def test_a_second_pass_tells_nothing_of_rows_never_seen():
+    X, y, weights = stream(seed=5)
+    bank = Bank(20)
+    batch = Batch.from_csr(X, y, weights)
+    bank.learn(batch)
+    bank.end_pass()
+    expected, learned = bank.later_loss(), bank._delayed[0]
+    bank.learn(batch)
+    assert (bank.later_loss(), bank._delayed[0]) == (expected, learned)
+    bank.new_stream()
+    bank.learn(batch)
+    assert bank._delayed[0] == 2 * learned
+
+
+def test_merging_adds_evidence_and_what_to_expect():
+    X, y, _ = stream(rows=600, seed=6, ones=True)
+    halves = []
+    for rows in slice(0, 300), slice(300, 600):
+        bank = Bank(20, dtype="float64")
+        bank.learn(Batch.from_csr(X[rows], y[rows]))
+        halves.append(bank)
+    merged = halves[0].merge(halves[1])
+    slots = merged._later.slots
+    added = sum(half._later.losses[0][slots] for half in halves)
+    np.testing.assert_allclose(merged._later.losses[0][slots], added)
+    shares = np.exp(added.min() - added)
+    np.testing.assert_allclose(merged._later.shares[slots], shares / shares.sum())
+    assert merged.looks_later
+    expected = merged.later_loss()
+    sides = sorted(half.later_loss().learned for half in halves)
+    assert sides[0] <= expected.learned <= sides[1]
+    grown = copy.copy(halves[0])
+    grown.learn(Batch.from_csr(X[300:], y[300:]))
+    again = grown.merge(halves[0], base=halves[0])
+    np.testing.assert_allclose(again._later.losses[0], grown._later.losses[0])
+
+
+def test_narrowing_drops_its_outputs_too():
+    X, y, _ = stream(rows=5000, seed=7, ones=True)
+    bank = Bank(20, preset="wide", narrowing=True)
+    bank.learn(Batch.from_csr(X, y))
+    kept = bank._combination.kept[bank._combination.slots][bank._static]
+    assert 0 < kept.sum() < kept.size
+    assert np.array_equal(bank._later.kept[bank._later.slots], kept)
+    assert np.array_equal(bank._later.shares[bank._later.slots] > 0, kept > 0)
+    assert np.isfinite(bank.predict(Batch.from_csr(X), horizon="later").probability).all()
+
+
+def test_other_learners_see_no_difference_and_a_wrong_word_is_refused():
+    X, y, weights = stream(seed=8)
+    learner = Marginal(20)
+    learner.learn(Batch.from_csr(X, y, weights))
+    rows = Batch.from_csr(X)
+    assert np.array_equal(learner.predict(rows, horizon="later").mean, learner.predict(rows).mean)
+    with pytest.raises(BadInput, match="horizon is 'soon'; it must be one of 'next', 'later'"):
+        learner.predict(rows, horizon="soon")
