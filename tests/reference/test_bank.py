@@ -8,7 +8,8 @@ from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.lanes import LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
     C8,
@@ -299,6 +300,45 @@ def test_what_was_told_stays_when_a_normalised_prior_moves():
     dense = X.toarray()
     q = np.sum(dense**2, axis=0) / np.sum(dense != 0, axis=0)
     np.testing.assert_allclose(1 / bank.lanes[0].variance(bank.square)[:-1], summed + q / 3.0, rtol=1e-9)
+
+
+def test_a_normalised_mean_is_that_of_what_was_told_under_the_present_prior():
+    """Sites and prior multiplied out: precision = q/v0 + sum of tau, precision times mean = sum of nu, whatever q was.
+
+    A site is a factor exp(nu w - tau w^2/2), an example's share of a weight's posterior.
+    """
+    X, y = random_rows(4)
+    X.data[:60] = 1.0  # told of indicators, under the prior q = 1
+    X.data[60:] *= 10.0 ** np.random.default_rng(0).integers(-9, 3, len(X.data) - 60)
+    bank, v0 = BankReference(WIDTH, [Lane(3.0, normalise=True)], combine="share"), 3.0
+    tau, nu, values = np.zeros(WIDTH), np.zeros(WIDTH), [[] for _ in range(WIDTH)]
+    for row in range(X.shape[0]):
+        i, x = active_features(X, row, WIDTH, True)
+        features, x_features = i[:-1], x[:-1]
+        look = bank.learn_row(i, x, y[row], 1.0)
+        for feature, value in zip(features, x_features, strict=True):
+            if look.counts:
+                values[feature].append(value)
+        q = np.array([np.mean(np.square(values[feature])) if look.counts else 1.0 for feature in features])
+        before = tau[features] + q / v0
+        mean = nu[features] / before
+        m = mean @ x_features + look.seen[0].mean[-1]
+        assert look.seen[0].m == pytest.approx(m, rel=1e-9, abs=1e-12)
+        dm, dv = score_step(m, look.seen[0].s, y[row])
+        variance = shrunk(x_features**2 / before * dv) / before
+        tau[features] = 1.0 / variance - q / v0
+        nu[features] = (mean + x_features / before * dm) / variance
+    assert min(max(np.square(each)) / np.square(each[0]) for each in values) > 100  # q has moved far
+    np.testing.assert_allclose(bank.lanes[0].mean[:-1], nu / (tau + bank.square[:-1] / v0), rtol=1e-6)
+
+
+def test_a_tiny_first_value_leaves_no_large_weight():
+    rng, truth = np.random.default_rng(0), np.array([1.0, -1.0, 0.5, 0.0, 0.3])
+    dense = rng.normal(size=(3000, 5))
+    dense[0, [0, 3]] = 1e-17, 1e-9
+    y = np.where(rng.random(3000) < expit(dense @ truth), 1.0, -1.0)
+    lane = alone(Lane(normalise=True), sparse.csr_matrix(dense), y).lanes[0]
+    np.testing.assert_allclose(lane.mean[:-1], truth, atol=0.2)
 
 
 def test_memory_after_the_step_is_memory_before_the_next():
@@ -670,7 +710,8 @@ def test_weights_are_the_slopes_of_the_combination_of_logits():
     X, y = random_rows(size=100.0)
     bank = BankReference(WIDTH, "slim")
     bank.learn(X, y)
-    bank.log_lengths = (bank.log_lengths * SETTLED)[:SETTLED]  # one more row does not move the unit
+    # One more row moves neither the unit nor a mean square.
+    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
 
     def combined(x):
         i = np.arange(WIDTH + 1)

@@ -12,7 +12,8 @@ and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 =
     temper      (ku, kp): how much of its variance to believe when updating and when predicting
     scale       one factor e^l for all features, l ~ N(0, .05), is learned as one more weight, of the value
                 M = e^l sum x mu: s += M^2 v_l, and a step of l is at most 1/2
-    normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter
+    normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter. When q
+                changes, mu/v stays: mu <- mu (q_old/v0 + gained) / (q_new/v0 + gained) before each use
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
 
 A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
@@ -61,10 +62,11 @@ from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LIVE,
+    PER_SQUARE,
     PRECISION,
+    PRIOR,
     RATE,
     ROWS,
-    SCALE_FARTHEST,
     SCALED,
     WEIGHT,
     Lanes,
@@ -72,6 +74,7 @@ from bayou.learners.bank.lanes import (
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, Lane, own_lanes, settings_of
+from bayou.learners.bank.steps import SCALE_FARTHEST
 from bayou.learners.bank.weights import intercept_of, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
@@ -311,6 +314,7 @@ class Bank(Learner):
         live = np.bincount(combination.lane_of, kept, minlength=self._lanes.width) > 0
         settings[LIVE] = live
         settings[KEEP, ~live] = 1.0
+        settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
 
     @classmethod
     def _restored(cls, header: Any, arrays: Any) -> Self:
