@@ -517,3 +517,28 @@ class BankReference:
             mean[-1] += share * stacker.mean[0]
             variance[-1] += share * stacker.covariance[0, 0]
         return mean, variance
+
+    # --- draws ------------------------------------------------------------------------------------------
+
+    def lanes_to_draw(self) -> dict[int, float]:
+        """The lanes that a draw may take, each with its probability ~ exp(-its summed loss).
+
+        Those whose posterior is one: Gaussian, not tempered, without memory. If there are none, any Gaussian lane; if
+        all are AdaGrad, any. A lane of two outputs has the loss of the better one.
+        """
+        losses: dict[int, float] = {}
+        for (k, _), loss, kept in zip(self.outputs, self.losses, self.kept, strict=True):
+            if kept:
+                losses[k] = min(loss, losses.get(k, np.inf))
+        gaussian = [k for k in losses if self.lanes[k].lane.rate is None]
+        proper = [k for k in gaussian if self.lanes[k].lane.temper[0] == 1 and not self.lanes[k].lane.memory]
+        allowed = proper or gaussian or list(losses)
+        best = min(losses[k] for k in allowed)
+        evidence = {k: float(np.exp(best - losses[k])) for k in allowed}
+        return {k: each / sum(evidence.values()) for k, each in evidence.items()}
+
+    def drawn(self, k: int, normals, purpose: str) -> np.ndarray:
+        """Weights of lane k, the intercept last: e^l (mu_i + r n_i / sqrt(precision_i)), r^2 = 1/2 to choose."""
+        lane, r = self.lanes[k], np.sqrt({"choose": 0.5, "interval": 1.0}[purpose])
+        factors = np.append(np.full(self.n_features, lane.factor(unit_of(self.log_lengths))), 1.0)
+        return factors * (lane.mean + r * normals * np.sqrt(lane.variance(self.square)))

@@ -794,3 +794,45 @@ def test_absurd_values_leave_everything_finite():
     p = bank.learn(X, y, np.where(np.arange(60) % 7 == 0, 1e6, 1.0))
     assert np.all((p > 0) & (p < 1))
     assert all(np.isfinite(part).all() for part in state_of(bank))
+
+
+# --- draws ----------------------------------------------------------------------------------------------------------
+
+
+def test_draws_take_the_lanes_of_a_posterior_by_their_evidence():
+    X, y = random_rows(5, n=60)
+    bank = BankReference(WIDTH, "slim")
+    bank.learn(X, y)
+    chances = bank.lanes_to_draw()
+    assert [str(PRESETS["slim"][k]) for k in chances] == ["scaled 0.1", "scaled 10", "normalised 1"]
+    # Bayes by hand: each lane alone over the stream, and the product of the probabilities of the labels.
+    evidence = []
+    for k in chances:
+        p = np.array(alone(PRESETS["slim"][k], X, y).losses)
+        evidence.append(np.exp(-p[0]))
+    np.testing.assert_allclose(list(chances.values()), np.array(evidence) / np.sum(evidence), rtol=1e-9)
+
+
+def test_draws_of_a_bank_without_such_lanes_take_the_next_best():
+    tempered, remembering, rate = Lane(temper=(0.3, 0.1)), Lane(memory=0.1), Lane(rate=0.5)
+    for lanes, taken in (
+        ([rate, tempered, remembering, Lane()], {3}),
+        ([rate, tempered, remembering], {1, 2}),
+        ([rate, Lane(rate=1.0)], {0, 1}),
+    ):
+        assert set(BankReference(WIDTH, lanes).lanes_to_draw()) == taken
+
+
+@pytest.mark.parametrize(("purpose", "share"), [("choose", 0.5), ("interval", 1.0)])
+def test_draws_have_the_mean_and_variance_of_theory(purpose, share):
+    """The score of a row under a lane's drawn weights: N(m, share s), of the m and s by which the lane predicts."""
+    X, y = random_rows(6)
+    bank = BankReference(WIDTH, [Lane(2.0), Lane(normalise=True)])
+    bank.learn(X, y)
+    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
+    i, x = active_features(X, 3, WIDTH, True)
+    rng = np.random.default_rng(0)
+    for k, seen in enumerate(bank.look(i, x).seen):
+        scores = [bank.drawn(k, rng.normal(size=WIDTH + 1), purpose)[i] @ x for _ in range(4000)]
+        assert np.mean(scores) == pytest.approx(seen.m, abs=4 * np.sqrt(share * seen.s / 4000))
+        assert np.var(scores) == pytest.approx(share * seen.s, rel=4 * np.sqrt(2 / 4000))

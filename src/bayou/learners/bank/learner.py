@@ -33,6 +33,7 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands (`weights`).
+A draw has the weights of one lane (`draws`).
 
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares (`merging`).
 
@@ -56,8 +57,10 @@ from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
 from bayou.core.links import C8
+from bayou.kernels.random import choices
 from bayou.kernels.vector import LANES, aligned_zeros, padded
 from bayou.learners.bank.combination import STACKER_PRIOR, STACKER_SPREAD, Combination, combine
+from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lane_weights, lanes_to_draw
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
@@ -385,6 +388,15 @@ class Bank(Learner):
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._combination)
+
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Each draw from one lane (`draws`)."""
+        numbers, chances = lanes_to_draw(self._lanes, self._combination)
+        taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
+        for lane in np.unique(taken).tolist():
+            mean, variance, (bias, bias_variance) = lane_weights(self._lanes, lane, batch.indices)
+            intercept = (bias, share * bias_variance) if self._has_intercept else (0.0, 0.0)
+            self._draw_gaussian(batch, mean, share * variance, intercept, seed, np.flatnonzero(taken == lane), scores)
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts, signs = (
