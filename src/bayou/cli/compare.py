@@ -44,9 +44,8 @@ def compare(
 
         bayou compare clicks.csv --label clicked --learner bank --learner ftrl
     """
-    for option, path in (("--out", out), ("--csv", csv)):
-        options.check_folder(option, path)
     options.check_ending("--out", out, PICTURES)
+    options.check_outputs({"--out": out, "--csv": csv, "--report": report}, data)
     with output.preparing():
         from bayou.cli.terminal import compare as table
         from bayou.runs.compare import Comparing

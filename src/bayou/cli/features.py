@@ -50,7 +50,7 @@ def features(
     plain = selected and out is not None and out.endswith(".json")
     if out is not None and out != "-" and not out.endswith(".csv") and not plain:
         raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
-    options.check_folder("--out", out)
+    options.check_outputs({"--out": out}, model)
 
     from bayou.core.extras import Extras
     from bayou.core.storage import load

@@ -36,10 +36,8 @@ def merge(
     """
     if len(models) < 2:
         raise BadUsage("merge needs at least two models; name one more.")
-    options.check_folder("--out", out)
-    for path in (*models, *([base] if base else [])):
-        if out.exists() and path.exists() and out.samefile(path):
-            raise BadUsage(f"--out is {out}, which is one of the models to merge; give it another name.")
+    # Not in place of one of them, although all are read first: merged once more, it would count twice.
+    options.check_outputs({"--out": out}, models, base)
     for k, path in enumerate(models):
         if path.exists() and any(other.exists() and path.samefile(other) for other in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")

@@ -40,7 +40,7 @@ def predict(
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)
-    options.check_folder("--out", out)
+    options.check_outputs({"--out": out}, data, model)
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
     with output.preparing():

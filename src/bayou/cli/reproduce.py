@@ -62,6 +62,8 @@ def reproduce(
     if data and not any(experiment.takes_data for experiment in chosen):
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
+    if any(out.resolve() in (path.resolve(), path.resolve().parent) for path in map(Path, data or ())):
+        raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
     for experiment in chosen:
         with ProgressLine() as progress:
             findings = experiment.run(

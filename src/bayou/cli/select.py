@@ -48,8 +48,7 @@ def select(
     options.check_ending("--picture", picture, [".png"])
     if as_json and out == "-":
         raise BadUsage("--json and --out - both write to standard output; use one of them.")
-    options.check_folder("--out", out)
-    options.check_folder("--picture", picture)
+    options.check_outputs({"--out": out, "--picture": picture}, data)
     with output.preparing():
         from bayou.runs.select import Selecting
 

@@ -48,8 +48,7 @@ def simulate(
 
         near = did_you_mean(kind, KINDS)
         raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.{near}")
-    for option, path in (("--out", out), ("--truth", truth)):
-        options.check_folder(option, path)
+    options.check_outputs({"--out": out, "--truth": truth})
 
     from bayou.outputs import text as write
     from bayou.simulate import GENERATORS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.terminal.output import say_all_alike, say_skipped, writing
+from bayou.cli.terminal.output import say_all_alike, say_skipped, written
 from bayou.cli.terminal.watch import FIRST_ROW
 from bayou.runs.compare import Comparison, Entrant
 from bayou.runs.memory import bytes_in_words
@@ -115,7 +115,7 @@ def summarise(comparison: Comparison) -> None:
 def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
     names = ("example", "log_loss", "window_loss")
-    with writing(path), open(path, "w", newline="") as file:
+    with written(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("learner", *names))
         for entrant in comparison.entrants:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -102,9 +103,12 @@ def say_all_alike() -> None:
 
 
 @contextmanager
-def writing(path: Any) -> Iterator[None]:
-    """A file that a library writes: what is wrong with it, in a sentence."""
+def written(path: Path) -> Iterator[Path]:
+    """A file that a library writes: where to write it, to be there whole or not at all, or a sentence why not."""
+    from bayou.core.files import whole_file
+
     try:
-        yield
+        with whole_file(path, flush=False) as temporary:
+            yield temporary
     except OSError as error:
         raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None
