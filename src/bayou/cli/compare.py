@@ -56,17 +56,16 @@ def compare(
             bits=bits,
             format=format,
             report=report,
-            on_note=output.say,
+            on_note=output.say_note,
             **recipe,
             **reading,
         )
     with table.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
         comparison = comparing.run(shown.update)
-    with output.standard_output():
-        if as_json:
-            typer.echo(json.dumps(comparison.as_dict()))
-        else:
-            table.summarise(comparison)
+    if as_json:
+        output.tell(json.dumps(comparison.as_dict()))
+    else:
+        table.summarise(comparison)
     if csv is not None:
         table.write_curves(csv, comparison)
     if out is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli import options
+from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def merge(
         merged = merge_models(models, base)
     merged.save(out)
     _tell(merged, len(models))
-    typer.echo(f"the model is in {out}", err=True)
+    output.say(f"the model is in {out}")
 
 
 def _tell(merged: Learner, n_models: int) -> None:
@@ -61,4 +62,4 @@ def _tell(merged: Learner, n_models: int) -> None:
         ("merge", HOW[merged.record.merge]),
     ]
     for what, how in lines:
-        typer.echo(f"{what:<10}{how}")
+        output.tell(f"{what:<10}{how}")

@@ -50,7 +50,6 @@ def predict(
         predictions = run.predict(data, model=model, tags=tags, format=format, on_error=on_error, threads=threads)
     source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
     with (
-        output.standard_output(),
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
         text.output(out) as file,
     ):
@@ -58,9 +57,11 @@ def predict(
         for part in predictions.parts():
             table.write(part.columns, part.tags)
             show(source.bytes_done)
+            if out == "-" and output.had_enough():
+                return
         table.end()
     for sentence in [*_summary(predictions), *table.summary(out)]:
-        typer.echo(sentence, err=True)
+        output.say(sentence)
 
 
 def _summary(predictions: Predictions) -> list[str]:

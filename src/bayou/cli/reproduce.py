@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayou.cli.terminal import output
 from bayou.cli.terminal.progress import ProgressLine
 from bayou.cli.usage import BadUsage, usage
 
@@ -82,9 +83,9 @@ def reproduce(
         for table in findings.tables:
             _print(table, console)
         for note in findings.notes:
-            console.print(note, markup=False, soft_wrap=True)
+            output.tell(note)
         files = ", ".join(str(path) for path in findings.files)
-        print(f"written: {files}", file=sys.stderr)
+        output.say(f"written: {files}")
 
 
 def _make_folder(out: Path) -> None:

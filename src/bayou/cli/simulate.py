@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +58,6 @@ def simulate(
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
-        output.standard_output(),
         output.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
         write.output(out) as file,
     ):
@@ -67,13 +65,14 @@ def simulate(
             file.write(text)
             size += len(text)
             show(done)
+            if out == write.STANDARD_OUTPUT and output.had_enough():
+                break
     if truth is not None:
         _write_truth(stream, truth)
     seconds = time.perf_counter() - started
-    print(
-        f"{examples:,} examples of {stream.n_features:,} features; {size / 1e6:,.1f} MB of text in {seconds:.1f} s",
-        file=sys.stderr,
-    )
+    if not output.had_enough():
+        told = f"{size / 1e6:,.1f} MB of text in {seconds:.1f} s"
+        output.say(f"{examples:,} examples of {stream.n_features:,} features; {told}")
 
 
 def _settings(given: list[str], generator: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options
+from bayou.cli.terminal import output
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -43,4 +44,5 @@ def demo(
         picture.draw(shown, out)
     with progress.status("writing the report"):
         study.write_report(shown, report)
-    typer.echo(f"\nThe picture is in {out}, and a report to open in a browser in {report}.")
+    output.tell("")
+    output.tell(f"The picture is in {out}, and a report to open in a browser in {report}.")
