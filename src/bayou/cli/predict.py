@@ -40,7 +40,7 @@ def predict(
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)
-    options.check_folder("--out", out)
+    options.check_outputs({"--out": out}, data, model)
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
     with output.preparing():
@@ -50,7 +50,6 @@ def predict(
         predictions = run.predict(data, model=model, tags=tags, format=format, on_error=on_error, threads=threads)
     source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
     with (
-        output.standard_output(),
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
         text.output(out) as file,
     ):
@@ -58,9 +57,11 @@ def predict(
         for part in predictions.parts():
             table.write(part.columns, part.tags)
             show(source.bytes_done)
+            if out == "-" and output.had_enough():
+                return
         table.end()
     for sentence in [*_summary(predictions), *table.summary(out)]:
-        typer.echo(sentence, err=True)
+        output.say(sentence)
 
 
 def _summary(predictions: Predictions) -> list[str]:
