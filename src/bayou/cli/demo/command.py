@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options
-from bayou.core.errors import BadInput
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -40,10 +39,7 @@ def demo(
     shown = study.run(examples, seed, progress)
     words.show(shown, Console(highlight=False))
     with progress.status("drawing"):
-        try:
-            picture.draw(shown, out)
-        except OSError as error:
-            raise BadInput(f"the picture could not be written to {out}: {error.strerror}.") from None
+        picture.draw(shown, out)
     report = out.with_suffix(".html")
     with progress.status("writing the report"):
         study.write_report(shown, report)

@@ -10,7 +10,7 @@ from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.terminal.output import writing
+from bayou.cli.pictures import save
 from bayou.plots import STYLE
 from bayou.runs.compare import Comparison
 
@@ -38,5 +38,4 @@ def draw(path: Path, comparison: Comparison) -> None:
         axes.set_xlabel("examples")
         axes.set_ylabel("mean log loss of predictions made before learning")
         axes.legend(frameon=False)
-        with writing(path):
-            figure.savefig(path)
+        save(figure, path)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.terminal.output import say_all_alike, say_skipped, writing
+from bayou.cli.terminal.output import say_all_alike, say_skipped
 from bayou.cli.terminal.watch import FIRST_ROW
+from bayou.outputs.text import output
 from bayou.runs.compare import Comparison, Entrant
 from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
@@ -115,13 +117,15 @@ def summarise(comparison: Comparison) -> None:
 def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
     names = ("example", "log_loss", "window_loss")
-    with writing(path), open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("learner", *names))
-        for entrant in comparison.entrants:
-            curve = entrant.meter.curve()
-            columns = (curve[name].tolist() for name in names)
-            writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("learner", *names))
+    for entrant in comparison.entrants:
+        curve = entrant.meter.curve()
+        columns = (curve[name].tolist() for name in names)
+        writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
+    with output(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def _number(value: float | None) -> str:

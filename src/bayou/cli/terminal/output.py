@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -25,6 +26,10 @@ SHOWN = 5
 @contextmanager
 def standard_output() -> Iterator[None]:
     """For writing to it. Whoever reads it may have seen enough, as `head` has: then end, without a word."""
+    given = sys.stdout
+    if isinstance(getattr(given, "buffer", None), io.RawIOBase):  # PYTHONUNBUFFERED: a short write would be no error
+        buffered = open(given.fileno(), "wb", closefd=False)  # noqa: SIM115
+        sys.stdout = io.TextIOWrapper(buffered, given.encoding, given.errors)
     try:
         yield
         sys.stdout.flush()
@@ -34,6 +39,8 @@ def standard_output() -> Iterator[None]:
         if isinstance(error, BrokenPipeError):
             raise typer.Exit(0) from None
         raise BadInput(f"standard output could not be written ({error.strerror or error}).") from None
+    finally:
+        sys.stdout = given
 
 
 @contextmanager
@@ -99,12 +106,3 @@ def say_skipped(bad: Sequence[str], skipped: int, folded: int, more: str = "") -
 
 def say_all_alike() -> None:
     print("all labels were the same: nothing to tell apart; check --label and --positive", file=sys.stderr)
-
-
-@contextmanager
-def writing(path: Any) -> Iterator[None]:
-    """A file that a library writes: what is wrong with it, in a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None
