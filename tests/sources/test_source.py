@@ -86,11 +86,31 @@ def test_label_rules(tmp_path) -> None:
 def test_zero_and_minus_one_are_not_mixed(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
     path = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n-1 3:1\n1 4:1\n0 5:1\n")
-    source = sources.open(path, on_error="skip")
-    assert np.concatenate([batch.indices for batch in source]).tolist() == [1, 2, 4, 5]
-    assert source.skipped == 1
-    assert source.bad == [f"{path}:3:1: expected a negative label to be 0, as before in this stream, not -1."]
-    assert labels_of(path, on_error="skip") == [1, -1, 1, -1]  # one way to write them from here on
+    with pytest.raises(BadInput, match=r"x\.svm:3:1: expected a negative label to be 0, as before .* --positive 1\."):
+        list(sources.open(path))
+    assert labels_of(path, recipe={"positive": "1"}) == [1, -1, -1, 1, -1]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_where_bad_lines_are_skipped_both_ways_to_write_a_negative_are_learned_and_it_is_said(
+    tmp_path, monkeypatch, threads
+) -> None:
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
+    first = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n1 3:1\n")
+    second = write(tmp_path / "y.svm", b"1 4:1\n-1 5:1\n0 6:1\n")
+    source = sources.open([first, second], on_error="skip", threads=threads)
+    for _ in range(2):  # passes
+        assert np.concatenate([batch.labels for batch in source]).tolist() == [1, -1, 1, 1, -1, -1]
+        assert (source.skipped, source.bad) == (0, [])
+        assert len(source.remarks) == 1
+        assert "both 0 and -1" in source.remarks[0]
+    assert sources.open(first, on_error="skip").remarks == []
+
+
+def test_a_third_class_is_not_skipped(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1 1:1\n" * 80 + b"2 2:1\n" * 20)
+    with pytest.raises(BadInput, match=r"too many labels say nothing: expected the label .*, not 2; .*--positive"):
+        list(sources.open(path, on_error="skip"))
 
 
 def test_unlabelled_rows_can_only_be_predicted(tmp_path) -> None:
@@ -147,8 +167,7 @@ def test_garbage_leaves_the_model_of_the_good_lines(tmp_path, threads) -> None:
 
     rows, bad = slow_svmlight.parse(text, 2**12)
     unlabelled = [row for row in rows if row.label not in (1, -1, 0)]
-    negative = next(row.label for row in rows if row.label in (0, -1))
-    good = [row for row in rows if row.label in (1, negative)]
+    good = [row for row in rows if row.label in (1, 0, -1)]
     indptr, indices, values, labels, _ = slow_svmlight.arrays(good)
     expected = Batch.from_arrays(indptr, indices, values, np.where(labels > 0, 1.0, -1.0))
     assert got == learned([expected], 2**12)

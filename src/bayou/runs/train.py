@@ -29,6 +29,7 @@ from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.runs import memory
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Note, RunOptions, check_place, check_report, names_of, options_of
+from bayou.runs.remarks import Remarks
 from bayou.runs.rows import Refused, held_out, warm_up
 from bayou.runs.start import Model, start_from
 
@@ -66,7 +67,7 @@ class TrainingRun:
         bad: the first bad lines, as sentences; folded: feature numbers that were too large for the table.
         seen_before: the examples that were scored had been learned from in an earlier pass.
         unsaved: why the model could not be written.
-        notes: what was said on the way.
+        notes: what was said on the way; remarks: what is no error, but should be known (`bayou.runs.remarks`).
 
     >>> import pyarrow as pa
     >>> run = train(pa.table({"site": ["a", "b"] * 50, "y": [1, 0] * 50}), label="y", learner="marginal", bits=10)
@@ -86,6 +87,7 @@ class TrainingRun:
     seen_before: bool = False
     unsaved: BadModel | None = None
     notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def skipped(self) -> int:
@@ -103,6 +105,7 @@ class TrainingRun:
             "folded": self.folded,
             "seen_before": self.seen_before,
             "bad": self.bad,
+            "remarks": self.remarks,
         }
         if self.held_out is not None:
             scores = self.held_out.as_dict()
@@ -240,6 +243,7 @@ class Training:
             learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
         self._refused = Refused(self.source)
+        self._remarks = Remarks(self.source)
         self._holdout = holdout or 0.0
         self._meter = meter_for(learner.record.task)
         self._tested = meter_for(learner.record.task) if self._holdout else None
@@ -292,6 +296,7 @@ class Training:
             seen_before=self._first > 0,
             unsaved=unsaved,
             notes=self._notes,
+            remarks=self._remarks.after(self._meter),
         )
 
     def write_report(self, run: TrainingRun) -> None:
@@ -302,7 +307,7 @@ class Training:
 
         shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds)
         try:
-            report.write(self._report, shown, report.Data.of(self.source, self._files, run.skipped, run.bad))
+            report.write(self._report, shown, report.Data.of(self.source, self._files, run))
         except BadInput:
             if run.unsaved is None:
                 raise
@@ -343,6 +348,7 @@ class Training:
     def _learn(self, batch: Batch, learner: Any) -> None:
         if batch.labels is not None and self.learner.negative_label == 0:
             batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+        self._remarks.look(batch)
         tested = None
         if self._holdout:
             held, weights = held_out(self._done, len(batch), self._holdout), batch.each_weight()

@@ -93,7 +93,7 @@ class Board:
 
 def summarise(comparison: Comparison) -> None:
     """The results on standard output, the best first; what was skipped on standard error."""
-    say_skipped(comparison.bad, comparison.skipped, comparison.folded, ", for all alike")
+    say_skipped(comparison, ", for all alike")
     rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
     for entrant in comparison.ranked:
         of = entrant.meter.result()

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +90,10 @@ def say(note: Note) -> None:
     print(note.text, file=sys.stderr, flush=True)
 
 
-def say_skipped(bad: Sequence[str], skipped: int, folded: int, more: str = "") -> None:
-    """What was left out of the data, or put where it may be in the way."""
-    for sentence in bad[:SHOWN]:
+def say_skipped(run: Any, more: str = "") -> None:
+    """What was left out of the data, or put where it may be in the way, and what there is to remark."""
+    skipped, folded = run.skipped, run.folded
+    for sentence in [*run.bad[:SHOWN], *run.remarks]:
         print(sentence, file=sys.stderr)
     if skipped:
         print(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}", file=sys.stderr)
