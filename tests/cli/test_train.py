@@ -292,6 +292,22 @@ def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -
     assert learner.extras.unfinished.rows == learner.examples
 
 
+def test_a_broken_archive_is_an_error_and_what_it_held_is_kept(data, tmp_path) -> None:
+    packed = gzip.compress(data.read_bytes())
+    path = tmp_path / "x.svm.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    options = ["--bits", "8", "--model", tmp_path / "m.bayou"]
+    said = run(path, *options, "--on-error", "skip", code=1)
+    assert "what was learned before that is in" in said.stderr
+    assert f"{path}: the compressed data end too early; the file is not whole, after line" in said.stderr
+    assert "bad line" not in said.stderr
+    assert bayou.load(tmp_path / "m.bayou").examples > 500
+    path.write_bytes(packed)  # fetched again
+    run(path, "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou")
+    run(data, "--bits", "8", "--model", tmp_path / "whole.bayou")
+    assert same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
+
+
 def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)

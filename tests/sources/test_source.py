@@ -2,8 +2,10 @@
 
 import gzip
 import os
+from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from bayou import Batch, sources
@@ -26,6 +28,7 @@ def learned(batches, n_features: int = 2**22) -> bytes:
     return learner._state.tobytes() + learner._intercept_state.tobytes()
 
 
+@cache
 def random_lines(n: int, seed: int = 0) -> bytes:
     rng = np.random.default_rng(seed)
     lines = []
@@ -132,15 +135,42 @@ def test_wrong_kinds_are_refused(tmp_path) -> None:
         sources.open(path, on_error="ignore")
 
 
-def test_a_truncated_file_is_learned_as_far_as_it_goes(tmp_path) -> None:
-    packed = gzip.compress(random_lines(50_000))
-    path = write(tmp_path / "x.svm.gz", packed[: len(packed) // 2])
-    source = sources.open(path, on_error="skip")
-    assert 10_000 < sum(len(batch) for batch in source) < 50_000
-    assert source.skipped == 1
-    assert "end too early" in source.bad[0]
-    with pytest.raises(BadInput, match="end too early"):
-        list(sources.open(path))
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "raise"])
+@pytest.mark.parametrize(
+    ("pack", "spoil", "said"),
+    [
+        (gzip.compress, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
+        (zstd, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
+        (gzip.compress, lambda packed: packed[:-3], "end too early; .*, after line 30,000"),
+        (gzip.compress, lambda packed: packed[:-8] + b"abcd" + packed[-4:], "are damaged .*CRC"),
+        (gzip.compress, lambda packed: packed + b"more", "are damaged .*Not a gzipped file"),
+    ],
+)
+def test_a_broken_file_is_an_error_after_what_it_holds(tmp_path, pack, spoil, said, on_error) -> None:
+    path = write(tmp_path / "x.svm.gz", spoil(pack(random_lines(30_000))))
+    source = sources.open(path, on_error=on_error)
+    with pytest.raises(BadInput, match=rf"^{path}: the compressed data {said}"):
+        list(source)
+    assert 5_000 < source.rows <= 30_000
+    assert source.skipped == 0
+
+
+@pytest.mark.parametrize("n", [20, 30_000])  # within the rows that a recipe is fitted to, and after them
+@pytest.mark.parametrize(
+    ("head", "row"), [("y,a\n", "{},x{}\n"), ("", '{{"y": {}, "a": "x{}"}}\n'), ("", "{} |n x{}\n")]
+)
+def test_broken_files_of_every_format(tmp_path, head, row, n) -> None:
+    text = head + "".join(row.format((-1) ** (k // 3), k % 7) for k in range(n))
+    packed = gzip.compress(text.encode())
+    path = write(tmp_path / "x.gz", packed[:-4])
+    source = sources.open(path, on_error="skip", recipe={"bits": 8})
+    with pytest.raises(BadInput, match="the compressed data end too early; the file is not whole, after line"):
+        list(source)
+    assert source.rows == n
 
 
 def test_empty_files(tmp_path) -> None:

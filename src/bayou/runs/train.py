@@ -276,7 +276,7 @@ class Training:
             except BadInput:
                 if self._meter.examples and self._path is not None:
                     self._save(unfinished=True)
-                    self._say(f"what was learned before that is in {self._path}")
+                    self._say(f"what was learned before that is in {self._path}; --resume goes on with it")
                 raise
             unsaved = None
             try:

@@ -170,6 +170,8 @@ class Source:
             raise BadInput(f"{ready.file}: too many labels say nothing: {self._rule.what(ready.strange[0])}.")
         if ready.first:
             self._line = 0
+        if parsed.broken is not None:  # no bad line that could be skipped: nobody knows how much is missing
+            raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line:,}.")
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
             self.extras.numbering.number(parsed)
@@ -185,7 +187,7 @@ class Source:
         self.skipped += parsed.skipped
         self.folded += parsed.folded
         for bad in parsed.bad:
-            place = f"{file}:{self._line + bad.line + 1}" if bad.line >= 0 else file
+            place = f"{file}:{self._line + bad.line + 1}"
             said = f"{place}:{bad.column}: {bad.what}." if bad.column else f"{place}: {bad.what}."
             if not self.skips:
                 raise BadInput(said)
