@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
+from bayou.core.file_marks import FileMark
 from bayou.learners import Bank, Marginal
 from bayou.runs.train import Training
 
@@ -312,7 +313,7 @@ def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path,
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
     learner = bayou.load(tmp_path / "m.bayou")
-    learner.extras.unfinished = replace(learner.extras.unfinished, data=["-"])
+    learner.extras.unfinished = replace(learner.extras.unfinished, files=[FileMark("-")])
     learner.save(tmp_path / "m.bayou")
     command = [sys.executable, "-m", "bayou", "train", "-", "--resume", str(tmp_path / "m.bayou"), "--json", "--quiet"]
     done = subprocess.run(command, input=data.read_bytes(), capture_output=True, check=True)

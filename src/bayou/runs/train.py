@@ -30,11 +30,15 @@ from bayou.runs import memory
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Note, RunOptions, check_place, check_report, names_of, options_of
 from bayou.runs.remarks import Remarks
+from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
 from bayou.runs.rows import Refused, held_out, warm_up
 from bayou.runs.start import Model, start_from
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
+
+# How many files that were learned a model remembers, the last ones.
+KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ class Training:
         self.learner = start.learner(n_features)
         warm_up(self.learner, self.source)
         self._files = names_of(data)
-        self._data = [os.path.abspath(name) if name != "-" else name for name in self._files]
+        self._marks = marks_of(self._files)
         self._begin(own.passes, own.holdout, resumed=own.resume is not None)
         self._recorder: Recorder | None = None
         if own.report is not None:
@@ -229,11 +233,15 @@ class Training:
         self._passes = passes
         self._pass = self._done = 0  # passes finished; rows of the present one that are done with
         self._before = self.source.extras.counters if resumed else None
+        self._learned = self.source.extras.finished if resumed else []
         self._skipped_before = 0  # bad lines that an interrupted run counted, and that will be met again
         self._newly_skipped = 0
-        unfinished = self.source.extras.unfinished
-        self._goes_on = resumed and unfinished is not None and self.source.again and unfinished.data == self._data != []
-        if self._goes_on and unfinished is not None:
+        unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.again else None
+        self._place = unfinished
+        if unfinished is None and resumed:
+            for sentence in known_already(self.source.extras, self._marks):
+                self._say(sentence)
+        if unfinished is not None:
             self._pass, self._done = unfinished.passed, unfinished.rows
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
             if holdout not in (None, unfinished.holdout):
@@ -255,8 +263,8 @@ class Training:
 
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
         """All passes, checkpoints and the last save."""
-        if self._goes_on:
-            self._say(f"going on after {self._done:,} examples of pass {self._pass + 1}, where it was interrupted")
+        if self._place is not None:
+            self._say(going_on(self._place, self._marks))
         converged = False
         start = time.perf_counter()
         with interruptible(self.source) as interrupt:
@@ -378,9 +386,13 @@ class Training:
         self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
 
     def _save(self, unfinished: bool) -> None:
-        where = Unfinished(self._data, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        where = Unfinished(self._marks, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
-            self.source.extras, counters=self._counters(), unfinished=where if unfinished else None
+            self.source.extras,
+            counters=self._counters(),
+            unfinished=where if unfinished else None,
+            finished=list(dict.fromkeys([*self._learned, *learned]))[-KEPT:],
         )
         if self._path is not None:
             self.learner.save(self._path)
