@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numba import njit
 
-from bayou.core import links, model_file, registry
+from bayou.core import forking, links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
@@ -78,6 +78,7 @@ class Learner(Stored):
         self._frozen = False
         self._regresses = registry.find(self.name).task == "regress"
         self._lock = threading.RLock()
+        forking.watch(self)
         self.extras = Extras()  # what travels with the model besides its weights
 
     # --- what an algorithm says ---------------------------------------------------------------------------------
