@@ -27,7 +27,7 @@ from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
+from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, corrected, no_posterior
 from bayou.core.storage import Stored
 from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
@@ -160,20 +160,23 @@ class Learner(Stored):
                 self._examples += 1
                 if self._negative is None and not label:
                     self._negative = 0
-        return probability
+        return probability if weight else corrected(probability, self.negative_rate)
 
     def predict(self, batch: Batch) -> Prediction:
-        """What the learner believes of each row. Changes nothing."""
+        """What the learner believes of each row. Changes nothing.
+
+        Where its recipe says that only a share of the negatives was learned from, this is of the full stream.
+        """
         with self._lock:
             self._check(batch)
             # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
             # same machine code, so that `learn` and `predict` answer with the same bits.
             nothing = np.zeros(len(batch), self._dtype)
             unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
-            return self.prediction(self._run(batch, unused, nothing))
+            return self.prediction(self._run(batch, unused, nothing)).of_full_stream(self.negative_rate)
 
     def prediction(self, scores: Scores) -> Prediction:
-        """What a kernel answered, with what it means."""
+        """What a kernel answered, with what it means for data such as were learned from."""
         return Prediction(scores, self.name, self.score_rule)
 
     @cached_property
@@ -190,6 +193,9 @@ class Learner(Stored):
         """
         if not self.record.posterior:
             raise no_posterior(self.name)
+        return corrected(self._sample(batch, n_draws, seed), self.negative_rate)
+
+    def _sample(self, batch: Batch, n_draws: int, seed: int) -> np.ndarray:
         with self._lock:
             self._check(batch)
             mean, variance = self._mean_at(batch.indices), self._variance_at(batch.indices)
@@ -249,6 +255,11 @@ class Learner(Stored):
     def negative_label(self) -> int | None:
         """How this learner's stream writes a negative label, -1 or 0; None before the first."""
         return self._negative
+
+    @property
+    def negative_rate(self) -> float:
+        """The share of the full stream's negatives that was learned from, as the recipe has it; 1 without one."""
+        return 1.0 if self.extras.recipe is None or self._regresses else self.extras.recipe.negative_rate
 
     @property
     def nbytes(self) -> int:

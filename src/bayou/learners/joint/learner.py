@@ -167,14 +167,10 @@ class Joint(DiagonalGaussian):
                 full.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
         return False
 
-    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
-        """Probabilities under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
-
-        A draw is one weight vector for all rows (Thompson sampling), correlations and all: mu + U sqrt(D) z, with
-        standard normal numbers z keyed by (seed, draw, feature).
-        """
+    def _sample(self, batch: Batch, n_draws: int, seed: int) -> np.ndarray:
+        """Correlations and all: mu + U sqrt(D) z, with standard normal numbers z keyed by (seed, draw, feature)."""
         if not self._full:
-            return super().sample(batch, n_draws, seed)
+            return super()._sample(batch, n_draws, seed)
         probability = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
         seed = whole_number("seed", seed, 0, 2**64 - 1)
         with self._lock:
