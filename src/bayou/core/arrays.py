@@ -13,8 +13,8 @@ def refuse_masked(values: Any, what: str) -> None:
     """NumPy forgets a mask where it makes a plain array, and what was hidden under it would be taken for data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise BadInput(
-            f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Leave those rows out, or "
-            "say what stands there: array.filled(0)."
+            f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Leave those rows out, "
+            "or say what stands there: array.filled(0)."
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.names import Names
@@ -336,3 +337,16 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
         list(Source(ParquetReader(Files([str(tmp_path / "t.parquet"), str(other)]), extras), extras))
     with pytest.raises(BadInput, match="standard input"):
         ParquetReader(Files(["-"]), extras)
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_with_a_dot_beside_a_struct_is_not_dropped(tmp_path, parquet) -> None:
+    table = pa.table({"y": [1, 0], "a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}])})
+    data = table
+    if parquet:
+        data = tmp_path / "x.parquet"
+        pq.write_table(table, data)
+    with pytest.raises(BadInput, match=r"more than one column 'a\.b', .*: rename one"):
+        list(sources.open(data, recipe={"bits": 8}))
+    with pytest.raises(BadInput, match=r"more than one column 'x'"):
+        list(sources.open(pa.table([[1, 0], [1, 2], [3, 4]], names=["y", "x", "x"]), recipe={"bits": 8}))

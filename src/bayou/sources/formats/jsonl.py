@@ -85,6 +85,8 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
             place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
         except UnicodeDecodeError as error:
             place, what = error.start + 1, "expected text in UTF-8"
+        except _SameName as error:
+            place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
         except RecursionError:
             place, what = 1, "expected an object that is nested less deeply"
         except (TypeError, ValueError):
@@ -101,11 +103,16 @@ def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         return found
     flat: dict[str, Any] = {}
     for key, value in found.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
+        parts = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        for name, part in parts.items():
+            if name in flat:
+                raise _SameName(repr(name))
+            flat[name] = part
     return flat
+
+
+class _SameName(ValueError):
+    """Two values of one name."""
 
 
 def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, ColumnSummary]:
