@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch, estimators, registry
 from bayou.cli import app
+from bayou.core.extras import Extras
 from bayou.core.prediction import Scores
+from bayou.core.recipe import Recipe
 from bayou.report import Recorder, Run
 from bayou.report.facts import RunFacts
 
@@ -69,6 +71,43 @@ def test_every_face_gives_the_learners_interval(name, parameters, rows, tmp_path
     np.testing.assert_array_equal(_river(learner, X[40:]), prediction.probability)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("bank", {}), ("marginal", {}), ("marginal", {"link": "probit"}), ("ftrl", {})], ids=str
+)
+def test_every_face_answers_for_the_full_stream(name, parameters, rows, tmp_path):
+    """Of a model that learned from a tenth of the negatives, odds are a tenth, whoever is asked."""
+    X, y = rows
+    learner = registry.find(name).load()(n_features=4, **parameters)
+    learner.learn(Batch.from_csr(X[:40], y[:40]))
+    asked = Batch.from_csr(X[40:])
+    as_given = learner.predict(asked)
+    learner.extras = Extras(Recipe(kind="svmlight", exact=True, bits=2, negative_rate=0.1))
+    learner.save(tmp_path / "m.bayou")
+    learner = bayou.load(tmp_path / "m.bayou")
+
+    prediction = learner.predict(asked)
+    p = as_given.probability
+    np.testing.assert_allclose(prediction.probability, 0.1 * p / (0.1 * p + 1 - p), rtol=1e-12)
+    np.testing.assert_allclose(prediction.log_odds, as_given.log_odds + np.log(0.1), rtol=1e-12)
+    np.testing.assert_allclose(_command(learner, asked, tmp_path)["probability"], prediction.probability, rtol=1e-8)
+    table = bayou.predict(str(tmp_path / "asked.svm"), model=learner).to_arrow()
+    np.testing.assert_array_equal(table["probability"].to_numpy(), prediction.probability)
+    estimator = _estimator(name, learner, X.shape[1])
+    np.testing.assert_array_equal(estimator.decision_function(X[40:]), prediction.log_odds)
+    np.testing.assert_allclose(estimator.predict_proba(X[40:])[:, 1], prediction.probability, rtol=1e-9)
+    if learner.record.posterior:
+        np.testing.assert_array_equal(estimator.predict_interval(X[40:]), prediction.interval())
+        draws = learner.sample(asked, 20)
+        learner.extras = Extras()
+        p = learner.sample(asked, 20)
+        np.testing.assert_allclose(draws, 0.1 * p / (0.1 * p + 1 - p), rtol=1e-12)
+        learner.extras = Extras(Recipe(kind="svmlight", exact=True, bits=2, negative_rate=0.1))
+    np.testing.assert_array_equal(_river(learner, X[40:]), prediction.probability)
+    # What is said while learning is of the data as they are given.
+    told = learner.learn(asked.with_labels(np.ones(len(asked)), np.zeros(len(asked))))
+    np.testing.assert_array_equal(told, as_given.probability)
+
+
 def _command(learner, asked, folder):
     """What `bayou predict` writes of some rows."""
     from bayou.outputs.text import svmlight
@@ -109,7 +148,12 @@ def _river(learner, X):
     model._model = learner
     import scipy.sparse
 
-    return model.predict_proba_many(scipy.sparse.csr_array(X))[True].to_numpy()
+    many = model.predict_proba_many(scipy.sparse.csr_array(X))[True].to_numpy()
+    names = model._rows  # whatever a row's features are called, its probability is that of a batch
+    one = [model._model.learn_row(names.one({str(k): x for k, x in enumerate(row)})[0], True, 0.0) for row in X[:3]]
+    batch = model._model.predict(names.many([{str(k): x for k, x in enumerate(row)} for row in X[:3]])[0])
+    np.testing.assert_array_equal(one, batch.probability)
+    return many
 
 
 def test_a_report_asks_the_learner(rows):

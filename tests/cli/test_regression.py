@@ -121,7 +121,7 @@ def test_labels_that_are_no_numbers_are_named(tmp_path):
 def test_a_classifier_still_wants_classes(tmp_path):
     path = tmp_path / "x.svm"
     path.write_text("1.5 1:1\n2 1:1\n")
-    assert "most labels say nothing" in run("train", path, "--learner", "marginal", code=1).output
+    assert "too many labels say nothing" in run("train", path, "--learner", "marginal", code=1).output
 
 
 def test_a_learner_that_needs_linear_algebra_gets_it(tmp_path):

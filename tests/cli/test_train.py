@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
+from bayou.core.file_marks import FileMark
 from bayou.learners import Bank, Marginal
 from bayou.runs.train import Training
 
@@ -292,11 +293,27 @@ def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -
     assert learner.extras.unfinished.rows == learner.examples
 
 
+def test_a_broken_archive_is_an_error_and_what_it_held_is_kept(data, tmp_path) -> None:
+    packed = gzip.compress(data.read_bytes())
+    path = tmp_path / "x.svm.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    options = ["--bits", "8", "--model", tmp_path / "m.bayou"]
+    said = run(path, *options, "--on-error", "skip", code=1)
+    assert "what was learned before that is in" in said.stderr
+    assert f"{path}: the compressed data end too early; the file is not whole, after line" in said.stderr
+    assert "bad line" not in said.stderr
+    assert bayou.load(tmp_path / "m.bayou").examples > 500
+    path.write_bytes(packed)  # fetched again
+    run(path, "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou")
+    run(data, "--bits", "8", "--model", tmp_path / "whole.bayou")
+    assert same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
+
+
 def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
     learner = bayou.load(tmp_path / "m.bayou")
-    learner.extras.unfinished = replace(learner.extras.unfinished, data=["-"])
+    learner.extras.unfinished = replace(learner.extras.unfinished, files=[FileMark("-")])
     learner.save(tmp_path / "m.bayou")
     command = [sys.executable, "-m", "bayou", "train", "-", "--resume", str(tmp_path / "m.bayou"), "--json", "--quiet"]
     done = subprocess.run(command, input=data.read_bytes(), capture_output=True, check=True)
@@ -315,7 +332,7 @@ def test_weights_count_in_what_is_shown(tmp_path) -> None:
 def test_labels_that_say_nothing_are_not_just_bad_lines(tmp_path) -> None:
     (tmp_path / "x.svm").write_text("".join(f"{k % 7 + 1} {k}:1\n" for k in range(100)))
     said = run(tmp_path / "x.svm", code=1)
-    assert "most labels say nothing" in said.stderr
+    assert "too many labels say nothing" in said.stderr
     assert "--positive" in said.stderr
     assert results(tmp_path / "x.svm", "--positive", "2")["examples"] == 100
     assert "all labels were the same" in run(tmp_path / "x.svm", "--positive", "8").stderr

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bayou import BadInput, Batch
+from bayou import BadInput, Batch, MarginalClassifier
 from bayou.core.batch import MAX_FEATURES
 
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]) | st.floats(-1e6, 1e6, width=32)
@@ -477,3 +477,43 @@ def test_repeated_features_are_found_in_rows_of_any_length(length):
     batch = Batch.from_arrays([0, length], features, np.ones(length))
     assert batch.nonzeros == length - 1
     assert batch.values[1] == 2.0
+
+
+HIDDEN = np.ma.array([1.0, 99.0, -1.0], mask=[False, True, False])
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: Batch.from_csr(np.ma.array(np.eye(3), mask=np.eye(3))), "values must not be masked: 3 of 9"),
+        (lambda: Batch.from_csr(np.eye(3), HIDDEN), "labels must not be masked: 1 of 3 are"),
+        (lambda: Batch.from_csr(np.eye(3), weights=HIDDEN), "weights"),
+        (lambda: Batch.from_arrays([0, 1, 2, 3], [0, 1, 2], HIDDEN), "values"),
+        (lambda: Batch.from_arrays([0, 1, 2, 3], HIDDEN.astype(int), np.ones(3)), "indices"),
+        (
+            lambda: Batch.from_arrays(np.ma.masked_equal([0, 1, 2, 3], 2), [0, 1, 2], np.ones(3)),
+            "indptr must not be masked",
+        ),
+        (lambda: Batch.from_csr(np.eye(3)).with_labels(HIDDEN), "labels"),
+        (lambda: Batch.from_csr(np.eye(3)).take(np.ma.masked_equal([0, 1], 1)), "rows"),
+        (lambda: MarginalClassifier().fit(np.ma.array(np.eye(3), mask=np.eye(3)), [1, 0, 1]), "X"),
+        (lambda: MarginalClassifier().fit(np.eye(3), HIDDEN), "labels"),
+        (
+            lambda: MarginalClassifier().fit(np.eye(3), [1, 0, 1], sample_weight=abs(HIDDEN)),
+            "sample_weight must not be masked",
+        ),
+        (lambda: MarginalClassifier().partial_fit(np.eye(3), HIDDEN, classes=[-1, 1]), "labels"),
+        (
+            lambda: MarginalClassifier().fit(np.eye(3), [1, 0, 1]).predict(np.ma.array(np.eye(3), mask=np.eye(3))),
+            "X",
+        ),
+    ],
+)
+def test_masks_are_not_lost(make, what):
+    with pytest.raises(BadInput, match=f"^{what}.*filled"):
+        make()
+
+
+def test_a_masked_array_without_a_mask_is_an_array():
+    batch = Batch.from_csr(np.ma.array(np.eye(3)), np.ma.array([1, 0, 1]))
+    assert (batch.values.tolist(), batch.labels.tolist()) == ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0])

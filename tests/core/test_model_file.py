@@ -24,6 +24,7 @@ from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.file_marks import FileMark
 from bayou.core.names import NewNames
 from bayou.core.recipe import Recipe
 from bayou.learners import AdaGrad, Marginal
@@ -483,7 +484,7 @@ def extras_of(kind: str = "vw", **more) -> Extras:
         extras.names.add(NewNames(np.uint32([3, 7]), spans, text, text, b"^"))
         extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
-    extras.unfinished = Unfinished(["/a", "/b"], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
+    extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
     return extras
 
 

@@ -14,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayou import BadInput, FTRLClassifier, MarginalClassifier, SelectByInclusion, SpikeSlabClassifier
+from bayou.core.extras import Extras
+from bayou.core.recipe import Recipe
 from bayou.estimators import expected_failed_checks
 from bayou.outputs.plain_model import write_plain
 
@@ -116,7 +118,8 @@ def test_the_exported_model_predicts_the_same(tmp_path):
 def test_ftrl_leaves_as_a_logistic_model_and_dense_models_do_not(tmp_path):
     X, y = problem()
     model = FTRLClassifier(l1=20.0, random_state=0).fit(X, y)
-    write_plain(tmp_path / "m.json", model.learner_, negative_rate=0.1)
+    model.learner_.extras = Extras(Recipe(kind="svmlight", negative_rate=0.1))
+    write_plain(tmp_path / "m.json", model.learner_)
     plain = json.loads((tmp_path / "m.json").read_text())
     assert plain["link"] == "logistic"
     assert plain["intercept"] == pytest.approx(model.intercept_[0] + np.log(0.1))

@@ -2,8 +2,10 @@
 
 import gzip
 import os
+from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from bayou import Batch, sources
@@ -26,6 +28,7 @@ def learned(batches, n_features: int = 2**22) -> bytes:
     return learner._state.tobytes() + learner._intercept_state.tobytes()
 
 
+@cache
 def random_lines(n: int, seed: int = 0) -> bytes:
     rng = np.random.default_rng(seed)
     lines = []
@@ -86,11 +89,31 @@ def test_label_rules(tmp_path) -> None:
 def test_zero_and_minus_one_are_not_mixed(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
     path = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n-1 3:1\n1 4:1\n0 5:1\n")
-    source = sources.open(path, on_error="skip")
-    assert np.concatenate([batch.indices for batch in source]).tolist() == [1, 2, 4, 5]
-    assert source.skipped == 1
-    assert source.bad == [f"{path}:3:1: expected a negative label to be 0, as before in this stream, not -1."]
-    assert labels_of(path, on_error="skip") == [1, -1, 1, -1]  # one way to write them from here on
+    with pytest.raises(BadInput, match=r"x\.svm:3:1: expected a negative label to be 0, as before .* --positive 1\."):
+        list(sources.open(path))
+    assert labels_of(path, recipe={"positive": "1"}) == [1, -1, -1, 1, -1]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_where_bad_lines_are_skipped_both_ways_to_write_a_negative_are_learned_and_it_is_said(
+    tmp_path, monkeypatch, threads
+) -> None:
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
+    first = write(tmp_path / "x.svm", b"1 1:1\n0 2:1\n1 3:1\n")
+    second = write(tmp_path / "y.svm", b"1 4:1\n-1 5:1\n0 6:1\n")
+    source = sources.open([first, second], on_error="skip", threads=threads)
+    for _ in range(2):  # passes
+        assert np.concatenate([batch.labels for batch in source]).tolist() == [1, -1, 1, 1, -1, -1]
+        assert (source.skipped, source.bad) == (0, [])
+        assert len(source.remarks) == 1
+        assert "both 0 and -1" in source.remarks[0]
+    assert sources.open(first, on_error="skip").remarks == []
+
+
+def test_a_third_class_is_not_skipped(tmp_path) -> None:
+    path = write(tmp_path / "x.svm", b"1 1:1\n" * 80 + b"2 2:1\n" * 20)
+    with pytest.raises(BadInput, match=r"too many labels say nothing: expected the label .*, not 2; .*--positive"):
+        list(sources.open(path, on_error="skip"))
 
 
 def test_unlabelled_rows_can_only_be_predicted(tmp_path) -> None:
@@ -112,15 +135,42 @@ def test_wrong_kinds_are_refused(tmp_path) -> None:
         sources.open(path, on_error="ignore")
 
 
-def test_a_truncated_file_is_learned_as_far_as_it_goes(tmp_path) -> None:
-    packed = gzip.compress(random_lines(50_000))
-    path = write(tmp_path / "x.svm.gz", packed[: len(packed) // 2])
-    source = sources.open(path, on_error="skip")
-    assert 10_000 < sum(len(batch) for batch in source) < 50_000
-    assert source.skipped == 1
-    assert "end too early" in source.bad[0]
-    with pytest.raises(BadInput, match="end too early"):
-        list(sources.open(path))
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "raise"])
+@pytest.mark.parametrize(
+    ("pack", "spoil", "said"),
+    [
+        (gzip.compress, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
+        (zstd, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
+        (gzip.compress, lambda packed: packed[:-3], "end too early; .*, after line 30,000"),
+        (gzip.compress, lambda packed: packed[:-8] + b"abcd" + packed[-4:], "are damaged .*CRC"),
+        (gzip.compress, lambda packed: packed + b"more", "are damaged .*Not a gzipped file"),
+    ],
+)
+def test_a_broken_file_is_an_error_after_what_it_holds(tmp_path, pack, spoil, said, on_error) -> None:
+    path = write(tmp_path / "x.svm.gz", spoil(pack(random_lines(30_000))))
+    source = sources.open(path, on_error=on_error)
+    with pytest.raises(BadInput, match=rf"^{path}: the compressed data {said}"):
+        list(source)
+    assert 5_000 < source.rows <= 30_000
+    assert source.skipped == 0
+
+
+@pytest.mark.parametrize("n", [20, 30_000])  # within the rows that a recipe is fitted to, and after them
+@pytest.mark.parametrize(
+    ("head", "row"), [("y,a\n", "{},x{}\n"), ("", '{{"y": {}, "a": "x{}"}}\n'), ("", "{} |n x{}\n")]
+)
+def test_broken_files_of_every_format(tmp_path, head, row, n) -> None:
+    text = head + "".join(row.format((-1) ** (k // 3), k % 7) for k in range(n))
+    packed = gzip.compress(text.encode())
+    path = write(tmp_path / "x.gz", packed[:-4])
+    source = sources.open(path, on_error="skip", recipe={"bits": 8})
+    with pytest.raises(BadInput, match="the compressed data end too early; the file is not whole, after line"):
+        list(source)
+    assert source.rows == n
 
 
 def test_empty_files(tmp_path) -> None:
@@ -147,8 +197,7 @@ def test_garbage_leaves_the_model_of_the_good_lines(tmp_path, threads) -> None:
 
     rows, bad = slow_svmlight.parse(text, 2**12)
     unlabelled = [row for row in rows if row.label not in (1, -1, 0)]
-    negative = next(row.label for row in rows if row.label in (0, -1))
-    good = [row for row in rows if row.label in (1, negative)]
+    good = [row for row in rows if row.label in (1, 0, -1)]
     indptr, indices, values, labels, _ = slow_svmlight.arrays(good)
     expected = Batch.from_arrays(indptr, indices, values, np.where(labels > 0, 1.0, -1.0))
     assert got == learned([expected], 2**12)

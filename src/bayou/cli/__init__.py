@@ -18,9 +18,11 @@ class _Commands(TyperGroup):
 
     debug = False
 
-    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override]
+    def main(self, *args: Any, **more: Any) -> Any:
         self.debug = False
-        command = partial(super().main, *args, standalone_mode=False, **more)
+        standalone_mode = more.pop("standalone_mode", True)
+        more["standalone_mode"] = False
+        command = partial(super().main, *args, **more)
         code = edge.exit_code(command, lambda: self.debug)
         if standalone_mode:
             sys.exit(code)

@@ -65,7 +65,7 @@ def features(
         from bayou.outputs.plain_model import write_plain
 
         name_of = None if extras.names is None else extras.names.name_of
-        write_plain(out, learner, name_of, extras.required_recipe.negative_rate)
+        write_plain(out, learner, name_of)
         output.say(f"{len(learner.selected):,} features are in {out}")  # type: ignore[attr-defined]
         return
     shown = learner.selected if selected else touched  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def features(
     chosen, columns = _largest(learner, shown, top, by)
     known = extras.names.name_of(chosen) if extras.names is not None else [None] * len(chosen)
     names = [str(index) if name is None else name for index, name in zip(chosen.tolist(), known, strict=True)]
-    columns = _with_intercept(learner, extras.required_recipe.negative_rate, names, columns)
+    columns = _with_intercept(learner, names, columns)
     if out is None:
         _show([printable(name) for name in names], columns)
     else:
@@ -101,9 +101,7 @@ def _largest(learner: Learner, touched: np.ndarray, top: int, by: str) -> tuple[
     return touched[first], {name: column[first] for name, column in columns.items()}
 
 
-def _with_intercept(
-    learner: Learner, negative_rate: float, names: list[str], columns: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _with_intercept(learner: Learner, names: list[str], columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The intercept in a row of its own before all others, and corrected for negatives that were left out."""
     import math
 
@@ -112,7 +110,7 @@ def _with_intercept(
     if not learner.parameters["intercept"]:
         return columns
     mean, variance = learner.intercept
-    mean += learner.score_rule.shift(negative_rate)
+    mean += learner.score_rule.shift(learner.negative_rate)
     row = {"mean": mean, "sd": math.sqrt(variance) if learner.record.posterior else math.nan, "inclusion": 1.0}
     names.insert(0, INTERCEPT)
     return {name: np.append(row[name], column) for name, column in columns.items()}

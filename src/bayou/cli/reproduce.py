@@ -12,6 +12,7 @@ import typer
 from bayou.cli.terminal import output
 from bayou.cli.terminal.progress import ProgressLine
 from bayou.cli.usage import BadUsage, usage
+from bayou.core.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,19 +68,21 @@ def reproduce(
         raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
     for experiment in chosen:
         with ProgressLine() as progress:
-            findings = experiment.run(
-                papers.Options(
-                    out=out,
-                    quick=quick,
-                    draws=seeds,
-                    first_seed=seed,
-                    examples=examples,
-                    jobs=jobs or _cores(),
-                    data=tuple(data or ()),
-                    watch=progress.watch,
-                    say=progress.say,
-                )
+            chosen_options = papers.Options(
+                out=out,
+                quick=quick,
+                draws=seeds,
+                first_seed=seed,
+                examples=examples,
+                jobs=jobs or _cores(),
+                data=tuple(data or ()),
+                watch=progress.watch,
+                say=progress.say,
             )
+            try:
+                findings = experiment.run(chosen_options)
+            except OSError as error:
+                raise BadInput(f"{experiment.name} could not be done in {out} ({error.strerror or error}).") from None
         for table in findings.tables:
             _print(table, console)
         for note in findings.notes:

@@ -9,8 +9,18 @@ import numpy as np
 from bayou.core.errors import BadInput
 
 
+def refuse_masked(values: Any, what: str) -> None:
+    """NumPy forgets a mask where it makes a plain array, and what was hidden under it would be taken for data."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise BadInput(
+            f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Leave those rows out, "
+            "or say what stands there: array.filled(0)."
+        )
+
+
 def as_float(values: Any, what: str) -> np.ndarray:
     """Numbers as float32 or float64, whichever holds their type, in one contiguous array."""
+    refuse_masked(values, what)
     try:
         values = np.asarray(values)
         if values.dtype.kind not in "biufO":
@@ -25,6 +35,7 @@ def as_float(values: Any, what: str) -> np.ndarray:
 
 def as_features(indices: Any) -> tuple[np.ndarray, int]:
     """Feature ids as uint32, and how many were too wide and got folded."""
+    refuse_masked(indices, "indices")
     indices = np.ascontiguousarray(indices)
     if indices.size == 0:
         return indices.astype(np.uint32), 0
@@ -64,6 +75,7 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
     """One whole number for each of n rows, or None."""
     if positions is None:
         return None
+    refuse_masked(positions, "positions")
     positions = np.asarray(positions)
     if positions.shape != (n,) or (n and positions.dtype.kind not in "iu"):
         raise BadInput(f"positions must be {n} whole numbers, one per row.")
@@ -72,6 +84,7 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
 
 def as_row_numbers(rows: Any, n: int) -> np.ndarray:
     """The numbers, from 0, of the rows of n that numbers or truth values mean."""
+    refuse_masked(rows, "rows")
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and rows.shape == (n,):
         return np.flatnonzero(rows)

@@ -21,6 +21,7 @@ from bayou.core.arrays import (
     as_weights,
     per_row,
     read_only,
+    refuse_masked,
 )
 from bayou.core.canonical import canonical, survey
 from bayou.core.errors import BadInput
@@ -91,6 +92,7 @@ class Batch:
         if not hasattr(X, "tocsr"):
             from scipy.sparse import csr_array
 
+            refuse_masked(X, "values")
             dense = np.asarray(X)
             if dense.ndim != 2:
                 raise BadInput(
@@ -131,6 +133,7 @@ class Batch:
         So do not change them while the batch lives: what was checked here is not checked again.
         """
         self = cls()
+        refuse_masked(indptr, "indptr")
         indptr = np.ascontiguousarray(indptr)
         if indptr.size and indptr.dtype.kind not in "iu":
             raise BadInput(f"indptr must be whole numbers; it has type {indptr.dtype}.")

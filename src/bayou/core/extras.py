@@ -3,9 +3,11 @@
     recipe, names, numbering    enough to read raw data as they were read when the model learned
     counters                    what the model has seen in all its runs, and how well it predicted that
     unfinished                  where a run stands that was interrupted, or that saves on its way
+    finished                    the files that were learned to their end
 
-In a model file the header has `recipe`, `counters` and `unfinished` as JSON under "attached"; the arrays of names and
-numbering stand under "attached:names." and "attached:numbering.". Whatever else an older file has there is ignored.
+In a model file the header has `recipe`, `counters`, `unfinished` and `finished` as JSON under "attached"; the arrays of
+names and numbering stand under "attached:names." and "attached:numbering.". Whatever else an older file has there is
+ignored.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadModel
+from bayou.core.file_marks import FileMark
 
 # Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
@@ -91,13 +94,13 @@ class Unfinished:
     """Where a run stands that has not come to its end.
 
     Attributes:
-        data: the files it reads, by their full paths.
+        files: that it reads, as they were when it began.
         passed: passes finished; passes: how many there are to be.
         rows: rows of the present pass that are done with; skipped: bad lines among those read.
         holdout: the share of examples that is tested on and not learned.
     """
 
-    data: list[str] = field(default_factory=list)
+    files: list[FileMark] = field(default_factory=list)
     passed: int = 0
     passes: int = 1
     rows: int = 0
@@ -106,13 +109,18 @@ class Unfinished:
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(self)
-        return {"data": plain.pop("data"), "pass": plain.pop("passed"), **plain}
+        del plain["files"]
+        plain = {"data": [mark.path for mark in self.files], "pass": plain.pop("passed"), **plain}
+        known = any(mark.size is not None for mark in self.files)
+        return plain | ({"files": [mark.to_json() for mark in self.files]} if known else {})
 
     @classmethod
     def from_json(cls, plain: Any) -> Unfinished:
         plain = _mapping("unfinished", plain)
-        numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("data",))
-        return cls(data=[str(name) for name in plain.get("data") or ()], **numbers)
+        numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
+        # Files of earlier versions have paths alone, as pipes have.
+        files = _marks(plain.get("files")) or [FileMark(str(path)) for path in plain.get("data") or ()]
+        return cls(files=files, **numbers)
 
 
 @dataclass
@@ -130,6 +138,7 @@ class Extras:
     numbering: Numbering | None = None
     counters: Counters | None = None
     unfinished: Unfinished | None = None
+    finished: list[FileMark] = field(default_factory=list)
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
@@ -214,12 +223,14 @@ class Extras:
             names=names,
             numbering=copy.deepcopy(max(numberings, key=lambda numbering: -1 if numbering is None else len(numbering))),
             counters=_added(self.counters, other.counters, None if base is None else base.counters),
+            finished=list(dict.fromkeys([*self.finished, *other.finished])),
         )
 
     def to_json(self) -> dict[str, Any]:
         """For the header of a model file; what is not there is left out."""
         parts = {"recipe": self.recipe, "counters": self.counters, "unfinished": self.unfinished}
-        return {name: part.to_json() for name, part in parts.items() if part is not None}
+        plain: dict[str, Any] = {name: part.to_json() for name, part in parts.items() if part is not None}
+        return plain | ({"finished": [mark.to_json() for mark in self.finished]} if self.finished else {})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For the arrays of a model file."""
@@ -242,6 +253,7 @@ class Extras:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
         extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
+        extras.finished = _marks(plain.get("finished"))
         if plain.get("recipe") is None:
             return extras
         from bayou.core.names import Names
@@ -267,6 +279,12 @@ def _mapping(name: str, plain: Any) -> Mapping[str, Any]:
     if not isinstance(plain, Mapping):
         raise BadModel(f"what is attached to the model ({name}) is {plain!r}; it must be a mapping.")
     return plain
+
+
+def _marks(plain: Any) -> list[FileMark]:
+    if not isinstance(plain, list | None):
+        raise BadModel(f"the model tells of files as {plain!r}; it must be a list.")
+    return [FileMark.from_json(one) for one in plain or ()]
 
 
 def _numbers(what: str, plain: Mapping[str, Any], kind: Any, except_: tuple[str, ...]) -> dict[str, Any]:

@@ -23,12 +23,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numba import njit
 
-from bayou.core import links, model_file, registry
+from bayou.core import forking, links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
+from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, corrected, no_posterior
 from bayou.core.storage import Stored
 from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
@@ -84,6 +84,7 @@ class Learner(Stored):
         self._frozen = False
         self._regresses = registry.find(self.name).task == "regress"
         self._lock = threading.RLock()
+        forking.watch(self)
         self.extras = Extras()  # what travels with the model besides its weights
 
     # --- what an algorithm says ---------------------------------------------------------------------------------
@@ -165,10 +166,12 @@ class Learner(Stored):
                 self._examples += 1
                 if self._negative is None and not label:
                     self._negative = 0
-        return probability
+        return probability if weight else corrected(probability, self.negative_rate)
 
     def predict(self, batch: Batch, horizon: str = "next") -> Prediction:
         """What the learner believes of each row. Changes nothing.
+
+        Where its recipe says that only a share of the negatives was learned from, this is of the full stream.
 
         Args:
             batch: rows, with labels or without.
@@ -178,7 +181,8 @@ class Learner(Stored):
         later = one_of("horizon", horizon, HORIZONS)
         with self._lock:
             self._check(batch)
-            return self.prediction(self._run_later(batch) if later else self._run_next(batch))
+            scores = self._run_later(batch) if later else self._run_next(batch)
+            return self.prediction(scores).of_full_stream(self.negative_rate)
 
     def _run_next(self, batch: Batch) -> Scores:
         # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
@@ -196,7 +200,7 @@ class Learner(Stored):
         return None
 
     def prediction(self, scores: Scores) -> Prediction:
-        """What a kernel answered, with what it means."""
+        """What a kernel answered, with what it means for data such as were learned from."""
         return Prediction(scores, self.name, self.score_rule)
 
     @cached_property
@@ -238,7 +242,7 @@ class Learner(Stored):
             self._draw(batch, key, purpose, scores)
         if self.record.task == "classify":
             _to_probability(self._link, scores)
-        return scores
+        return corrected(scores, self.negative_rate)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Fill scores[draw, row]."""
@@ -308,6 +312,11 @@ class Learner(Stored):
     def negative_label(self) -> int | None:
         """How this learner's stream writes a negative label, -1 or 0; None before the first."""
         return self._negative
+
+    @property
+    def negative_rate(self) -> float:
+        """The share of the full stream's negatives that was learned from, as the recipe has it; 1 without one."""
+        return 1.0 if self.extras.recipe is None or self._regresses else self.extras.recipe.negative_rate
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,9 @@ the probability itself: where a score is both large and unsure that is a mean ma
 the interval reaches to it.
 
 Where only a share R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
-those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score.
+those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score. A learner
+whose recipe tells R answers with these when it is asked (`predict`, `sample`); what it says while it learns (`learn`,
+`observe`) is of the data as they are given.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class Prediction:
     @property
     def expected(self) -> np.ndarray:
         """The expected label: of a classifier P(y = 1), of a regressor the mean."""
-        return _of_full_stream(self._scores.expected, self._negative_rate)
+        return corrected(self._scores.expected, self._negative_rate)
 
     @property
     def probability(self) -> np.ndarray:
@@ -154,7 +156,7 @@ class Prediction:
         low, high = np.empty((2, len(variance)))
         z *= math.sqrt(self._rule.believed)
         _interval(self._rule.link, z, self._scores.expected, self._scores.mean, variance, low, high)
-        return _of_full_stream(low, self._negative_rate), _of_full_stream(high, self._negative_rate)
+        return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
@@ -237,8 +239,8 @@ def no_posterior(name: str) -> NoPosterior:
     )
 
 
-def _of_full_stream(probability: np.ndarray, negative_rate: float) -> np.ndarray:
-    """Odds times the rate."""
+def corrected(probability: Any, negative_rate: float) -> Any:
+    """Probabilities of the full stream, of which this share of the negatives was learned from: odds times the rate."""
     if negative_rate == 1.0:
         return probability
     return probability * negative_rate / (probability * negative_rate + (1.0 - probability))

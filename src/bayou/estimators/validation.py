@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
+from bayou.core.arrays import refuse_masked
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 
@@ -21,11 +22,14 @@ MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.floa
 
 def matrix(estimator: Any, X: Any) -> Any:
     """A matrix to predict: finite floats, dense or CSR, with the features that were learned."""
+    refuse_masked(X, "X")
     return X if _is_ready(estimator, X) else validate_data(estimator, X, reset=False, **MATRIX)
 
 
 def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
     """A matrix to learn from and a label for each row, which may have to be a number."""
+    refuse_masked(X, "X")
+    refuse_masked(y, "labels")
     if not reset and y is not None and _is_ready(estimator, X):
         labels = np.asarray(y)
         if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
@@ -84,6 +88,7 @@ def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numb
     """The product of a row's own weight and its class's; None if all are 1."""
     weights = None
     if sample_weight is not None:
+        refuse_masked(sample_weight, "sample_weight")
         try:
             weights = np.asarray(sample_weight, dtype=np.float64)
         except (TypeError, ValueError):

@@ -24,12 +24,12 @@ INTERCEPT = "(intercept)"
 NameOf = Callable[[np.ndarray], Sequence[str | None]]
 
 
-def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: float = 1.0) -> dict[str, Any]:
+def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, Any]:
     """The selected features of a learner that selects, with their weights, as JSON can say it.
 
     `name_of` gives the names of some features, None for a feature without one; those have their numbers. Where only a
-    share of the negatives was learned from, `negative_rate`, odds are that many times too high: the logistic intercept
-    allows for that, and a probit model says it, for odds * negative_rate to be used.
+    share of the negatives was learned from (`Learner.negative_rate`), odds are that many times too high: the logistic
+    intercept allows for that, and a probit model says it, for odds * negative_rate to be used.
 
     >>> from bayou import Batch
     >>> from bayou.learners import FTRL
@@ -38,7 +38,7 @@ def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: 
     >>> plain_model(learner, lambda chosen: ["abc"[k] for k in chosen])["features"]
     [{'feature': 'b', 'weight': 0.02}]
     """
-    chosen = getattr(learner, "selected", None)
+    chosen, negative_rate = getattr(learner, "selected", None), learner.negative_rate
     if chosen is None:
         raise BadInput(f"{learner.name} models select no features; spike-slab and ftrl do.")
     columns = {"weight": learner.weights_at(chosen).mean}
@@ -60,11 +60,9 @@ def plain_model(learner: Learner, name_of: NameOf | None = None, negative_rate: 
     return plain if link == "logistic" or negative_rate == 1.0 else plain | {"negative_rate": negative_rate}
 
 
-def write_plain(
-    path: str | os.PathLike[str], learner: Learner, name_of: NameOf | None = None, negative_rate: float = 1.0
-) -> None:
+def write_plain(path: str | os.PathLike[str], learner: Learner, name_of: NameOf | None = None) -> None:
     """Write `plain_model` to a .json or .csv file."""
-    plain = plain_model(learner, name_of, negative_rate)
+    plain = plain_model(learner, name_of)
     if str(path).endswith(".json"):
         text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
     elif str(path).endswith(".csv"):

@@ -37,18 +37,21 @@ class Data:
     skipped: int = 0
     bad: Sequence[str] = ()  # the first few of those, as sentences
     folded: int = 0
+    remarks: Sequence[str] = ()
     names: Any = None  # `Names`, or anything with its `name_of`
     hashed: bool = False
     negative_rate: float = 1.0
 
     @classmethod
-    def of(cls, source: Source, files: Sequence[str], skipped: int | None = None, bad: Sequence[str] = ()) -> Data:
-        """What a source knows of itself; a learner may have refused more lines than the source."""
+    def of(cls, source: Source, files: Sequence[str], run: Any = None) -> Data:
+        """What a source knows of itself, and a run of its lines, of which a learner may have refused more."""
+        told = source if run is None else run
         return cls(
             files=[os.path.basename(name) or name for name in files],
             lines=source.lines,
-            skipped=source.skipped if skipped is None else skipped,
-            bad=list(bad) or list(source.bad),
+            skipped=told.skipped,
+            bad=list(told.bad),
+            remarks=list(told.remarks),
             folded=source.folded,
             names=source.extras.names,
             hashed=source.recipe.kind != "svmlight" and not source.recipe.exact,

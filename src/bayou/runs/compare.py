@@ -29,6 +29,7 @@ from bayou.runs import settings as parameters
 from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
+from bayou.runs.remarks import Remarks
 from bayou.runs.rows import Refused, first_rows, halved
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Comparison:
         folded: feature numbers that were too large for the table.
         seconds: of the whole run, with reading.
         signal: what interrupted it, if anything.
+        remarks: what is no error, but should be known (`bayou.runs.remarks`).
     """
 
     entrants: list[Entrant]
@@ -81,6 +83,7 @@ class Comparison:
     folded: int
     seconds: float
     signal: int | None
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> list[Entrant]:
@@ -111,6 +114,7 @@ class Comparison:
             "skipped": self.skipped,
             "folded": self.folded,
             "bad": self.bad,
+            "remarks": self.remarks,
             "seconds": self.seconds,
             "interrupted": self.signal is not None,
             "learners": learners,
@@ -188,10 +192,12 @@ class Comparing:
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
         """Have all learn from every batch, side by side and in step, so that one batch is in memory at a time."""
         source, entrants, refused = self.source, self.entrants, Refused(self.source)
+        remarks = Remarks(source)
         start = time.perf_counter()
         n_threads = min(len(entrants), sources.spare_cores() + 1)
         with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
             for batch in self._batches():
+                remarks.look(batch)
                 for part in _accepted(batch, entrants, refused):
                     cast = {dtype: part.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
                     for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
@@ -209,6 +215,7 @@ class Comparing:
             folded=source.folded,
             seconds=time.perf_counter() - start,
             signal=interrupt.signal,
+            remarks=remarks.after(max(entrants, key=lambda entrant: entrant.meter.result().auc or 0.0).meter),
         )
 
     def _batches(self) -> Iterable[Batch]:
@@ -226,7 +233,7 @@ class Comparing:
             for entrant in comparison.entrants
             if entrant.recorder is not None
         ]
-        report.write(self._report, runs, report.Data.of(self.source, self._files, comparison.skipped, comparison.bad))
+        report.write(self._report, runs, report.Data.of(self.source, self._files, comparison))
         self._say(Note(f"the report is in {self._report}"))
 
 

@@ -130,12 +130,10 @@ class Predictions:
     def parts(self) -> Iterator[Part]:
         """The predictions as arrays, some examples after others."""
         self._begin()
-        rate = self.source.recipe.negative_rate
         for whole in self.source:
             for _, batch, predicted in self._refused.accepted(whole, self._learner.predict):
-                corrected = predicted.of_full_stream(rate)
-                table = prediction_table(self._learner, corrected, self._level)
-                self._score(corrected.expected, batch, predicted.deviation)
+                table = prediction_table(self._learner, predicted, self._level)
+                self._score(predicted.expected, batch, predicted.deviation)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
                 yield Part(table, batch.tags, kept)
 

@@ -154,7 +154,7 @@ class Selecting:
             positives=positive / max(weight, 1e-300),
             skipped=self.source.skipped,
             seconds=time.perf_counter() - start,
-            notes=self._notes(path),
+            notes=[*self._notes(path), *self.source.remarks],
         )
 
     def _keep(self, batch: Batch, rows: np.ndarray) -> None:

@@ -30,11 +30,16 @@ from bayou.runs import memory
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
+from bayou.runs.remarks import Remarks
+from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
 from bayou.runs.rows import Refused, held_out, warm_up
 from bayou.runs.start import Model, start_from
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
+
+# How many files that were learned a model remembers, the last ones.
+KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class TrainingRun:
         bad: the first bad lines, as sentences; folded: feature numbers that were too large for the table.
         seen_before: the examples that were scored had been learned from in an earlier pass.
         unsaved: why the model could not be written.
-        notes: what was said on the way.
+        notes: what was said on the way; remarks: what is no error, but should be known (`bayou.runs.remarks`).
 
     >>> import pyarrow as pa
     >>> run = train(pa.table({"site": ["a", "b"] * 50, "y": [1, 0] * 50}), label="y", learner="marginal", bits=10)
@@ -87,6 +92,7 @@ class TrainingRun:
     seen_before: bool = False
     unsaved: BadModel | None = None
     notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def skipped(self) -> int:
@@ -104,6 +110,7 @@ class TrainingRun:
             "folded": self.folded,
             "seen_before": self.seen_before,
             "bad": self.bad,
+            "remarks": self.remarks,
         }
         if self.held_out is not None:
             scores = self.held_out.as_dict()
@@ -215,7 +222,7 @@ class Training:
         self.learner = start.learner(n_features)
         warm_up(self.learner, self.source)
         self._files = names_of(data)
-        self._data = [os.path.abspath(name) if name != "-" else name for name in self._files]
+        self._marks = marks_of(self._files)
         self._begin(own.passes, own.holdout, resumed=own.resume is not None)
         self._recorder: Recorder | None = None
         if own.report is not None:
@@ -229,11 +236,15 @@ class Training:
         self._passes = passes
         self._pass = self._done = 0  # passes finished; rows of the present one that are done with
         self._before = self.source.extras.counters if resumed else None
+        self._learned = self.source.extras.finished if resumed else []
         self._skipped_before = 0  # bad lines that an interrupted run counted, and that will be met again
         self._newly_skipped = 0
-        unfinished = self.source.extras.unfinished
-        self._goes_on = resumed and unfinished is not None and self.source.again and unfinished.data == self._data != []
-        if self._goes_on and unfinished is not None:
+        unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.again else None
+        self._place = unfinished
+        if unfinished is None and resumed:
+            for sentence in known_already(self.source.extras, self._marks):
+                self._say(sentence)
+        if unfinished is not None:
             self._pass, self._done = unfinished.passed, unfinished.rows
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
             if holdout not in (None, unfinished.holdout):
@@ -243,6 +254,7 @@ class Training:
             learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
         self._refused = Refused(self.source)
+        self._remarks = Remarks(self.source)
         self._holdout = holdout or 0.0
         self._meter = meter_for(learner.record.task)
         self._tested = meter_for(learner.record.task) if self._holdout else None
@@ -254,8 +266,8 @@ class Training:
 
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
         """All passes, checkpoints and the last save."""
-        if self._goes_on:
-            self._say(f"going on after {self._done:,} examples of pass {self._pass + 1}, where it was interrupted")
+        if self._place is not None:
+            self._say(going_on(self._place, self._marks))
         converged = False
         start = time.perf_counter()
         with interruptible(self.source) as interrupt:
@@ -275,7 +287,7 @@ class Training:
             except BadInput:
                 if self._meter.examples and self._path is not None:
                     self._save(unfinished=True)
-                    self._say(f"what was learned before that is in {self._path}")
+                    self._say(f"what was learned before that is in {self._path}; --resume goes on with it")
                 raise
             unsaved = None
             try:
@@ -295,6 +307,7 @@ class Training:
             seen_before=self._first > 0,
             unsaved=unsaved,
             notes=self._notes,
+            remarks=self._remarks.after(self._meter),
         )
 
     def write_report(self, run: TrainingRun) -> None:
@@ -305,7 +318,7 @@ class Training:
 
         shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds)
         try:
-            report.write(self._report, shown, report.Data.of(self.source, self._files, run.skipped, run.bad))
+            report.write(self._report, shown, report.Data.of(self.source, self._files, run))
         except BadInput:
             if run.unsaved is None:
                 raise
@@ -346,6 +359,7 @@ class Training:
     def _learn(self, batch: Batch, learner: Any) -> None:
         if batch.labels is not None and self.learner.negative_label == 0:
             batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+        self._remarks.look(batch)
         tested = None
         if self._holdout:
             held, weights = held_out(self._done, len(batch), self._holdout), batch.each_weight()
@@ -375,9 +389,13 @@ class Training:
         self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
 
     def _save(self, unfinished: bool) -> None:
-        where = Unfinished(self._data, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        where = Unfinished(self._marks, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
-            self.source.extras, counters=self._counters(), unfinished=where if unfinished else None
+            self.source.extras,
+            counters=self._counters(),
+            unfinished=where if unfinished else None,
+            finished=list(dict.fromkeys([*self._learned, *learned]))[-KEPT:],
         )
         if self._path is not None:
             self.learner.save(self._path)

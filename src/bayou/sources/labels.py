@@ -8,13 +8,21 @@ from bayou.core.errors import BadInput
 from bayou.core.recipe import Recipe
 
 MISSING = "expected a label"
+BOTH = (
+    "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, say "
+    "what is positive with --positive or --label-above"
+)
+# Up to this many labels that are neither 1, 0 nor -1 are bad lines, as up to this share of all are; more are a third
+# class.
+FEW, SHARE = 5, 0.1
 
 
 class LabelRule:
     """Turns labels as written into 1 and -1 (or 0), and says which rows have none that counts.
 
     `positive`: that number is positive, any other negative. `label_above`: above it is positive. Otherwise 1 is
-    positive, and -1 or 0 negative, but not both in one stream: whichever comes first is how this stream writes it.
+    positive, and -1 or 0 negative. Both in one stream are an error where bad lines are; where those are skipped, both
+    are negative, and it is said: a stream without one way to write its negatives would be all positives.
     Where they are `numbers` labels stay as they are: for regression.
     """
 
@@ -57,5 +65,8 @@ class LabelRule:
         if np.isnan(raw):
             return MISSING
         if mixed:
-            return f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}"
+            return (
+                f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}; "
+                "if both are negative, say --positive 1"
+            )
         return f"expected the label 1, 0 or -1, not {raw:g}; say with --positive or --label-above what is positive"

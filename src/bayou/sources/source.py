@@ -13,7 +13,7 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.sources.labels import LabelRule
+from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
 from bayou.sources.reading.reader import Reader
@@ -42,6 +42,7 @@ class Source:
         rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
         bad: the first few of those as sentences, "file:line:column: what was expected".
         folded: indices that were too wide for the table of weights and were folded into it.
+        remarks: what there is to say of the data that is no error.
         bytes_done, bytes_total: how far, if that can be known.
 
     >>> import pyarrow as pa
@@ -68,6 +69,7 @@ class Source:
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None
+        self.remarks: list[str] = []
         self._forget()
 
     @property
@@ -157,14 +159,19 @@ class Source:
     def _finish(self, ready: _Ready) -> Batch:
         parsed, batch, names = ready.parsed, ready.batch, self.extras.names
         mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
-        if mixed is not None:
+        if mixed is not None and self.skips:
+            self.remarks = [BOTH]
+        elif mixed is not None:
             parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
-        if not self.lines and self._labels_needed and len(ready.strange) > len(ready.labels):
+        many = max(FEW, SHARE * (len(ready.strange) + len(ready.labels)))
+        if not self.lines and self._labels_needed and len(ready.strange) > min(many, len(ready.labels)):
             # Not a bad line here and there: what is positive was never said.
-            raise BadInput(f"{ready.file}: most labels say nothing: {self._rule.what(ready.strange[0])}.")
+            raise BadInput(f"{ready.file}: too many labels say nothing: {self._rule.what(ready.strange[0])}.")
         if ready.first:
             self._line = 0
+        if parsed.broken is not None:  # no bad line that could be skipped: nobody knows how much is missing
+            raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line:,}.")
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
             self.extras.numbering.number(parsed)
@@ -180,7 +187,7 @@ class Source:
         self.skipped += parsed.skipped
         self.folded += parsed.folded
         for bad in parsed.bad:
-            place = f"{file}:{self._line + bad.line + 1}" if bad.line >= 0 else file
+            place = f"{file}:{self._line + bad.line + 1}"
             said = f"{place}:{bad.column}: {bad.what}." if bad.column else f"{place}: {bad.what}."
             if not self.skips:
                 raise BadInput(said)

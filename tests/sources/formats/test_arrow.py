@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.names import Names
@@ -372,5 +373,18 @@ def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
             lambda e, t=table: ArrowReader(t, e),
         ):
             extras = Extras.new(Recipe(kind="table"))
-            with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a name of its own"):
+            with pytest.raises(BadInput, match=f"(two columns|more than one column) '{name}'.*each column needs a name of its own"):
                 list(Source(make(extras), extras))
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_with_a_dot_beside_a_struct_is_not_dropped(tmp_path, parquet) -> None:
+    table = pa.table({"y": [1, 0], "a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}])})
+    data = table
+    if parquet:
+        data = tmp_path / "x.parquet"
+        pq.write_table(table, data)
+    with pytest.raises(BadInput, match=r"more than one column 'a\.b', .*: rename one"):
+        list(sources.open(data, recipe={"bits": 8}))
+    with pytest.raises(BadInput, match=r"more than one column 'x'"):
+        list(sources.open(pa.table([[1, 0], [1, 2], [3, 4]], names=["y", "x", "x"]), recipe={"bits": 8}))

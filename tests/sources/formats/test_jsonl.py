@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayou import sources
+from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Column, Recipe
@@ -179,3 +181,20 @@ def test_a_name_with_half_a_character_is_a_bad_line(tmp_path) -> None:
         "t.jsonl:2:1: expected a JSON object with names of whole characters, not half a surrogate pair."
     )
     assert [column.name for column in source.recipe.columns] == ["y", "a", "é"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"y": 1, "a.b": 3, "a": {"b": 4}}',
+        '{"y": 1, "a": {"b": 4}, "a.b": 3}',
+        '{"y": 1, "a": {"b": {"c": 1}, "b.c": 2}}',
+    ],
+)
+def test_a_key_with_a_dot_beside_an_object_is_not_dropped(tmp_path, line) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"y": 0, "a": {"b": 4, "b.c": 2}}\n' + line + "\n")
+    with pytest.raises(BadInput, match=r"x\.jsonl:2:1: expected one value for 'a\.b(\.c)?', not one under"):
+        list(sources.open(path, recipe={"bits": 8}))
+    source = sources.open(path, recipe={"bits": 8}, on_error="skip")
+    assert sum(map(len, source)) == source.skipped == 1

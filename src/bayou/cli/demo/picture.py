@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
-from bayou.cli.terminal.output import written
+from bayou.cli.pictures import save
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
 # The regret of the first few examples is noise.
@@ -30,8 +30,7 @@ def draw(study: Study, path: Path) -> None:
         _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * above)
         _dress_regret(left)
         _knowledge(right, study.knowledge)
-        with written(path) as temporary:
-            figure.savefig(temporary)
+        save(figure, path)
 
 
 def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:

@@ -1,1 +1,17 @@
-"""The pictures of `bayou compare` and `bayou select`."""
+"""What matplotlib draws for the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayou.outputs.text import output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, in the format that its name ends in; whole or not at all."""
+    with output(path) as file:
+        figure.savefig(file, format=path.suffix[1:])

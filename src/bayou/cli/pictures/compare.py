@@ -10,7 +10,7 @@ from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.terminal.output import written
+from bayou.cli.pictures import save
 from bayou.core.printable import printable
 from bayou.plots import STYLE
 from bayou.runs.compare import Comparison
@@ -39,5 +39,4 @@ def draw(path: Path, comparison: Comparison) -> None:
         axes.set_xlabel("examples")
         axes.set_ylabel("mean log loss of predictions made before learning")
         axes.legend(frameon=False)
-        with written(path) as temporary:
-            figure.savefig(temporary)
+        save(figure, path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bayou.cli.terminal.output import written
+from bayou.cli.pictures import save
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 from bayou.runs.select import Selection
 
@@ -33,5 +33,4 @@ def draw(found: Selection, path: Path) -> None:
             axes.grid(axis="y", color=PALE)
         if middle.lines:
             middle.legend(frameon=False, loc="lower right")
-        with written(path) as temporary:
-            figure.savefig(temporary)
+        save(figure, path)

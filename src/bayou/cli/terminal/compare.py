@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell, written
+from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell
 from bayou.cli.terminal.watch import FIRST_ROW
 from bayou.core.printable import printable
+from bayou.outputs.text import output
 from bayou.runs.compare import Comparison, Entrant
 from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
@@ -93,7 +95,7 @@ class Board:
 
 def summarise(comparison: Comparison) -> None:
     """The results on standard output, the best first; what was skipped on standard error."""
-    say_skipped(comparison.bad, comparison.skipped, comparison.folded, ", for all alike")
+    say_skipped(comparison, ", for all alike")
     rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
     for entrant in comparison.ranked:
         of = entrant.meter.result()
@@ -115,13 +117,15 @@ def summarise(comparison: Comparison) -> None:
 def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
     names = ("example", "log_loss", "window_loss")
-    with written(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("learner", *names))
-        for entrant in comparison.entrants:
-            curve = entrant.meter.curve()
-            columns = (curve[name].tolist() for name in names)
-            writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("learner", *names))
+    for entrant in comparison.entrants:
+        curve = entrant.meter.curve()
+        columns = (curve[name].tolist() for name in names)
+        writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
+    with output(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def _number(value: float | None) -> str:

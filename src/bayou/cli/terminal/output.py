@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bayou.cli.terminal import streams
-from bayou.core.errors import BadInput
 from bayou.core.printable import printable
 
 if TYPE_CHECKING:
@@ -89,9 +87,10 @@ def say_note(note: Note) -> None:
     say(note.text)
 
 
-def say_skipped(bad: Sequence[str], skipped: int, folded: int, more: str = "") -> None:
-    """What was left out of the data, or put where it may be in the way."""
-    for sentence in bad[:SHOWN]:
+def say_skipped(run: Any, more: str = "") -> None:
+    """What was left out of the data, or put where it may be in the way, and what there is to remark."""
+    skipped, folded = run.skipped, run.folded
+    for sentence in [*run.bad[:SHOWN], *run.remarks]:
         say(sentence)
     if skipped:
         say(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
@@ -104,15 +103,3 @@ def say_skipped(bad: Sequence[str], skipped: int, folded: int, more: str = "") -
 
 def say_all_alike() -> None:
     say("all labels were the same: nothing to tell apart; check --label and --positive")
-
-
-@contextmanager
-def written(path: Path) -> Iterator[Path]:
-    """A file that a library writes: where to write it, to be there whole or not at all, or a sentence why not."""
-    from bayou.core.files import whole_file
-
-    try:
-        with whole_file(path, flush=False) as temporary:
-            yield temporary
-    except OSError as error:
-        raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None

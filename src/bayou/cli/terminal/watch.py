@@ -122,7 +122,7 @@ def _bar(total: int | None) -> Any:
 def summarise(run: TrainingRun, path: Path | None) -> None:
     """The results on standard output; what was skipped, and where the model is, on standard error."""
     result = run.evaluation
-    output.say_skipped(run.bad, run.skipped, run.folded)
+    output.say_skipped(run)
     lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]
     scores = [("", result)] + ([("held-out ", run.held_out)] if run.held_out else [])
     for prefix, of in scores:

@@ -90,6 +90,8 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
             place, what = error.start + 1, "expected text in UTF-8"
         except UnicodeEncodeError:
             place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
+        except _SameName as error:
+            place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
         except RecursionError:
             place, what = 1, "expected an object that is nested less deeply"
         except (TypeError, ValueError):
@@ -106,11 +108,16 @@ def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         return found
     flat: dict[str, Any] = {}
     for key, value in found.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
+        parts = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        for name, part in parts.items():
+            if name in flat:
+                raise _SameName(repr(name))
+            flat[name] = part
     return flat
+
+
+class _SameName(ValueError):
+    """Two values of one name."""
 
 
 def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, ColumnSummary]:

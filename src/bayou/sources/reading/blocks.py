@@ -29,7 +29,7 @@ class Block:
     file: str
     first: bool = False  # the first block of its file
     trouble: str | None = None  # instead of lines: why there are none ("the compressed data end too early")
-    lines: int = 0  # lines that the trouble took with it
+    lines: int = 0  # lines that the trouble took with it; none: it is the file that ends here
 
 
 def whole_lines(data: np.ndarray, size: int) -> int:

@@ -7,12 +7,20 @@ threads.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from bayou.core.errors import BadInput
+
 # Tasks that are being done, or done and not yet taken, for each thread.
 DEPTH = 2
+
+FORKED = (
+    "these data were being read when this process was forked, and the threads that read them are not here; open them "
+    "again in this process."
+)
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -43,6 +51,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
         self._taken = self._given = 0
         self._ended = self._closed = False
         self._most = DEPTH * (threads + 1)
+        self._process = os.getpid()
         self._threads = [threading.Thread(target=self._run, daemon=True, name="bayou-ahead") for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -86,6 +95,8 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
             self._changed.notify_all()
 
     def __next__(self) -> Result:
+        if self._threads and self._process != os.getpid():
+            raise BadInput(FORKED)
         while True:
             with self._changed:
                 if self._given in self._results and not self._closed:
@@ -115,6 +126,8 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
 
     def close(self) -> None:
         """Stop taking tasks; what is being done is finished and dropped."""
+        if self._process != os.getpid():
+            return  # locks may be held here by threads that are not
         with self._changed:
             self._closed = True
             self._results.clear()

@@ -101,7 +101,7 @@ class OpenFile:
         while got < len(view) and not (got and self._waits and not _ready(self._raw)):
             try:
                 count = 0 if self.trouble else self._read_into(view[got:])
-            except (OSError, EOFError, zlib.error) as error:
+            except (OSError, EOFError, ValueError, zlib.error) as error:
                 self.trouble, count = _sentence(error), 0
             if not count:
                 break
@@ -153,4 +153,6 @@ def size_of(name: str) -> int | None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, EOFError) or "runcated" in str(error):
         return "the compressed data end too early; the file is not whole"
-    return f"the file cannot be read further: {getattr(error, 'strerror', None) or error}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"the file cannot be read further ({error.strerror})"
+    return f"the compressed data are damaged ({str(error).rstrip('.')})"

@@ -53,10 +53,12 @@ class ParsedBlock:
     folded: int = 0  # indices too wide for the table, folded into it
     bounds: Bounds | None = None
     new_names: NewNames | None = None
+    broken: str | None = None  # why the file ends here, which is not its end
 
     @classmethod
     def unreadable(cls, block: Block) -> ParsedBlock:
-        """In place of lines that could not be read: one bad line, or a file that ends in trouble."""
+        """In place of lines that could not be read: one bad line, or a file that ends where it should not."""
+        bad = [BadLine(0, 0, block.trouble or "")] if block.lines else []
         return cls(
             indptr=np.zeros(1, np.int64),
             indices=np.empty(0, np.uint32),
@@ -65,8 +67,9 @@ class ParsedBlock:
             weights=None,
             positions=np.empty(0, np.int64),
             lines=block.lines,
-            bad=[BadLine(0 if block.lines else -1, 0, block.trouble or "")],
-            skipped=1,
+            bad=bad,
+            skipped=len(bad),
+            broken=None if block.lines else block.trouble,
         )
 
     def batch(self) -> Batch:

@@ -22,6 +22,7 @@ import numpy as np
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.core.recipe import Column, Recipe
+from bayou.sources.labels import FEW, SHARE
 
 # How tables write that a number is not there. Category columns take them as they stand: NA is also Namibia.
 MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N")
@@ -29,8 +30,6 @@ MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null"
 LABELS = ("label", "target", "y")
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
-# Up to this many labels that are neither 1, 0 nor -1 are bad rows, as up to a tenth of all are; more are a third class.
-FEW_LABELS = 5
 # How many different values of a column are shown.
 SHOWN = 6
 
@@ -149,7 +148,7 @@ def _check_label(recipe: Recipe, name: str, summary: ColumnSummary) -> None:
         )
     classes = not (recipe.numbers or recipe.positive is not None or recipe.label_above is not None)
     others = np.count_nonzero(~np.isin(summary.numbers, (1, 0, -1))) if classes else 0
-    if others > max(FEW_LABELS, 0.1 * len(summary.numbers)):
+    if others > max(FEW, SHARE * len(summary.numbers)):
         raise BadInput(
             f"the label, column {name!r}, holds {_listed(summary.values)}; 1 is positive and 0 or -1 is not, so say "
             "with --positive or --label-above which others are. To predict the number itself, train with --learner "
@@ -190,13 +189,16 @@ def crosses(recipe: Recipe) -> list[tuple[int, int]]:
 def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
     """Where to cut numbers into at most `bins` parts that hold about equally many.
 
-    A value so frequent that it fills a bin gets one of its own, and the other bins share the rest: of a column that is
-    mostly 0 the numbers above 0 are still told apart. An edge is the smallest number of the bin above it.
+    Few values have a bin each. A value so frequent that it fills a bin gets one of its own, and the other bins share
+    the rest: of a column that is mostly 0 the numbers above 0 are still told apart. An edge is the smallest number of
+    the bin above it.
 
     >>> quantile_edges(np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4]), 3)
     (1.0, 3.0)
     """
     values, counts = np.unique(numbers, return_counts=True)
+    if len(values) <= bins:
+        return tuple(values[1:].tolist())
     ends = np.cumsum(counts)  # how many numbers are at most each value
     edges: list[float] = []
     first = done = 0

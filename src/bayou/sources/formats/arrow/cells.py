@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,13 @@ def flat_columns(batch: Any) -> list[tuple[str, Any]]:
     schema = batch if isinstance(batch, pa.Schema) else batch.schema
     for k, one in enumerate(schema):
         add(one.name, one if isinstance(batch, pa.Schema) else batch.column(k))
+    names = [name for name, _ in flat]
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise BadInput(
+            f"the table has more than one column {twice!r}, the parts of a struct counted as columns with a dot; each "
+            "column needs a name of its own: rename one."
+        )
     return flat
 
 

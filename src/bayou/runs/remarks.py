@@ -1,0 +1,96 @@
+"""Remarks: what a run shows that is no error, but that somebody should know who is to trust it. One line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.sources import Source
+
+# How many of the first rows are looked at, and how many of each class there must be among them.
+ROWS, EACH = 4096, 20
+# How many columns are named.
+NAMED = 3
+# From this AUC on, of at least so many examples, somebody should ask why.
+PERFECT, EXAMPLES = 0.999, 100
+# What may follow a column's name in the name of one of its features.
+_AFTER = ("=", "<", ">=", " in [", " is there")
+
+
+class Remarks:
+    """Watches a run: `look` at its batches, then ask what there is to say (`after`)."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._rows: list[Batch] = []
+        self._missing = 0 if source.recipe.numbers else ROWS
+        self._telling: list[str] = []
+        self._any = False
+
+    def look(self, batch: Batch) -> None:
+        """Before it is learned from. Once there are enough rows nothing is done: names are few at first."""
+        self._any = True
+        if self._missing > 0:
+            self._rows.append(batch[: self._missing])
+            self._missing -= len(self._rows[-1])
+            if not self._missing:
+                self._end()
+
+    def _end(self) -> None:
+        if self._rows:
+            self._telling = _telling(Batch.concatenate(self._rows), self._source)
+        self._rows, self._missing = [], 0
+
+    def after(self, meter: Any) -> list[str]:
+        """What there is to say of the data, and of how good the predictions were."""
+        said = list(self._source.remarks)
+        if self._any and not meter.examples:
+            return [*said, "all examples have the weight 0: nothing was learned; check what --weight names"]
+        self._end()
+        telling, auc = self._telling, getattr(meter.result(), "auc", None)
+        if telling:
+            shown = ", ".join(telling[:NAMED]) + " and more" * (len(telling) > NAMED)
+            what = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
+            said.append(f"{shown} {what}; what is not known before the label is, leave out (of a table: --ignore)")
+        elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
+            said.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
+        return said
+
+
+def _telling(batch: Batch, source: Source) -> list[str]:
+    """Columns (features, where there are no columns) each of which alone tells the labels of these rows.
+
+    It does if all rows that have a value of it in common have the same label, as those without a value do.
+    """
+    positive = np.asarray(batch.labels) > 0
+    n = len(positive)
+    if not EACH <= np.count_nonzero(positive) <= n - EACH:
+        return []
+    features, which = np.unique(batch.indices, return_inverse=True)
+    rows = np.repeat(np.arange(n), np.diff(batch.indptr))
+    names, column_of = _columns(features, source)
+    size = len(features)
+    counts = np.bincount(which[positive[rows]], minlength=size), np.bincount(which[~positive[rows]], minlength=size)
+    mixed = np.bincount(column_of, np.minimum(*counts), len(names)) > 0
+    values = np.bincount(column_of, minlength=len(names))
+    pairs = np.unique(column_of[which] * n + rows)  # each column that a row has, once
+    have = [np.bincount(pairs[positive[pairs % n] == sign] // n, minlength=len(names)) for sign in (True, False)]
+    lack = np.minimum(np.count_nonzero(positive) - have[0], np.count_nonzero(~positive) - have[1])
+    return [names[k] for k in np.flatnonzero(~mixed & (lack == 0) & (values <= n / 10))]
+
+
+def _columns(features: np.ndarray, source: Source) -> tuple[list[str], np.ndarray]:
+    """Columns by name, and the number of each feature's; a feature that is of no column is one of its own."""
+    known = source.extras.names
+    called = [None] * len(features) if known is None else known.name_of(features)
+    columns = {column.name for column in source.recipe.columns or ()}
+    numbers: dict[str, int] = {}
+    found = []
+    for feature, name in zip(features.tolist(), called, strict=True):
+        cuts = [] if name is None else [at for after in _AFTER if (at := name.find(after)) > 0]
+        column = next((name[:at] for at in sorted(cuts) if name and name[:at] in columns), None)
+        shown = f"feature {feature if name is None else name!r}" if column is None else f"column {column!r}"
+        found.append(numbers.setdefault(shown, len(numbers)))
+    return list(numbers), np.array(found, np.int64)

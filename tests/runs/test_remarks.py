@@ -1,0 +1,92 @@
+"""What is no error, but should be known: copies of the label, weights that are all 0, two ways to write a negative."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from bayou import train
+from bayou.cli import app
+from bayou.runs.compare import compare
+
+OPTIONS = {"label": "y", "learner": "marginal", "bits": 14}
+
+
+def table(n=300, **columns):
+    rng = np.random.default_rng(0)
+    label = rng.random(n) < 0.4
+    made = {name: make(label, rng) for name, make in columns.items()}
+    return pa.table({"y": label.astype(int), "noise": rng.integers(0, 5, n), "level": rng.normal(size=n), **made})
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda y, rng: y.astype(int), True),  # the label itself
+        (lambda y, rng: np.where(y, "sold", "open"), True),
+        (lambda y, rng: 2.0 * y - 1.0, True),
+        (lambda y, rng: np.where(y, rng.choice(["a", "b"], len(y)), None), True),  # where it is there at all
+        (lambda y, rng: np.where(np.arange(len(y)) == 7, ~y, y).astype(int), False),  # all but one
+        (lambda y, rng: np.arange(len(y)).astype(str), False),  # a number for each row tells nothing
+    ],
+)
+def test_a_column_that_alone_tells_the_label_is_named(make, named):
+    run = train(table(copy=make), **OPTIONS)
+    assert any(remark.startswith("column 'copy' alone tells the label;") for remark in run.remarks) is named
+    assert sum("tells the label" in remark for remark in run.remarks) == named
+    assert run.as_dict()["remarks"] == run.remarks
+
+
+def test_several_columns_are_named_and_features_without_columns_too(tmp_path):
+    run = train(table(one=lambda y, rng: y.astype(int), two=lambda y, rng: ~y), **OPTIONS)
+    assert run.remarks[0].startswith("column 'one', column 'two' each tell the label alone;")
+    path = tmp_path / "x.svm"
+    path.write_text("1 3:1 7:1\n-1 3:1\n" * 40)
+    assert train(path, learner="marginal", bits=4).remarks[0].startswith("feature 7 alone tells the label;")
+
+
+def test_a_perfect_auc_is_remarked_where_no_column_can_be_named():
+    late = table(n=6000, copy=lambda y, rng: np.where((np.arange(len(y)) == 7) ^ y, "a", "b"))
+    (remark,) = train(late, **OPTIONS).remarks
+    assert remark.startswith("an AUC of 1.000")
+    assert train(table(), **OPTIONS).remarks == []
+
+
+def test_weights_that_are_all_zero_are_remarked():
+    weighed = table(w=lambda y, rng: np.zeros(len(y)), copy=lambda y, rng: y.astype(int))
+    run = train(weighed, weight="w", **OPTIONS)
+    assert run.learner.examples == 0
+    assert run.remarks == ["all examples have the weight 0: nothing was learned; check what --weight names"]
+
+
+def test_numbers_are_not_asked_what_tells_them():
+    assert train(table(copy=lambda y, rng: y.astype(int)), **{**OPTIONS, "learner": "gaussian"}).remarks == []
+
+
+def test_negatives_written_both_ways_are_all_learned_and_it_is_said_once(tmp_path):
+    rng = np.random.default_rng(1)
+    lines = {way: [f"{rng.choice(['1', way])} {k}:1" for k in rng.integers(0, 5, 500)] for way in ("0", "-1")}
+    files = [tmp_path / "a.svm", tmp_path / "b.svm"]
+    for path, way in zip(files, lines, strict=True):
+        path.write_text("\n".join(lines[way]) + "\n")
+    plain = tmp_path / "plain.svm"
+    plain.write_text("\n".join(line.replace("-1 ", "0 ") for way in lines.values() for line in way) + "\n")
+    options = {"learner": "marginal", "bits": 4}
+    run, expected = train(list(map(str, files)), **options), train(plain, **options)
+    assert (run.skipped, run.evaluation.examples) == (0, 1000)
+    assert run.learner.intercept == expected.learner.intercept
+    assert ["both 0 and -1" in remark for remark in run.remarks] == [True]
+    assert expected.remarks == []
+    assert len(compare(list(map(str, files)), ["marginal"], bits=4).remarks) == 1
+
+
+def test_remarks_are_printed_and_stand_in_the_report(tmp_path):
+    path = tmp_path / "x.svm"
+    path.write_text("1 3:1 7:1\n-1 3:1\n" * 40)
+    command = ["train", str(path), "--learner", "marginal", "--bits", "4"]
+    done = CliRunner().invoke(app, [*command, "--report", str(tmp_path / "r.html")])
+    assert "feature 7 alone tells the label;" in done.stderr
+    assert "Feature 7 alone tells the label;" in (tmp_path / "r.html").read_text()
+    assert len(json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["remarks"]) == 1

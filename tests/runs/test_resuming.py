@@ -1,0 +1,128 @@
+"""Resuming: a run goes on in the file that it was interrupted in, and in no other; what was learned before is said."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import bayou
+from bayou.core.file_marks import FileMark
+
+OPTIONS = {"learner": "marginal", "bits": 8}
+WORD = "going on after"
+
+
+def lines(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return "".join(f"{rng.choice([1, -1])} {k}:1 {50 + k}:1\n" for k in rng.integers(0, 50, n))
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """A file and a model whose run was interrupted in it, after about half of it."""
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
+    path, model = tmp_path / "x.svm", tmp_path / "m.bayou"
+    path.write_text(lines(12_000))
+    assert path.stat().st_size > 2 * (1 << 16)
+
+    def stop(progress):
+        if progress.meter.examples > 5000:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = bayou.train(path, **OPTIONS, model=model, on_progress=stop)
+    assert run.signal == signal.SIGINT
+    assert 5000 < run.learner.examples < 7000
+    return path, model
+
+
+def test_the_same_file_is_gone_on_with(interrupted):
+    path, model = interrupted
+    run = bayou.train(path, resume=model, model=model)
+    assert run.learner.examples == 12_000
+    (said,) = [note for note in run.notes if WORD in note]
+    assert "since" not in said
+    assert run.learner.extras.unfinished is None
+    assert [mark.path for mark in run.learner.extras.finished] == [str(path)]
+
+
+def test_a_file_that_has_grown_is_gone_on_with(interrupted):
+    path, model = interrupted
+    with open(path, "a") as file:
+        file.write(lines(100, seed=1))
+    run = bayou.train(path, resume=model)
+    assert run.learner.examples == 12_100
+    assert any(WORD in note and "was written to since, but holds what it held" in note for note in run.notes)
+
+
+def test_files_that_came_behind_are_learned_too(interrupted):
+    path, model = interrupted
+    more = path.with_name("y.svm")
+    more.write_text(lines(100, seed=1))
+    assert bayou.train([path, more], resume=model).learner.examples == 12_100
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: lines(12_000, seed=2), "what it held has changed"),  # replaced
+        (lambda text: text[:-8] + "1 9:1 9\n", "what it held has changed"),  # by one of the same size and beginning
+        (lambda text: "1 3:1\n" + text, "what it held has changed"),
+        (lambda text: text[:100_000], r"it has 100,000 bytes and had \d"),
+        (lambda text: "", "it has 0 bytes and had"),
+    ],
+)
+def test_a_file_that_was_replaced_is_refused(interrupted, change, said):
+    path, model = interrupted
+    path.write_text(change(path.read_text()))
+    before = model.read_bytes()
+    with pytest.raises(bayou.BadModel, match=rf"^{path} is not as it was .* in it: {said}.* by another name"):
+        bayou.train(path, resume=model, model=model)
+    assert model.read_bytes() == before
+
+
+def test_what_the_sentence_advises_works(interrupted):
+    path, model = interrupted
+    learned = bayou.load(model).examples
+    path.write_text(lines(100, seed=2))
+    os.link(path, path.with_name("new.svm"))
+    run = bayou.train(path.with_name("new.svm"), resume=model)
+    assert run.learner.examples == learned + 100
+    assert any("is not gone on with: these are other data" in note for note in run.notes)
+
+
+def test_a_glob_means_its_files(interrupted):
+    path, model = interrupted
+    (path.parent / "a.svm").write_text(lines(100, seed=1))  # before x.svm: not the files of the run any more
+    run = bayou.train(str(path.parent / "*.svm"), resume=model)
+    assert not any(WORD in note for note in run.notes)
+    assert run.evaluation.examples == 12_100
+
+
+def test_a_finished_run_is_not_taken_up_and_learning_the_same_again_is_said(tmp_path):
+    path, other = tmp_path / "x.svm", tmp_path / "y.svm"
+    path.write_text(lines(200))
+    other.write_text(lines(200, seed=1))
+    first = bayou.train(path, **OPTIONS)
+    again = bayou.train(path, resume=first.learner)
+    assert again.learner.examples == 400
+    assert f"this model has already learned all of {path}; learning it again" in again.notes
+    assert not any("already" in note for note in bayou.train(other, resume=first.learner).notes)
+    assert not any("already" in note for note in bayou.train(path, like=first.learner).notes)
+    assert bayou.train(other, like=first.learner).learner.extras.finished == [FileMark.of(str(other))]
+    path.rename(tmp_path / "z.svm")
+    assert any("learned all of" in note for note in bayou.train(tmp_path / "z.svm", resume=first.learner).notes)
+    path.write_text(lines(200) + lines(10, seed=3))
+    grown = bayou.train(path, resume=first.learner)
+    assert any(f"already learned the beginning of {path}, which has grown" in note for note in grown.notes)
+    merged = first.learner.merge(bayou.train(other, like=first.learner).learner)
+    assert [mark.path for mark in merged.extras.finished] == [str(path), str(other)]
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [3, {}, {"path": 3}, {"path": "/a", "size": "x"}, {"path": "/a", "begin": 7}, []],
+)
+def test_marks_that_say_nothing_are_refused(plain):
+    with pytest.raises(bayou.BadModel):
+        FileMark.from_json(plain)
