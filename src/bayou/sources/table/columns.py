@@ -7,10 +7,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayou.core.errors import BadInput
 from bayou.sources.reading.parsed import BadLine
 from bayou.sources.table import cells
 
 _EXCERPT = 40
+
+
+# Of each column something is kept that no row shares; tables wider than this are made of mostly empty cells.
+MOST_COLUMNS = 1 << 17
+
+
+def check_width(n: int, file: str = "the table") -> None:
+    """Refuse a table with more columns than can be looked at in some seconds."""
+    if n > MOST_COLUMNS:
+        raise BadInput(
+            f"{file}: there are {n:,} columns; at most {MOST_COLUMNS:,} can be read. Write data as wide as this as "
+            "svmlight or VW text, which leave out what is not there."
+        )
 
 
 @dataclass
