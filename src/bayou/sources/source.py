@@ -164,9 +164,7 @@ class Source:
         elif mixed is not None:
             parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
-        many = max(FEW, SHARE * (len(ready.strange) + len(ready.labels)))
-        if not self.lines and self._labels_needed and len(ready.strange) > min(many, len(ready.labels)):
-            # Not a bad line here and there: what is positive was never said.
+        if not self.lines and self._labels_needed and self._says_little(ready):
             raise BadInput(f"{ready.file}: too many labels say nothing: {self._rule.what(ready.strange[0])}.")
         if ready.first:
             self._line = 0
@@ -181,6 +179,12 @@ class Source:
         batch = batch.with_positions(parsed.positions + (self._line + 1))
         self._line += parsed.lines
         return batch
+
+    def _says_little(self, first: _Ready) -> bool:
+        """Whether what is positive was never said: most labels mean nothing, or the others are of one class."""
+        strange, labels = len(first.strange), first.labels
+        alike = not len(labels) or bool((labels == labels[0]).all())
+        return strange > (min(len(labels), max(FEW, SHARE * (strange + len(labels)))) if alike else len(labels))
 
     def _note(self, file: str, parsed: ParsedBlock) -> None:
         self.lines += parsed.lines

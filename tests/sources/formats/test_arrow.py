@@ -373,7 +373,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
             lambda e, t=table: ArrowReader(t, e),
         ):
             extras = Extras.new(Recipe(kind="table"))
-            with pytest.raises(BadInput, match=f"(two columns|more than one column) '{name}'.*each column needs a name of its own"):
+            with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a name of its own"):
                 list(Source(make(extras), extras))
 
 
@@ -384,7 +384,7 @@ def test_a_column_with_a_dot_beside_a_struct_is_not_dropped(tmp_path, parquet) -
     if parquet:
         data = tmp_path / "x.parquet"
         pq.write_table(table, data)
-    with pytest.raises(BadInput, match=r"more than one column 'a\.b', .*: rename one"):
+    with pytest.raises(BadInput, match=r"two columns 'a\.b'; each"):
         list(sources.open(data, recipe={"bits": 8}))
-    with pytest.raises(BadInput, match=r"more than one column 'x'"):
+    with pytest.raises(BadInput, match=r"two columns 'x'"):
         list(sources.open(pa.table([[1, 0], [1, 2], [3, 4]], names=["y", "x", "x"]), recipe={"bits": 8}))

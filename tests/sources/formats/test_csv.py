@@ -1,13 +1,17 @@
 """CSV, TSV and Criteo files: the kernels against the slow obvious parser, the rules one by one, and real files."""
 
 import gzip
+import io
 import math
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.names import Names
@@ -406,3 +410,35 @@ def test_criteo_columns_are_counts_and_categories(data_directory) -> None:
     assert [column.role for column in source.recipe.columns] == ["label", *["bins"] * 13, *["category"] * 26]
     assert [column.name for column in source.recipe.columns] == list(CRITEO)
     assert (np.diff(batch.indptr) == 39).mean() > 0.99
+
+
+def wide(n: int) -> bytes:
+    rows = [["y", *(f"c{k}" for k in range(n))]]
+    rows += [[str(row % 2), *(str((k + row) % 5) for k in range(n))] for row in range(6)]
+    return "".join(",".join(row) + "\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+def test_tables_that_are_too_wide_are_refused_with_the_limit(tmp_path, monkeypatch, name) -> None:
+    monkeypatch.setattr("bayou.sources.table.columns.MOST_COLUMNS", 50)
+    table = pd.read_csv(io.BytesIO(wide(50)))
+    writers = {
+        "x.csv": lambda table, path: table.to_csv(path, index=False),
+        "x.jsonl": lambda table, path: table.to_json(path, orient="records", lines=True),
+        "x.parquet": lambda table, path: table.to_parquet(path),
+    }
+    writers[name](table, tmp_path / name)
+    with pytest.raises(BadInput, match=r"there are 51 columns; at most 50 can be read.*svmlight"):
+        list(sources.open(tmp_path / name, recipe={"bits": 8}))
+    writers[name](table.iloc[:, :50], tmp_path / name)
+    assert sum(map(len, sources.open(tmp_path / name, recipe={"bits": 8}))) == 6
+
+
+def test_a_wide_table_takes_time_in_proportion_to_its_columns(tmp_path) -> None:
+    seconds = []
+    for n in (1_000, 16_000):
+        (tmp_path / "x.csv").write_bytes(wide(n))
+        start = time.process_time()
+        assert sum(map(len, sources.open(tmp_path / "x.csv", recipe={"bits": 8}, threads=0))) == 6
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 5.0 + 16 * seconds[0]

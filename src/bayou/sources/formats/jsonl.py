@@ -18,7 +18,7 @@ from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
 from bayou.sources.table import cells
 from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
-from bayou.sources.table.columns import Columns
+from bayou.sources.table.columns import Columns, check_width
 from bayou.sources.table.fitting import FittingReader
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
@@ -123,6 +123,7 @@ class _SameName(ValueError):
 def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, ColumnSummary]:
     """What flat objects show of their keys, in the order in which those first come."""
     names = dict.fromkeys(key for found in objects for key in found)
+    check_width(len(names), "the first rows")
     return {name: summary_of([found.get(name) for found in objects], name in (label, *LABELS)) for name in names}
 
 

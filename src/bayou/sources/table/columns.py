@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,11 +15,24 @@ from bayou.sources.table import cells
 _EXCERPT = 40
 
 
+# Of each column something is kept that no row shares; tables wider than this are made of mostly empty cells.
+MOST_COLUMNS = 1 << 17
+
+
 def check_names(names: Sequence[str], file: str) -> None:
     """A column is known by its name: no two may share one."""
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise BadInput(f"{file}: there are two columns {twice!r}; each column needs a name of its own.")
+
+
+def check_width(n: int, file: str = "the table") -> None:
+    """Refuse a table with more columns than can be looked at in some seconds."""
+    if n > MOST_COLUMNS:
+        raise BadInput(
+            f"{file}: there are {n:,} columns; at most {MOST_COLUMNS:,} can be read. Write data as wide as this as "
+            "svmlight or VW text, which leave out what is not there."
+        )
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numba import njit
 from bayou.core.errors import BadInput
 from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_whole
 from bayou.kernels.scan import PADDING, address_of
+from bayou.sources.table.columns import check_names
 from bayou.sources.table.typed_values import EXACT, places_of, text_of
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ def flat_columns(batch: Any) -> list[tuple[str, Any]]:
     schema = batch if isinstance(batch, pa.Schema) else batch.schema
     for k, one in enumerate(schema):
         add(one.name, one if isinstance(batch, pa.Schema) else batch.column(k))
-    names = [name for name, _ in flat]
-    if len(set(names)) < len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise BadInput(
-            f"the table has more than one column {twice!r}, the parts of a struct counted as columns with a dot; each "
-            "column needs a name of its own: rename one."
-        )
+    check_names([name for name, _ in flat], "the table")
     return flat
 
 

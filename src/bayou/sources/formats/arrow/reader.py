@@ -15,6 +15,7 @@ from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text,
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
+from bayou.sources.table.columns import check_width
 from bayou.sources.table.fitting import FittingReader
 from bayou.sources.table.typed_values import PEEK, summary_of
 
@@ -108,6 +109,7 @@ def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], *, labels: bool
     """The recipe fitted to the first FIT_ROWS rows of some record batches, those that have the first one's columns."""
     import pyarrow as pa
 
+    check_width(len(names_of(batches[0].schema)))
     alike = [batch for batch in batches if batch.schema.equals(batches[0].schema)]
     table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
     (batch,) = table.to_batches()

@@ -6,7 +6,7 @@ name: a file may have them in another order, or have more of them, than the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -110,18 +110,20 @@ def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) ->
 def fit_text(recipe: Recipe, found: Sequence[tuple[Cells, Layout]], *, labels: bool = True) -> Recipe:
     """The recipe fitted to the first FIT_ROWS rows of some blocks."""
     names = found[0][1].names
-    summaries = {name: _summary(name, found, name in (recipe.label, *LABELS)) for name in names}
+    places = {layout: {name: place for place, name in enumerate(layout.names)} for _, layout in found}
+    parts = [(part, places[layout]) for part, layout in found]
+    summaries = {name: _summary(name, parts, name in (recipe.label, *LABELS)) for name in names}
     return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels)
 
 
-def _summary(name: str, found: Iterable[tuple[Cells, Layout]], values: bool) -> ColumnSummary:
-    """What the first rows show of a column; `values`: also which there are."""
+def _summary(name: str, found: Iterable[tuple[Cells, Mapping[str, int]]], values: bool) -> ColumnSummary:
+    """What the first rows show of a column, of which each part says where it stands; `values`: also which there are."""
     left, odd, counts = FIT_ROWS, None, np.zeros(LOOKS, np.int64)
     numbers, texts = [np.empty(0)], dict.fromkeys([""])
-    for part, layout in found:
-        if name not in layout.names:
+    for part, places in found:
+        if name not in places:
             continue
-        place, n = layout.names.index(name), min(part.rows, left)
+        place, n = places[name], min(part.rows, left)
         here, more = np.empty(n), np.empty(LOOKS, np.int64)
         first = look(_table(part, part.data, np.array([place])), 0, n, here, more)
         if odd is None and first >= 0:

@@ -27,7 +27,7 @@ from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, whe
 from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.parsed import DESCRIBED
 from bayou.sources.reading.scratch import Scratch
-from bayou.sources.table.columns import check_names
+from bayou.sources.table.columns import check_names, check_width
 
 # A quoted cell ends within this many bytes, or its quote was a stray one.
 QUOTED_BYTES = 1 << 20
@@ -92,6 +92,7 @@ def layout_of(block: Block, format: str) -> Layout:
     delimiter = max(counts, key=lambda mark: counts[mark])
     cells, end = _header_cells(text, start, delimiter)
     names = tuple(cell.decode("utf-8", "replace").strip() or f"column {k}" for k, cell in enumerate(cells, 1))
+    check_width(len(names), block.file)
     check_names(names, block.file)
     if all(_is_number(cell) for cell in cells):
         shown = line[:60].decode("utf-8", "replace").strip()
