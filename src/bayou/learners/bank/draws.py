@@ -7,8 +7,8 @@ that has no other lanes any Gaussian one may be taken, and where all are AdaGrad
 
     w_i = e^l (mu_i + r n_i sqrt(v_i))       n_i standard normal
 
-r^2 = 1 gives intervals that hold what they say. To choose, r^2 = 1/2 is better, as measured (`docs/howto/bandit.md`):
-it explores less, and still enough.
+r^2 = 1 is for intervals. To choose, r^2 = 1/2 is better, as measured (`docs/howto/bandit.md`): it explores less, and
+still enough.
 """
 
 from __future__ import annotations
