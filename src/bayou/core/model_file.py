@@ -23,6 +23,7 @@ from bayou.core.files import is_special, whole_file
 
 FORMAT = "bayou-model"
 VERSION = 1
+_WORDS = {"format", "version", "header", "sparse", "checksums"}
 # Below this many rows a sparse copy gains nothing worth the second array.
 _WORTH_IT = 1024
 # Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
@@ -188,6 +189,8 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                     f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
                     "Upgrade bayou to read it."
                 )
+            if unknown := metadata.keys() - _WORDS:  # one damaged letter, and the checksums would not be looked for
+                raise BadModel(f"{path} is damaged (it has {min(unknown)!r} in it); copy it again, or train anew.")
             sums = json.loads(metadata["checksums"]) if "checksums" in metadata else {}
             try:
                 if sums:

@@ -82,7 +82,7 @@ class Stored:
         learner._check_state()
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
-        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
+        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**62)
         learner._negative = header["negative_label"]
         learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
