@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from bayou.core import registry
+from bayou.core.arrays import as_array
 from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput, NoPosterior
@@ -223,7 +224,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if first and classes is None:
             raise BadInput("classes must be passed on the first call to partial_fit.")
         known = unique_labels(classes) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
+        if not first and classes is not None and not np.array_equal(known, np.unique(as_array(classes, "classes"))):
             raise BadInput(f"classes={classes!r} is not what was learned so far, {known.tolist()}; fit starts anew.")
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
         numbers = validation.class_numbers(known, y)

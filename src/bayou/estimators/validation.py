@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
+from bayou.core.arrays import as_array
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 
@@ -27,7 +28,7 @@ def matrix(estimator: Any, X: Any) -> Any:
 def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
     """A matrix to learn from and a label for each row, which may have to be a number."""
     if not reset and y is not None and _is_ready(estimator, X):
-        labels = np.asarray(y)
+        labels = as_array(y, "y")
         if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
             return X, labels
     return validate_data(estimator, X, y, reset=reset, y_numeric=numbers, **MATRIX)

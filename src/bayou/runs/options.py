@@ -68,14 +68,14 @@ class Given:
 
 def options_of(given: Mapping[str, Any], **own: Any) -> Given:
     """The options that were given; `own` has the names and defaults of those that this run has for itself."""
+    from bayou.core.checks import did_you_mean, function  # which loads NumPy, and `bayou --help` does not
+
     known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
     for name in given:
         if name not in known:
-            from bayou.core.checks import did_you_mean
-
             raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{did_you_mean(name, known)}")
     opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
-    note = opening.pop("on_note") or (lambda note: None)
+    note = function("on_note", opening.pop("on_note")) or (lambda note: None)
     recipe = {
         name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
     }
@@ -84,7 +84,9 @@ def options_of(given: Mapping[str, Any], **own: Any) -> Given:
 
 def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
     """Say it before the work if a file can have no place."""
-    if path is None or str(path) == "-":
+    from bayou.core import checks
+
+    if path is None or checks.path(option, path) == "-":
         return
     here = Path(os.path.realpath(path))  # the file a link points to
     if here.is_dir():
@@ -107,7 +109,9 @@ def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
 
 def check_report(path: str | os.PathLike[str] | None) -> None:
     """A report is a page; any other name is rather that of some data."""
-    if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
+    from bayou.core import checks
+
+    if path is not None and Path(checks.path("--report", path)).suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"--report is {path}; its name must end in .html.")
     check_place("--report", path)
 

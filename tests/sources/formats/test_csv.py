@@ -406,3 +406,11 @@ def test_criteo_columns_are_counts_and_categories(data_directory) -> None:
     assert [column.role for column in source.recipe.columns] == ["label", *["bins"] * 13, *["category"] * 26]
     assert [column.name for column in source.recipe.columns] == list(CRITEO)
     assert (np.diff(batch.indptr) == 39).mean() > 0.99
+
+
+@pytest.mark.parametrize("cell", [b"NA\x00", b"?\x00", b"na\x00\x00"])
+def test_a_word_for_a_missing_number_with_a_nul_behind_it_is_no_such_word(cell) -> None:
+    piece, _ = parse(
+        b"y,x\n1,NA\n0," + cell + b"\n", Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins")))
+    )
+    assert (len(piece.labels), piece.skipped) == (1, 1)

@@ -161,7 +161,7 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
     """A prior parameter: a number, or an array with one number per feature."""
     try:
         array = np.array(value, dtype=np.float64)  # a copy: the caller may go on with theirs
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{name} is {value!r}; give a number, or one for each feature.") from None
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
         raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")

@@ -48,9 +48,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.batch import Batch
+from bayou.core.batch import Batch, check_is_batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import room_for_draws
 from bayou.core.validation import LIMIT
 from bayou.kernels.rows import Examples
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
@@ -143,10 +144,9 @@ class Joint(DiagonalGaussian):
                 arrays |= {"waiting": self._factored.waiting, "waiting labels": self._factored.waiting_labels}
         return arrays
 
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with n_features weights."""
+    def _nbytes_for(self, n_features: int) -> int:
         if not self._full:
-            return super().nbytes_for(n_features)
+            return super()._nbytes_for(n_features)
         return full.nbytes_for(n_features, self._parameters["batch_size"])
 
     # --- learning and predicting --------------------------------------------------------------------------------
@@ -175,7 +175,8 @@ class Joint(DiagonalGaussian):
         """
         if not self._full:
             return super().sample(batch, n_draws, seed)
-        probability = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+        check_is_batch(batch)
+        probability = room_for_draws(n_draws, len(batch))
         seed = whole_number("seed", seed, 0, 2**64 - 1)
         with self._lock:
             self._check(batch)

@@ -45,10 +45,10 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from bayou.core.batch import Batch
+from bayou.core.batch import Batch, check_is_batch
 from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import Learner, Scores
+from bayou.core.learner import Learner, Scores, room_for_draws
 from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.random import normal
@@ -108,7 +108,7 @@ class Shrinkage(Learner):
         centring: bool = True,
         dtype: Any = None,
     ) -> None:
-        if noise_variance not in (None, PAPERS_NOISE):
+        if noise_variance is not None and not (isinstance(noise_variance, str) and noise_variance == PAPERS_NOISE):
             noise_variance = positive_number("noise_variance", noise_variance, high=LARGEST_TARGET["float32"] ** 2)
         super().__init__(
             n_features=n_features,
@@ -147,8 +147,8 @@ class Shrinkage(Learner):
             "noise": self._noise_sums[None],
         }
 
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with `n_features` weights, a copy to work on included."""
+    def _nbytes_for(self, n_features: int) -> int:
+        """A copy to work on included."""
         return 8 * (n_features + 1) * (2 * (n_features + 1) + 3)
 
     @property
@@ -325,7 +325,8 @@ class Shrinkage(Learner):
 
         A draw is w + sqrt(s) S L'^-1 z, with standard normal numbers z keyed by (seed, draw, feature).
         """
-        drawn = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+        check_is_batch(batch)
+        drawn = room_for_draws(n_draws, len(batch))
         seed = whole_number("seed", seed, 0, 2**64 - 1)
         with self._lock:
             self._check(batch)

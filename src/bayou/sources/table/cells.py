@@ -71,7 +71,7 @@ def says_missing(at, end):
     found = False
     for missing in _MISSING_WORDS:
         found |= word == missing
-    return found
+    return found and byte_at(end - 1) != 0  # as a number, NA and a NUL behind it is NA
 
 
 @njit(forceinline=True)
