@@ -16,7 +16,7 @@ from tests.hostile.counts import Counts
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 6 << 30  # address space: what a process with Numba, Arrow and pandas has of it, and two gigabytes more
-GRACE = 240.0  # seconds that compiling may take
+GRACE = 1200.0  # seconds that compiling may take
 
 
 def run(module: str, seconds: float, seed: int, **environment: str) -> Counts:

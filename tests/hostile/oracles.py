@@ -23,7 +23,7 @@ from tests.sources import slow_table
 
 Row = tuple[float, float, dict[int, float]]
 LARGEST = 1e12
-WIDTH = 2**31 - 1
+WIDTH = 2**31
 
 # --- svmlight: scikit-learn ---------------------------------------------------------------------------------------
 

@@ -414,3 +414,11 @@ def test_a_word_for_a_missing_number_with_a_nul_behind_it_is_no_such_word(cell) 
         b"y,x\n1,NA\n0," + cell + b"\n", Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins")))
     )
     assert (len(piece.labels), piece.skipped) == (1, 1)
+
+
+def test_long_whole_numbers_are_one_code_however_they_are_written() -> None:
+    columns = (Column("y", "label"), Column("x", "code"))
+    cells = (b"-99999999999999999999999", b"-0099999999999999999999999", b" -099999999999999999999999 ")
+    text = b"y,x\n" + b"".join(b"1,%s\n" % cell for cell in cells)
+    piece, _ = parse(text, Recipe(kind="table", columns=columns))
+    assert len(set(piece.indices.tolist())) == 1

@@ -191,12 +191,15 @@ def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
     """Where to cut numbers into at most `bins` parts that hold about equally many.
 
     A value so frequent that it fills a bin gets one of its own, and the other bins share the rest: of a column that is
-    mostly 0 the numbers above 0 are still told apart. An edge is the smallest number of the bin above it.
+    mostly 0 the numbers above 0 are still told apart. Few values have a bin each. An edge is the smallest number of the
+    bin above it.
 
     >>> quantile_edges(np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4]), 3)
     (1.0, 3.0)
     """
     values, counts = np.unique(numbers, return_counts=True)
+    if len(values) <= bins:
+        return tuple(values[1:].tolist())
     ends = np.cumsum(counts)  # how many numbers are at most each value
     edges: list[float] = []
     first = done = 0
