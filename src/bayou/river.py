@@ -22,7 +22,7 @@ except ImportError:
 
 from bayou.core import registry
 from bayou.core.arrays import as_array
-from bayou.core.checks import positive_number, several, yes_or_no
+from bayou.core.checks import positive_number, several, shown, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.sources.rows import Rows
@@ -153,14 +153,17 @@ class Classifier(base.MiniBatchClassifier):
         if getattr(y, "dtype", None) == np.bool_ and self.classes == (False, True):
             return np.asarray(y)
         labels = several("y", y.tolist() if hasattr(y, "tolist") else y, "labels, one per row")
-        try:
-            return np.array([self._is_positive[label] for label in labels], bool)
-        except (KeyError, TypeError):
-            raise self._no_label(next(label for label in labels if label not in self.classes)) from None
+        positive = np.empty(len(labels), bool)
+        for k, label in enumerate(labels):
+            try:
+                positive[k] = self._is_positive[label]
+            except (KeyError, TypeError):
+                raise self._no_label(label) from None
+        return positive
 
     def _no_label(self, y: Any) -> BadInput:
         return BadInput(
-            f"the label is {y!r}; it must be one of {self.classes!r}. Say classes=(negative, positive) for others."
+            f"the label is {shown(y)}; it must be one of {self.classes!r}. Say classes=(negative, positive) for others."
         )
 
     def __repr__(self) -> str:

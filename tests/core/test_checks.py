@@ -54,6 +54,7 @@ def taught(kind=Marginal, **parameters):
         lambda: taught().predict(BATCH).of_full_stream("half"),
         lambda: taught().predict(BATCH).of_full_stream(-0.5),
         lambda: Marginal(n_features=3, dtype={"a": {}}),
+        lambda: Marginal(n_features=np.ones(2), prior_variance=[1.0]),
         lambda: Marginal(n_features=3, prior_variance=HUGE),
         lambda: Shrinkage(n_features=3, noise_variance=np.ones(2)),
         lambda: Lasso(n_features=3, penalty=[BATCH]),
@@ -91,6 +92,7 @@ def taught(kind=Marginal, **parameters):
         lambda: evaluate.comparator_losses(BATCH, True, 0.0, 0),
         lambda: evaluate.comparator_losses(BATCH, np.zeros(3), 0.0, "logistic"),
         lambda: evaluate.meter_for(np.ones(2)),
+        lambda: evaluate.Meter().add(BATCH, [1]),
         lambda: evaluate.meter_for("cluster"),
         lambda: evaluate.Meter(curve_points=2**31),
         lambda: simulate.random(weights=np.ones(2)),
@@ -150,6 +152,30 @@ def test_river_refuses_a_weight_that_is_none(weight):
     with pytest.raises(BadInput):
         model.learn_many([{"a": 1.0}, {}, {}], [True, False, True], w=weight)
     assert model.model.examples == 0
+
+
+@pytest.mark.parametrize("labels", [sp.eye_array(3), [[1], [0], [1]], 3])
+def test_river_refuses_labels_that_are_none(labels):
+    river = pytest.importorskip("bayou.river")
+    with pytest.raises(BadInput):
+        river.Classifier("marginal", bits=6).learn_many([{"a": 1.0}, {}, {}], labels)
+
+
+@pytest.mark.parametrize("rows", [np.array(1.0), 3, {"a": 1.0}])
+def test_river_refuses_rows_that_are_none(rows):
+    river = pytest.importorskip("bayou.river")
+    with pytest.raises(BadInput):
+        river.Classifier("marginal", bits=6).predict_proba_many(rows)
+
+
+def test_a_model_with_too_long_a_name_is_not_there():
+    with pytest.raises(bayou.BadModel, match="no such model file"):
+        bayou.load("x" * 5000)
+
+
+def test_a_recipe_with_strange_parts_is_refused():
+    with pytest.raises(bayou.BadModel, match="None"):
+        Recipe.from_json({None: 1})
 
 
 def test_what_is_refused_is_shown_even_if_it_cannot_be():

@@ -387,7 +387,7 @@ def _rightly(name: str, thing: Any) -> bool:
     """Whether the thing is none of bayou's business: a long way that somebody wants to go, or a function of theirs."""
     most = {"passes": 10**4, "iterations": 10**4, "n_points": 10**4, "n_features": 2**28}
     long = isinstance(thing, int) and thing > most.get(name, math.inf)
-    return long or (name.startswith("on_") and callable(thing))
+    return long or ((name.startswith("on_") or name == "batches") and callable(thing))
 
 
 def _shown(thing: Any) -> str:

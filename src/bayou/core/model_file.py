@@ -173,8 +173,12 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not path.is_file():
-        what = "it is a folder; name the file in it" if path.is_dir() else "`bayou train --model` or `save` writes one"
+    if not os.path.isfile(path):  # which is False, not an error, for a name that is too long
+        what = (
+            "it is a folder; name the file in it"
+            if os.path.isdir(path)
+            else "`bayou train --model` or `save` writes one"
+        )
         raise BadModel(f"{path}: there is no such model file; {what}.")
     try:
         with safe_open(path, framework="numpy") as file:

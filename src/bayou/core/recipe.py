@@ -204,7 +204,7 @@ class Recipe:
         """Back from `to_json`."""
         known = {field.name for field in fields(cls)}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
-            strange = ", ".join(sorted(set(plain) - known)) if isinstance(plain, Mapping) else repr(plain)
+            strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         try:
             parts = dict(plain)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from bayou.core.arrays import as_array
 from bayou.core.batch import Batch
+from bayou.core.checks import shown
 from bayou.core.errors import BadInput
 
 MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
@@ -81,14 +82,22 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     return numbers
 
 
+def same_classes(classes: Any, known: np.ndarray) -> bool:
+    """Whether these are the classes that are known, in any order."""
+    try:
+        return set(as_array(classes, "classes").ravel().tolist()) == set(known.tolist())
+    except TypeError:  # something that nothing can be equal to
+        return False
+
+
 def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
     """The product of a row's own weight and its class's; None if all are 1."""
     weights = None
     if sample_weight is not None:
         try:
             weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(f"sample_weight is {sample_weight!r:.80}; it must be one number per row.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise BadInput(f"sample_weight is {shown(sample_weight)}; it must be one number per row.") from None
         if weights.ndim == 0:
             weights = np.full(len(numbers), weights)
         if weights.shape != numbers.shape:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
+from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.kernels.vector import float_bits
@@ -147,7 +148,8 @@ class Running:
         self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
     ) -> tuple[np.ndarray, ...]:
         """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
-        predictions = column(predictions, what, np.size(predictions))
+        predictions = as_array(predictions, what)
+        predictions = column(predictions, what, predictions.size)
         weights = np.ones(predictions.size) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")

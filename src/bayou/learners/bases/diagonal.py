@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number
+from bayou.core.batch import MAX_FEATURES, Batch
+from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
@@ -76,6 +76,7 @@ class DiagonalGaussian(Learner):
         unit: float = 1.0,
         **parameters: Any,
     ) -> None:
+        n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
         prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
         prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
