@@ -161,7 +161,13 @@ def test_river_refuses_labels_that_are_none(labels):
         river.Classifier("marginal", bits=6).learn_many([{"a": 1.0}, {}, {}], labels)
 
 
-@pytest.mark.parametrize("rows", [np.array(1.0), 3, {"a": 1.0}])
+def broken() -> sp.csr_array:
+    matrix = sp.csr_array(np.eye(3))
+    matrix.indptr = np.array([0, 2, 1, 3], np.int32)
+    return matrix
+
+
+@pytest.mark.parametrize("rows", [np.array(1.0), 3, {"a": 1.0}, broken()])
 def test_river_refuses_rows_that_are_none(rows):
     river = pytest.importorskip("bayou.river")
     with pytest.raises(BadInput):

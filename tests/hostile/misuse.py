@@ -373,7 +373,7 @@ def sweep(seconds: float, seed: int, say: Callable[[str], Any]) -> Counts:
                 spoiled = [name, *([str(rng.choice(list(call.good)))] if number % 2 else [])]
                 for one in spoiled:
                     arguments[one] = junk[int(rng.integers(len(junk)))]
-                if any(_rightly(one, arguments[one]) for one in spoiled):
+                if any(_rightly(call.name, one, arguments[one]) for one in spoiled):
                     continue
                 told = f"{call.name}({', '.join(f'{one}={_shown(arguments[one])}' for one in spoiled)})"
                 say(told)
@@ -383,8 +383,17 @@ def sweep(seconds: float, seed: int, say: Callable[[str], Any]) -> Counts:
     return counts
 
 
-def _rightly(name: str, thing: Any) -> bool:
-    """Whether the thing is none of bayou's business: a long way that somebody wants to go, or a function of theirs."""
+def _rightly(call: str, name: str, thing: Any) -> bool:
+    """Whether the thing is none of bayou's business: a long way that somebody wants to go, or a function of theirs.
+
+    Nor is a sparse matrix whose arrays do not fit together, given to scikit-learn: its kernels look at it first, and
+    crash.
+    """
+    if call.split(".")[0] in estimators.__all__ and hasattr(thing, "check_format"):
+        try:
+            thing.check_format()
+        except ValueError:
+            return True
     most = {"passes": 10**4, "iterations": 10**4, "n_points": 10**4, "n_features": 2**28}
     long = isinstance(thing, int) and thing > most.get(name, math.inf)
     return long or ((name.startswith("on_") or name == "batches") and callable(thing))

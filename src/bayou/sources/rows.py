@@ -170,6 +170,10 @@ class Rows:
         new: New = {}
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
+            try:
+                matrix.check_format()  # SciPy sorts whatever it is told, also beyond the end of its arrays
+            except ValueError as error:
+                raise BadInput(f"the matrix is not one: {error}.") from None
             return self._sparse(matrix, range(matrix.shape[1]), new, learn), new
         if hasattr(rows, "iloc") and not hasattr(rows, "columns"):
             rows = rows.tolist()  # a series, of rows then
