@@ -140,6 +140,8 @@ class Recipe:
         put("hash_all", yes_or_no("hash_all", self.hash_all))
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
         if self.positive is not None:
+            if not isinstance(self.positive, str | int | float | np.generic):
+                raise BadInput(f"positive is {shown(self.positive)}; it must be the text of a label, or a number.")
             put("positive", str(self.positive))
         if self.label_above is not None:
             put("label_above", finite_number("label_above", self.label_above))

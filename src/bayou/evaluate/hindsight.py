@@ -131,8 +131,8 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
 
 def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The same batches; one without labels, or something else, is refused."""
-    if not isinstance(batches, Iterable):
-        raise BadInput(f"batches is {shown(batches)}; give batches, one after another.")
+    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr"):
+        raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
     for batch in batches:
         check_is_batch(batch)
         if batch.labels is None:
