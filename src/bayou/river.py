@@ -21,7 +21,8 @@ except ImportError:
     raise ImportError("bayou.river needs river, which is not installed: pip install river.") from None
 
 from bayou.core import registry
-from bayou.core.checks import yes_or_no
+from bayou.core.arrays import as_array
+from bayou.core.checks import positive_number, several, shown, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.sources.rows import Rows
@@ -116,6 +117,7 @@ class Classifier(base.MiniBatchClassifier):
             positive = self._is_positive[y]
         except (KeyError, TypeError):
             raise self._no_label(y) from None
+        w = w if type(w) is float else positive_number("w", w, zero=True)
         row, new = self._rows.one(x, learn=True)
         self._model.learn_row(row, positive, w)
         if new:
@@ -134,7 +136,9 @@ class Classifier(base.MiniBatchClassifier):
         """Learn from the rows of X one after another; `w` is one weight for all of them, or one for each."""
         labels = self._labels(y)
         batch, new = self._rows.many(X, learn=True)
-        weights = None if isinstance(w, int | float) and w == 1 else np.broadcast_to(np.asarray(w), labels.shape)
+        weights = None if isinstance(w, int | float) and w == 1 else as_array(w, "w")
+        if weights is not None and weights.ndim == 0:
+            weights = np.broadcast_to(weights, labels.shape)
         self._model.learn(batch.with_labels(labels, weights))
         self._rows.keep(new)
 
@@ -148,15 +152,18 @@ class Classifier(base.MiniBatchClassifier):
     def _labels(self, y: Any) -> np.ndarray:
         if getattr(y, "dtype", None) == np.bool_ and self.classes == (False, True):
             return np.asarray(y)
-        labels = y.tolist() if hasattr(y, "tolist") else list(y)
-        try:
-            return np.array([self._is_positive[label] for label in labels], bool)
-        except (KeyError, TypeError):
-            raise self._no_label(next(label for label in labels if label not in self.classes)) from None
+        labels = several("y", y.tolist() if hasattr(y, "tolist") else y, "labels, one per row")
+        positive = np.empty(len(labels), bool)
+        for k, label in enumerate(labels):
+            try:
+                positive[k] = self._is_positive[label]
+            except (KeyError, TypeError):
+                raise self._no_label(label) from None
+        return positive
 
     def _no_label(self, y: Any) -> BadInput:
         return BadInput(
-            f"the label is {y!r}; it must be one of {self.classes!r}. Say classes=(negative, positive) for others."
+            f"the label is {shown(y)}; it must be one of {self.classes!r}. Say classes=(negative, positive) for others."
         )
 
     def __repr__(self) -> str:

@@ -358,6 +358,8 @@ def test_a_damaged_byte_is_refused_or_read_but_never_breaks_anything(at, byte, t
         (lambda path: written(path, header={"parameters": None}), "cannot"),
         (lambda path: written(path, header={"examples": "many"}), "examples"),
         (lambda path: written(path, header={"examples": -1}), "examples"),
+        (lambda path: written(path, header={"examples": 2**63}), "examples"),
+        (lambda path: written(path, chacksums="{}"), "damaged.*chacksums"),
         (lambda path: written(path, header={"negative_label": 3}), "negative"),
         (lambda path: written(path, tensors={"state": None}), "array 'state'"),
         (

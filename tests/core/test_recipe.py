@@ -47,7 +47,7 @@ def test_json_brings_back_every_bit(recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"kind": "spreadsheet"}, "kind is 'spreadsheet'; it must be one of svmlight, vw, table"),
+        ({"kind": "spreadsheet"}, "kind is 'spreadsheet'; it must be one of 'svmlight', 'vw', 'table'"),
         ({"bits": 32}, "bits is 32; it must be a whole number from 1 to 31"),
         ({"bins": -1}, "bins is -1"),
         ({"exact": 1}, "exact is 1; it must be True or False"),
@@ -72,7 +72,7 @@ def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"role": "bin"}, "a role is one of"),
+        ({"role": "bin"}, "the role of column .* must be one of"),
         ({"role": "bins", "edges": (2.0, 1.0)}, "ascend"),
         ({"role": "bins", "edges": (float("inf"),)}, "finite"),
         ({"role": "numeric", "scale": 0.0}, "scale"),

@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
-from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier
+from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier, SpikeSlabClassifier
 from bayou.estimators import base
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
@@ -356,3 +356,21 @@ def test_a_refused_fit_leaves_the_old_model_as_it_was():
     np.testing.assert_array_equal(model.predict_proba(X), before)
     with pytest.raises(ValueError, match="5 features"):
         model.predict_proba(X[:, :5])
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"sample_weight": 1e308}, {"sample_weight": 10**400}, {"classes": []}, {"classes": [0, "a", None]},
+        {"X": np.full((4, 2), 1e300)},
+    ],
+)  # fmt: skip
+def test_a_refused_partial_fit_leaves_everything_as_it_was(spoiled):
+    X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), [0, 1, 0, 1]
+    classifier = SpikeSlabClassifier().fit(X, y)
+    learner = classifier.learner_
+    header, before = learner._saved(learner.extras)[0], {k: a.tobytes() for k, a in learner._arrays().items()}
+    with pytest.raises(BadInput):
+        classifier.partial_fit(**{"X": X, "y": y} | spoiled)
+    assert learner._saved(learner.extras)[0] == header
+    assert {k: a.tobytes() for k, a in learner._arrays().items()} == before

@@ -18,6 +18,15 @@ def refuse_masked(values: Any, what: str) -> None:
         )
 
 
+def as_array(values: Any, what: str) -> np.ndarray:
+    """An array of whatever was given, if one can be made of it."""
+    refuse_masked(values, what)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        raise BadInput(f"{what} must form an array: {error}.") from None
+
+
 def as_float(values: Any, what: str) -> np.ndarray:
     """Numbers as float32 or float64, whichever holds their type, in one contiguous array."""
     refuse_masked(values, what)
@@ -28,15 +37,14 @@ def as_float(values: Any, what: str) -> np.ndarray:
         if values.dtype not in (np.float32, np.float64):
             narrow = (values.dtype.kind in "bui" and values.dtype.itemsize <= 2) or values.dtype == np.float16
             values = values.astype(np.float32 if narrow else np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{what} must be numbers: {error}.") from None
     return np.ascontiguousarray(values)
 
 
 def as_features(indices: Any) -> tuple[np.ndarray, int]:
     """Feature ids as uint32, and how many were too wide and got folded."""
-    refuse_masked(indices, "indices")
-    indices = np.ascontiguousarray(indices)
+    indices = np.ascontiguousarray(as_array(indices, "features"))
     if indices.size == 0:
         return indices.astype(np.uint32), 0
     if indices.dtype == np.uint32:
@@ -75,8 +83,7 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
     """One whole number for each of n rows, or None."""
     if positions is None:
         return None
-    refuse_masked(positions, "positions")
-    positions = np.asarray(positions)
+    positions = as_array(positions, "positions")
     if positions.shape != (n,) or (n and positions.dtype.kind not in "iu"):
         raise BadInput(f"positions must be {n} whole numbers, one per row.")
     return positions.astype(np.int64, copy=False)
@@ -84,8 +91,7 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
 
 def as_row_numbers(rows: Any, n: int) -> np.ndarray:
     """The numbers, from 0, of the rows of n that numbers or truth values mean."""
-    refuse_masked(rows, "rows")
-    rows = np.asarray(rows)
+    rows = as_array(rows, "rows")
     if rows.dtype == np.bool_ and rows.shape == (n,):
         return np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from bayou.core.arrays import (
+    as_array,
     as_features,
     as_float,
     as_positions,
@@ -21,9 +22,9 @@ from bayou.core.arrays import (
     as_weights,
     per_row,
     read_only,
-    refuse_masked,
 )
 from bayou.core.canonical import canonical, survey
+from bayou.core.checks import float_type, several, whole_number
 from bayou.core.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
@@ -86,14 +87,16 @@ class Batch:
     ones: bool
     max_index: int
 
+    def __init__(self) -> None:
+        raise BadInput("a batch is made by Batch.from_csr, Batch.from_rows or Batch.from_arrays.")
+
     @classmethod
     def from_csr(cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None) -> Batch:
         """From a SciPy sparse matrix or array of any format, or a dense two-dimensional array."""
         if not hasattr(X, "tocsr"):
             from scipy.sparse import csr_array
 
-            refuse_masked(X, "values")
-            dense = np.asarray(X)
+            dense = as_array(X, "examples")
             if dense.ndim != 2:
                 raise BadInput(
                     f"examples must form a two-dimensional matrix, one row each; this has shape {dense.shape}."
@@ -132,9 +135,8 @@ class Batch:
 
         So do not change them while the batch lives: what was checked here is not checked again.
         """
-        self = cls()
-        refuse_masked(indptr, "indptr")
-        indptr = np.ascontiguousarray(indptr)
+        self = object.__new__(cls)
+        indptr = np.ascontiguousarray(as_array(indptr, "indptr"))
         if indptr.size and indptr.dtype.kind not in "iu":
             raise BadInput(f"indptr must be whole numbers; it has type {indptr.dtype}.")
         self.indptr = indptr.astype(np.int64, copy=False)
@@ -157,11 +159,9 @@ class Batch:
             )
         self.labels = per_row(labels, n, "label")
         self.weights = as_weights(weights, n)
-        if tags is not None and not hasattr(tags, "__len__"):
-            raise BadInput(f"tags is {tags!r}; give one per row.")
-        if tags is not None and len(tags) != n:
-            raise BadInput(f"{len(tags)} tags for {n} rows; give one per row.")
-        self.tags = None if tags is None else list(tags)
+        self.tags = None if tags is None else several("tags", tags, "one text per row")
+        if self.tags is not None and len(self.tags) != n:
+            raise BadInput(f"{len(self.tags)} tags for {n} rows; give one per row.")
         self.positions = as_positions(positions, n)
         self._inspect()
         if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
@@ -187,7 +187,7 @@ class Batch:
         max_index: int,
     ) -> Batch:
         """For parsers, which look at every feature anyway: arrays of the right types that are canonical already."""
-        self = cls()
+        self = object.__new__(cls)
         self.indptr, self.indices, self.values = indptr, indices, values
         for array in (indptr, indices, values):
             read_only(array)
@@ -232,6 +232,7 @@ class Batch:
 
     def row_of(self, k: int) -> int:
         """The row in which the k-th non-zero stands."""
+        k = whole_number("k", k, 0, self.nonzeros - 1)
         return int(np.searchsorted(self.indptr, k, side="right")) - 1
 
     # Without this Python would try to iterate by numbers.
@@ -284,8 +285,7 @@ class Batch:
 
         A value too small for float32 is left out like any zero; one too large is refused.
         """
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise BadInput(f"dtype is {dtype!r}; the values of a batch are float32 or float64.")
+        dtype = float_type(dtype)
         if self.values.dtype == dtype:
             return self
         with np.errstate(over="ignore"):
@@ -309,9 +309,11 @@ class Batch:
         >>> Batch.concatenate([batch[1:], batch[:1]]).labels
         array([-1.,  1.])
         """
-        parts = list(batches)
+        parts = several("batches", batches, "some batches")
         if not parts:
             raise BadInput("there are no batches to concatenate; give at least one.")
+        for part in parts:
+            check_is_batch(part)
         labelled = [part.labels is not None for part in parts]
         if any(labelled) and not all(labelled):
             raise BadInput("some of these batches have labels and others have none; give labels to all, or to none.")
@@ -352,7 +354,7 @@ class Batch:
 
     def _with(self, **parts: Any) -> Batch:
         """Another batch: these parts, the others as they are here."""
-        other = Batch()
+        other = object.__new__(Batch)
         other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
         other.labels, other.weights = self.labels, self.weights
         other.tags, other.positions, other.folded = self.tags, self.positions, self.folded
@@ -366,11 +368,18 @@ class Batch:
         """The rows as a SciPy CSR array."""
         from scipy.sparse import csr_array
 
-        width = self.max_index + 1 if n_features is None else n_features
+        needed = int(self.indices.max(initial=0)) + 1 if self.nonzeros else 0
+        width = needed if n_features is None else whole_number("n_features", n_features, needed)
         return csr_array((self.values, self.indices.astype(np.int64), self.indptr), shape=(len(self), width))
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} examples, {self.nonzeros} non-zeros, largest feature {self.max_index})"
+
+
+def check_is_batch(batch: Any) -> None:
+    """Refuse what is no batch."""
+    if not isinstance(batch, Batch):
+        raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
 
 
 class Row(NamedTuple):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayou.core.errors import BadModel
+from bayou.core.errors import BadInput, BadModel
 from bayou.core.file_marks import FileMark
 
 # Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
@@ -143,6 +143,10 @@ class Extras:
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
         """For a model that has seen nothing yet. svmlight's features have numbers, not names."""
+        from bayou.core.recipe import Recipe
+
+        if not isinstance(recipe, Recipe):
+            raise BadInput("give a bayou.sources.Recipe to read data by.")
         if recipe.kind == "svmlight":
             return cls(recipe)
         from bayou.core.names import Names
@@ -157,6 +161,8 @@ class Extras:
     @classmethod
     def of(cls, learner: Learner) -> Extras:
         """Those of a learner, to read data by: one that was saved from Python, without a recipe, reads svmlight."""
+        if not hasattr(learner, "extras"):
+            raise BadInput("give one of bayou's learners, whose extras are asked for.")
         extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
         if extras.recipe is None:
             from bayou.core.recipe import Recipe

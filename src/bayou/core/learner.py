@@ -25,12 +25,12 @@ from numba import njit
 
 from bayou.core import forking, links, model_file, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
-from bayou.core.checks import one_of, whole_number, yes_or_no
+from bayou.core.checks import float_type, one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, corrected, no_posterior
 from bayou.core.storage import Stored
-from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
+from bayou.core.validation import check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
@@ -64,12 +64,7 @@ class Learner(Stored):
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
-        try:
-            self._dtype = np.dtype(registry.find(self.name).dtype if dtype is None else dtype).name
-        except TypeError:
-            self._dtype = str(dtype)
-        if self._dtype not in LIMIT:
-            raise BadInput(f"dtype is {self._dtype}; it must be float32 or float64.")
+        self._dtype = float_type(registry.find(self.name).dtype if dtype is None else dtype)
         self._has_intercept = yes_or_no("intercept", intercept)
         self._parameters = {
             "n_features": self._n_features,
@@ -238,7 +233,7 @@ class Learner(Stored):
         key = np.uint64(whole_number("seed", seed, 0, 2**64 - 1))
         with self._lock:
             self._check(batch)
-            scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+            scores = room_for_draws(n_draws, len(batch))
             self._draw(batch, key, purpose, scores)
         if self.record.task == "classify":
             _to_probability(self._link, scores)
@@ -321,7 +316,7 @@ class Learner(Stored):
     @property
     def nbytes(self) -> int:
         """The memory that the weights take once all of them are touched."""
-        return self.nbytes_for(self._n_features)
+        return self._nbytes_for(self._n_features)
 
     @classmethod
     def memory_for(cls, n_features: int, **parameters: Any) -> int:
@@ -337,6 +332,9 @@ class Learner(Stored):
 
     def nbytes_for(self, n_features: int) -> int:
         """The memory that a learner like this one would take with `n_features` weights."""
+        return self._nbytes_for(whole_number("n_features", n_features, 0))
+
+    def _nbytes_for(self, n_features: int) -> int:
         arrays = self._arrays()
         per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
         return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
@@ -452,6 +450,18 @@ class Learner(Stored):
         if self.record.task == "classify":
             return signs_of(batch.labels, weights, self._dtype, self._negative)
         return numbers_of(batch.labels, self._dtype), None
+
+
+def room_for_draws(n_draws: int, rows: int) -> np.ndarray:
+    """An array to fill, (n_draws, rows); a sentence where there is no room for it."""
+    n_draws = whole_number("n_draws", n_draws, 1, 2**31)
+    try:
+        return np.empty((n_draws, rows))
+    except MemoryError:
+        size = n_draws * rows / 2**27
+        raise BadInput(
+            f"{n_draws} draws for {rows} rows take {size:.0f} GiB, more than there is; ask for fewer."
+        ) from None
 
 
 def _joined(parts: Any) -> Any:

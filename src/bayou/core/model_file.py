@@ -23,6 +23,7 @@ from bayou.core.files import is_special, whole_file
 
 FORMAT = "bayou-model"
 VERSION = 1
+_WORDS = {"format", "version", "header", "sparse", "checksums"}
 # Below this many rows a sparse copy gains nothing worth the second array.
 _WORTH_IT = 1024
 # Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
@@ -172,8 +173,12 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not path.is_file():
-        what = "it is a folder; name the file in it" if path.is_dir() else "`bayou train --model` or `save` writes one"
+    if not os.path.isfile(path):  # which is False, not an error, for a name that is too long
+        what = (
+            "it is a folder; name the file in it"
+            if os.path.isdir(path)
+            else "`bayou train --model` or `save` writes one"
+        )
         raise BadModel(f"{path}: there is no such model file; {what}.")
     try:
         with safe_open(path, framework="numpy") as file:
@@ -188,6 +193,8 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                     f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
                     "Upgrade bayou to read it."
                 )
+            if unknown := metadata.keys() - _WORDS:  # one damaged letter, and the checksums would not be looked for
+                raise BadModel(f"{path} is damaged (it has {min(unknown)!r} in it); copy it again, or train anew.")
             sums = json.loads(metadata["checksums"]) if "checksums" in metadata else {}
             try:
                 if sums:

@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
+from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
 
 # z of the levels that are asked for all the time; any other is worked out.
@@ -184,6 +185,7 @@ class Prediction:
         >>> full.probability.round(3), full.mean.round(3), np.round(full.interval(0.95), 3).ravel()
         (array([0.091]), array([-2.303]), array([0.003, 0.749]))
         """
+        negative_rate = positive_number("negative_rate", negative_rate, high=1.0)
         if negative_rate == 1.0:
             return self
         self._check_classes("negatives; leave the rate out")
@@ -225,7 +227,7 @@ def reach(level: Any) -> float:
     1.959963984540054
     """
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise BadInput(f"level is {level!r}; it must be between 0 and 1.")
+        raise BadInput(f"level is {shown(level)}; it must be between 0 and 1.")
     if level in _REACH:
         return _REACH[float(level)]
     from scipy.special import ndtri

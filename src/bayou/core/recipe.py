@@ -15,14 +15,23 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import positive_number, whole_number, yes_or_no
+from bayou.core.checks import (
+    as_number,
+    finite_number,
+    one_of,
+    positive_number,
+    several,
+    shown,
+    texts,
+    whole_number,
+    yes_or_no,
+)
 from bayou.core.errors import BadInput, BadModel
 
 KINDS = ("svmlight", "vw", "table")
@@ -67,15 +76,13 @@ class Column:
 
     def __post_init__(self) -> None:
         _text("a column's name", self.name)
-        if self.role not in ROLES:
-            raise BadInput(f"column {self.name!r} has the role {self.role!r}; a role is one of {', '.join(ROLES)}.")
-        edges = tuple(float(edge) for edge in self.edges)
+        one_of(f"the role of column {self.name!r}", self.role, ROLES)
+        what = f"the edges of column {self.name!r}"
+        edges = tuple(as_number(edge) for edge in several(what, self.edges, "finite numbers that ascend"))
         if not (np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
             raise BadInput(f"column {self.name!r}: the edges of its bins must be finite numbers that ascend.")
         object.__setattr__(self, "edges", edges)
-        if not math.isfinite(self.centre):
-            raise BadInput(f"column {self.name!r}: its centre is {self.centre!r}; it must be a finite number.")
-        object.__setattr__(self, "centre", float(self.centre))
+        object.__setattr__(self, "centre", finite_number(f"the centre of column {self.name!r}", self.centre))
         object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
 
 
@@ -126,17 +133,18 @@ class Recipe:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        if self.kind not in KINDS:
-            raise BadInput(f"a recipe's kind is {self.kind!r}; it must be one of {', '.join(KINDS)}.")
+        one_of("a recipe's kind", self.kind, dict.fromkeys(KINDS))
         put("bits", whole_number("bits", self.bits, 1, 31))
         put("bins", whole_number("bins", self.bins, 0, MAX_BINS))
         put("exact", yes_or_no("exact", self.exact))
         put("hash_all", yes_or_no("hash_all", self.hash_all))
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
         if self.positive is not None:
+            if not isinstance(self.positive, str | int | float | np.generic):
+                raise BadInput(f"positive is {shown(self.positive)}; it must be the text of a label, or a number.")
             put("positive", str(self.positive))
         if self.label_above is not None:
-            put("label_above", _number("label_above", self.label_above))
+            put("label_above", finite_number("label_above", self.label_above))
             if self.positive is not None:
                 raise BadInput("positive and label_above are both given; a label is judged by one of them.")
         put("numbers", yes_or_no("numbers", self.numbers))
@@ -152,7 +160,9 @@ class Recipe:
         put("cross", _pairs(self.cross))
         self._check_roles()
         if self.columns is not None:
-            put("columns", tuple(self.columns))
+            put("columns", tuple(several("columns", self.columns, "some columns")))
+            if not all(isinstance(column, Column) for column in self.columns):
+                raise BadInput("columns holds something that is no Column.")
             if self.kind != "table":
                 raise BadInput(f"only a table has columns; this recipe is for {self.kind}.")
 
@@ -196,7 +206,7 @@ class Recipe:
         """Back from `to_json`."""
         known = {field.name for field in fields(cls)}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
-            strange = ", ".join(sorted(set(plain) - known)) if isinstance(plain, Mapping) else repr(plain)
+            strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         try:
             parts = dict(plain)
@@ -242,28 +252,20 @@ def _shown(value: Any) -> str:
     return "not given" if value is None else f"{value!r}"
 
 
-def _number(name: str, value: Any) -> float:
-    number = float(value) if isinstance(value, int | float | np.number) else math.nan
-    if not math.isfinite(number):
-        raise BadInput(f"{name} is {value!r}; it must be a finite number.")
-    return number
-
-
 def _text(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise BadInput(f"{name} is {value!r}; it must be text.")
+        raise BadInput(f"{name} is {shown(value)}; it must be text.")
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(part, str) for part in value):
-        raise BadInput(f"{name} is {value!r}; it must be a list of column names.")
-    return tuple(dict.fromkeys(value))
+    return tuple(dict.fromkeys(texts(name, value, "a list of column names")))
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = []
-    for pair in value:
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
-            raise BadInput(f"cross holds {pair!r}; each must be a pair of names such as ('user', 'ad').")
-        pairs.append((pair[0], pair[1]))
+    for pair in several("cross", value, "pairs of names"):
+        parts = () if isinstance(pair, str) else several("cross", pair, "pairs of names")
+        if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
+            raise BadInput(f"cross holds {shown(pair)}; each must be a pair of names such as ('user', 'ad').")
+        pairs.append((parts[0], parts[1]))
     return tuple(dict.fromkeys(pairs))

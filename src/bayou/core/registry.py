@@ -60,6 +60,8 @@ def find(name: str) -> Record:
     >>> find("bank").estimator
     'BankClassifier'
     """
+    if not isinstance(name, str):
+        raise BadInput(f"a learner is called by its name, such as 'bank', not by {type(name).__name__}.")
     record = _own(name)  # our own names need no look at what else is installed
     if record is not None and record.name == name:
         return record

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from bayou.core import model_file, registry
-from bayou.core.checks import whole_number
+from bayou.core import checks, model_file, registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 
@@ -43,6 +42,7 @@ class Stored:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
+        path = checks.path("path", path)
         with self._lock:
             header, arrays = self._saved(self.extras)
             model_file.write(path, header, arrays)
@@ -82,7 +82,7 @@ class Stored:
         learner._check_state()
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
-        learner._examples = whole_number("the model's number of examples", header["examples"], 0, 2**63)
+        learner._examples = checks.whole_number("the model's number of examples", header["examples"], 0, 2**62)
         learner._negative = header["negative_label"]
         learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
@@ -121,6 +121,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
     >>> bool((again.mean == learner.mean).all()), again.examples
     (True, 1)
     """
+    path = checks.path("path", path)
     with model_file.reading(path) as (header, arrays):
         try:
             return registry.find(header["learner"]).load()._restored(header, arrays)

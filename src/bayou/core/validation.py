@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from bayou.core.batch import Batch
+from bayou.core.arrays import as_array
+from bayou.core.batch import Batch, check_is_batch
 from bayou.core.errors import BadInput
 
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
@@ -20,8 +21,7 @@ LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
 
 def check_batch(batch: Batch, n_features: int, dtype: str, widest: float, learn: bool) -> None:
     """Refuse a batch that a learner with this state cannot take; `widest` is its largest variance, at least 1."""
-    if not isinstance(batch, Batch):
-        raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+    check_is_batch(batch)
     if batch.max_index >= n_features and (wrong := batch.indices >= n_features).any():
         k = int(wrong.argmax())
         raise BadInput(
@@ -113,7 +113,7 @@ def _read_labels(labels, weights, signs):
 
 def feature_numbers(features: Any, n_features: int) -> np.ndarray:
     """Features that somebody asks for by their numbers, as an array."""
-    numbers = np.asarray(features)
+    numbers = as_array(features, "features")
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayou.core import registry
 from bayou.core.batch import Batch
-from bayou.core.checks import whole_number
+from bayou.core.checks import shown, whole_number
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
 from bayou.estimators import multiclass, validation
@@ -223,23 +223,26 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if first and classes is None:
             raise BadInput("classes must be passed on the first call to partial_fit.")
         known = unique_labels(classes) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
-            raise BadInput(f"classes={classes!r} is not what was learned so far, {known.tolist()}; fit starts anew.")
+        if not first and classes is not None and not validation.same_classes(classes, known):
+            raise BadInput(
+                f"classes={shown(classes)} is not what was learned so far, {known.tolist()}; fit starts anew."
+            )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
+        learners = self._learners_of(known, streaming=True) if first else self.learners_
         numbers = validation.class_numbers(known, y)
         weights = validation.row_weights(sample_weight, self.class_weight, known, numbers)
-        learners = self._learners_of(known, streaming=True) if first else self.learners_
+        batch = validation.batch(X)
+        learners[0].check(batch.with_labels(numbers == 0, weights))  # before anything changes
         for learner in learners:
             learner.new_stream()
-        self._teach(learners, validation.batch(X), numbers, weights)
+        self._teach(learners, batch, numbers, weights)
         self.classes_, self.learners_ = known, learners
         return self
 
     def _learners_of(self, classes: np.ndarray, streaming: bool = False) -> list[Learner]:
         if len(classes) < 2:
-            raise BadInput(
-                f"there is only one class, {classes.tolist()[0]!r}; a classifier needs at least two classes."
-            )
+            there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
+            raise BadInput(f"there {there}; a classifier needs at least two classes.")
         return self._new_learners(1 if len(classes) == 2 else len(classes), streaming)
 
     def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, whole_number
+from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.estimators import validation
@@ -120,9 +120,11 @@ class LassoClassifier(OnlineClassifier):
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
         parameters = super()._learner_parameters(streaming)
         del parameters["folds"]
-        if self.algorithm == "auto":
+        if isinstance(self.algorithm, str) and self.algorithm == "auto":
             online = streaming or (isinstance(self.penalty, str) and self.penalty == "lookahead")
-            parameters["algorithm"] = "online" if online or self.ramp or self.block else "reduced"
+            ramp = 0 if self.ramp is None else whole_number("ramp", self.ramp, 1)
+            block = whole_number("block", self.block, 0)
+            parameters["algorithm"] = "online" if online or ramp or block else "reduced"
         elif streaming and self.algorithm != "online":
             raise BadInput(
                 f'algorithm="{self.algorithm}" needs several passes; partial_fit is for "auto" and "online".'
@@ -235,7 +237,8 @@ def _solve(learner: Any, shards: list[Batch], passes: int) -> bool:
 
 def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
     """(point, learners) at each penalty in turn, from the largest down."""
-    penalties = sorted((positive_number("penalties", penalty) for penalty in penalties), reverse=True)
+    given = several("penalties", penalties, "some numbers > 0")
+    penalties = sorted((positive_number("penalties", penalty) for penalty in given), reverse=True)
     if not penalties:
         raise BadInput("penalties is empty; give at least one number.")
     for penalty in penalties:

@@ -13,8 +13,9 @@ from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
-from bayou.core.arrays import refuse_masked
+from bayou.core.arrays import as_array, refuse_masked
 from bayou.core.batch import Batch
+from bayou.core.checks import shown
 from bayou.core.errors import BadInput
 
 MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
@@ -31,7 +32,7 @@ def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool
     refuse_masked(X, "X")
     refuse_masked(y, "labels")
     if not reset and y is not None and _is_ready(estimator, X):
-        labels = np.asarray(y)
+        labels = as_array(y, "y")
         if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
             return X, labels
     return validate_data(estimator, X, y, reset=reset, y_numeric=numbers, **MATRIX)
@@ -84,6 +85,14 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     return numbers
 
 
+def same_classes(classes: Any, known: np.ndarray) -> bool:
+    """Whether these are the classes that are known, in any order."""
+    try:
+        return set(as_array(classes, "classes").ravel().tolist()) == set(known.tolist())
+    except TypeError:  # something that nothing can be equal to
+        return False
+
+
 def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
     """The product of a row's own weight and its class's; None if all are 1."""
     weights = None
@@ -91,8 +100,8 @@ def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numb
         refuse_masked(sample_weight, "sample_weight")
         try:
             weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(f"sample_weight is {sample_weight!r:.80}; it must be one number per row.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise BadInput(f"sample_weight is {shown(sample_weight)}; it must be one number per row.") from None
         if weights.ndim == 0:
             weights = np.full(len(numbers), weights)
         if weights.shape != numbers.shape:

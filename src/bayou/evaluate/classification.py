@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
+from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.kernels.vector import float_bits
@@ -147,13 +148,14 @@ class Running:
         self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
     ) -> tuple[np.ndarray, ...]:
         """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
-        predictions = _column(predictions, what, np.size(predictions))
+        predictions = as_array(predictions, what)
+        predictions = column(predictions, what, predictions.size)
         weights = np.ones(predictions.size) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
         losses = comparator_losses if self.regret else weights
         others = {"labels": labels, "weights": weights, "comparator_losses": losses}
-        return predictions, *(_column(values, name, predictions.size) for name, values in others.items())
+        return predictions, *(column(values, name, predictions.size) for name, values in others.items())
 
     def _regrets(self) -> tuple[float | None, float | None]:
         """Regret, and that over ln(examples)."""
@@ -217,6 +219,7 @@ class Meter(Running):
         probabilities, labels, weights, losses = self._columns(
             probabilities, "probabilities", labels, weights, comparator_losses
         )
+        nonzeros = whole_number("nonzeros", nonzeros, 0)
         self._label_kinds = self._look_at(probabilities, labels, weights, losses)
         _score(
             probabilities, labels, weights, losses, self.regret, least_doubt, self._totals, self._counts,
@@ -284,15 +287,15 @@ class Meter(Running):
 
 
 def _curve_examples(per_decade: int) -> np.ndarray:
-    per_decade = whole_number("curve_points", per_decade, 1)
+    per_decade = whole_number("curve_points", per_decade, 1, 1000)
     exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
     return np.unique(np.rint(10.0**exponents).astype(np.int64))
 
 
-def _column(values: Any, name: str, size: int) -> np.ndarray:
+def column(values: Any, name: str, size: int) -> np.ndarray:
     try:
         column = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{name} must be numbers: {error}.") from None
     if column.shape != (size,):
         raise BadInput(f"{name} have shape {column.shape}, but there are {size} predictions; give one each.")

@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, whole_number
+from bayou.core.batch import Batch, check_is_batch
+from bayou.core.checks import positive_number, shown, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 
 # The most features that a square matrix can be asked for; and how many rows are made dense at a time.
@@ -59,6 +59,7 @@ def best_fixed_weights(
     l2 = positive_number("l2", l2, zero=True)
     n_features = whole_number("n_features", n_features, 1)
     again = _fresh(batches)
+    intercept = yes_or_no("intercept", intercept)
     weight = sum(float(batch.each_weight().sum()) for batch in again())
     if not weight:
         return Hindsight(np.zeros(n_features), 0.0, 0.0)
@@ -93,6 +94,7 @@ def least_squares(
     l2 = positive_number("l2", l2, zero=True)
     width = whole_number("n_features", n_features, 1, MAX_DENSE) + 1
     again = _fresh(batches)
+    intercept = yes_or_no("intercept", intercept)
     products, against = np.zeros((width, width)), np.zeros(width)
     for rows, labels, weights in _dense(again(), width, intercept):
         products += (rows * weights[:, None]).T @ rows
@@ -108,8 +110,6 @@ def least_squares(
 def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tuple[Any, Any, Any]]:
     """Rows with a column for the intercept behind them, labels and weights of some examples after others."""
     for whole in batches:
-        if whole.labels is None:
-            raise BadInput("a batch has no labels; weights cannot be fitted to it.")
         check_width(whole, width - 1, "there are weights")
         for start in range(0, len(whole), _ROWS):
             batch = whole[start : start + _ROWS]
@@ -120,13 +120,24 @@ def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tu
 
 def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
     if callable(batches):
-        return batches
+        return lambda: labelled(batches())
     if isinstance(batches, Iterator):
         raise BadInput(
             "batches can be read only once, but the best weights take many readings; "
             "give a list, or a function that returns a fresh iterator."
         )
-    return lambda: batches
+    return lambda: labelled([batches] if isinstance(batches, Batch) else batches)
+
+
+def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same batches; one without labels, or something else, is refused."""
+    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr"):
+        raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
+    for batch in batches:
+        check_is_batch(batch)
+        if batch.labels is None:
+            raise BadInput("a batch has no labels; there is nothing to fit to, or to score predictions against.")
+        yield batch
 
 
 def check_width(batch: Batch, n_features: int, what: str) -> None:

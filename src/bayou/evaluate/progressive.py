@@ -22,15 +22,13 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch
-from bayou.core.checks import one_of, whole_number
+from bayou.core.batch import Batch, check_is_batch
+from bayou.core.checks import function, one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.evaluate.classification import CURVE_POINTS
-from bayou.evaluate.hindsight import check_width
-from bayou.evaluate.regression import meter_for
-
-TASKS = {"classify": False, "regress": True}
+from bayou.evaluate.hindsight import check_width, labelled
+from bayou.evaluate.regression import TASKS, meter_for
 
 
 class PredictsThenLearns(Protocol):
@@ -74,17 +72,15 @@ def progressive(
     >>> round(result.log_loss, 4), result.auc, result.regret > 1000
     (0.6931, 0.5, True)
     """
-    task = task or (learner.record.task if isinstance(learner, Learner) else "classify")
+    if task is None:
+        task = learner.record.task if isinstance(learner, Learner) else "classify"
     link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
     learns: Any = _Delayed(learner, delay) if delay else learner
     meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
-    if isinstance(batches, Batch):
-        batches = [batches]
-    for batch in batches:
-        if batch.labels is None:
-            raise BadInput("a batch has no labels; there is nothing to score its predictions against.")
+    function("on_progress", on_progress)
+    for batch in labelled([batches] if isinstance(batches, Batch) else batches):
         losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
         predict_then_learn(learns, batch).score(meter, comparator_losses=losses)
         if on_progress is not None:
@@ -128,9 +124,12 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
     >>> float(told.expected[0]), bool(told.expected[1] > 0.5)
     (0.5, True)
     """
+    check_is_batch(batch)
     if isinstance(learner, _Delayed):
         return Told(batch, *learner.told(batch))
     if not hasattr(learner, "observe"):
+        if not hasattr(learner, "learn"):
+            raise BadInput(f"a learner has a method `learn`, which {type(learner).__name__} has not.")
         return Told(batch, np.asarray(learner.learn(batch)), None)
     prediction = learner.observe(batch)
     return Told(batch, prediction.expected, prediction.deviation)
@@ -140,7 +139,7 @@ def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
     weights, intercept = truth[:2] if isinstance(truth, tuple) else (truth, 0.0)
     try:
         weights, intercept = np.ascontiguousarray(weights, dtype=np.float64), float(intercept)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"truth must be an array of weights, or (weights, intercept): {error}.") from None
     if weights.ndim != 1 or not (np.isfinite(weights).all() and math.isfinite(intercept)):
         raise BadInput("truth must be a finite array of weights, one per feature, or (weights, intercept).")
@@ -148,13 +147,15 @@ def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
 
 
 def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
-    """The loss of fixed weights on each example: what regret is measured against.
+    """The loss of fixed weights on each example: what regret is measured against. `link` is one of its codes.
 
     >>> batch = Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[1, 0])
     >>> comparator_losses(batch, np.array([0.0, 0.0]), 0.0, links.LOGISTIC).round(3)
     array([0.693, 0.693])
     """
+    (batch,), (weights, intercept) = labelled([batch]), _as_truth((weights, intercept))
     check_width(batch, len(weights), "truth has weights")
+    link = whole_number("link", link, _SQUARES, max(links.LINKS.values()))
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.evaluate.classification import (
     CURVE_POINTS,
@@ -23,10 +24,12 @@ from bayou.evaluate.classification import (
     WINDOW_WEIGHT,
     Meter,
     Running,
+    column,
     note_point,
     ratio,
 )
 
+TASKS = {"classify": False, "regress": True}
 # An interval in which 90 % of the labels should fall reaches this many standard deviations to either side.
 REACH_90 = 1.6448536269514722
 
@@ -119,11 +122,8 @@ class RegressionMeter(Running):
         `deviations`: the standard deviation of each label as predicted; NaN where it is not known.
         """
         means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
-        told = np.full(means.size, np.nan) if deviations is None else np.asarray(deviations, np.float64)
-        if told.shape != means.shape:
-            raise BadInput(
-                f"deviations have shape {told.shape}, but there are {means.size} predictions; give one each."
-            )
+        told = np.full(means.size, np.nan) if deviations is None else column(deviations, "deviations", means.size)
+        nonzeros = whole_number("nonzeros", nonzeros, 0)
         for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
             fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
             if not fine.all():
@@ -161,7 +161,7 @@ def meter_for(task: str, **options: Any) -> Meter | RegressionMeter:
     >>> type(meter_for("regress")).__name__, type(meter_for("classify")).__name__
     ('RegressionMeter', 'Meter')
     """
-    return RegressionMeter(**options) if task == "regress" else Meter(**options)
+    return RegressionMeter(**options) if one_of("task", task, TASKS) else Meter(**options)
 
 
 def _explained(loss: float, scatter: float) -> float | None:

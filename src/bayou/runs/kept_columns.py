@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from bayou.core.checks import one_of
 from bayou.core.errors import BadInput
 from bayou.runs.options import Data
 from bayou.sources.formats.arrow.chunks import Chunks, is_table, parts_or_paths
 from bayou.sources.formats.delimited.split import layout_of
-from bayou.sources.formats.detect import detect
+from bayou.sources.formats.detect import FORMATS, detect
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import expand
 
@@ -47,6 +48,7 @@ def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, K
 def _files(data: Data, format: str) -> Any:
     """Files as tables in parts, with all their columns."""
     names = expand(data)
+    one_of("format", format, dict.fromkeys(FORMATS))
     found = detect(names[0], Files(names).head()) if format == "auto" else format
     if found == "parquet":
         return _Parquet(names)

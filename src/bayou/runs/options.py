@@ -66,14 +66,14 @@ class Given:
 
 def options_of(given: Mapping[str, Any], **own: Any) -> Given:
     """The options that were given; `own` has the names and defaults of those that this run has for itself."""
+    from bayou.core.checks import did_you_mean, function  # which loads NumPy, and `bayou --help` does not
+
     known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
     for name in given:
         if name not in known:
-            from bayou.core.checks import did_you_mean
-
             raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{did_you_mean(name, known)}")
     opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
-    note = opening.pop("on_note") or (lambda note: None)
+    note = function("on_note", opening.pop("on_note")) or (lambda note: None)
     recipe = {
         name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
     }

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bayou.core import checks
 from bayou.core.errors import BadInput
 from bayou.runs.options import names_of
 
@@ -58,7 +59,7 @@ def _identity(name: str, standard: int) -> Hashable:
 
 def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
     """Say it before the work if a file can have no place."""
-    if path is None or str(path) == "-":
+    if path is None or checks.path(option, path) == "-":
         return
     here = Path(os.path.realpath(path))  # the file a link points to
     if here.is_dir():
@@ -81,5 +82,5 @@ def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
 
 def check_report(path: str | os.PathLike[str] | None) -> None:
     """A report is a page; any other name is rather that of some data."""
-    if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
+    if path is not None and Path(checks.path("--report", path)).suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"--report is {path}; its name must end in .html.")

@@ -16,6 +16,7 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
+from bayou.core.checks import texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
@@ -66,7 +67,10 @@ def predict(
     """
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
-    return Predictions(learner, data, list(keep), level, tags, format=format, on_error=on_error, threads=threads)
+    keep = list(texts("keep", keep, "the names of some columns"))
+    if tags is not None:
+        yes_or_no("tags", tags)
+    return Predictions(learner, data, keep, level, tags, format=format, on_error=on_error, threads=threads)
 
 
 class Part(NamedTuple):

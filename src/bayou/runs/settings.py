@@ -18,17 +18,17 @@ def parse(
     >>> parse(["a=1", "b=x,2"], lambda a, b: None)
     {'a': 1, 'b': ['x', 2]}
     """
+    from bayou.core.checks import did_you_mean, texts  # which loads NumPy, and `bayou --help` does not
+
     names = [name for name in inspect.signature(target).parameters if name not in ("self", *taken)]
     chosen: dict[str, Any] = {}
     named = isinstance(settings, Mapping)
-    for setting in settings:
+    for setting in texts("settings", settings, "a mapping of names to values, or texts such as name=value"):
         name, equals, text = (setting, "=", "") if named else setting.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
             raise BadInput(f"--set {setting}: expected name=value, as in --set {name}=1.")
         if name not in names:
-            from bayou.core.checks import did_you_mean
-
             near = did_you_mean(name, names)
             raise BadInput(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
         chosen[name] = settings[setting] if isinstance(settings, Mapping) else value_of(text.strip())

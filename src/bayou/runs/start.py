@@ -59,7 +59,7 @@ def start_from(
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
     if old is not None:
         _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
-    record = old.record if old is not None else registry.find(name or registry.DEFAULT)
+    record = old.record if old is not None else registry.find(registry.DEFAULT if name is None else name)
     if record.task == "regress":
         _refuse_classes(record.name, recipe)
         recipe["numbers"] = True

@@ -19,7 +19,7 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import whole_number
+from bayou.core.checks import as_number, function, shown, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.learner import Learner
@@ -166,6 +166,7 @@ def train(
     >>> run.evaluation.examples, run.learner.extras.recipe.label
     (100, 'clicked')
     """
+    function("on_progress", on_progress)
     training = Training(data, **options)
     run = training.run(on_progress)
     training.write_report(run)
@@ -195,8 +196,8 @@ class Training:
         if own.checkpoint is not None and own.model is None:
             raise BadInput("--checkpoint needs --model: where to save.")
         own.passes = whole_number("passes", own.passes, 1)
-        if own.holdout is not None and not 0.0 <= own.holdout <= 0.9:
-            raise BadInput(f"--holdout is {own.holdout}; it must be a share from 0 to 0.9.")
+        if own.holdout is not None and not 0.0 <= as_number(own.holdout) <= 0.9:
+            raise BadInput(f"--holdout is {shown(own.holdout)}; it must be a share from 0 to 0.9.")
         self._every_examples, self._every_seconds = _every(own.checkpoint)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report

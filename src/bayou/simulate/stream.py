@@ -11,8 +11,7 @@ import numpy as np
 
 from bayou.core import links
 from bayou.core.batch import Batch
-from bayou.core.checks import whole_number
-from bayou.core.errors import BadInput
+from bayou.core.checks import one_of, whole_number
 
 # Small enough that a batch of a few dozen features a row stays in the second-level cache.
 BATCH_SIZE = 8192
@@ -75,11 +74,9 @@ def simulation(
     links.code(link)
     seed = whole_number("seed", seed, 0)
     generator = np.random.default_rng(seed)
-    if weights == "normal":
+    if one_of("weights", weights, {"normal": True, "uniform": False}):
         true = generator.standard_normal(n_features)
-    elif weights == "uniform":
-        true = generator.uniform(-math.sqrt(3.0), math.sqrt(3.0), n_features)  # of variance 1
     else:
-        raise BadInput(f"weights is {weights!r}; it must be 'normal' or 'uniform'.")
+        true = generator.uniform(-math.sqrt(3.0), math.sqrt(3.0), n_features)  # of variance 1
     true *= std
     return Simulation(name, n_features, true, link, std**2, seed, activity)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bayou.core.checks import did_you_mean
+from bayou.core.checks import float_type, one_of, texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
@@ -58,11 +58,15 @@ def open(
     >>> [(len(batch), batch.labels.tolist()) for batch in source], source.recipe.columns[0].role
     ([(3, [1.0, -1.0, 1.0])], 'category')
     """
-    data = parts_or_paths(data)
-    table = hasattr(data, "__arrow_c_stream__") or hasattr(data, "batches")
-    files = None if table else Files(expand(data))
+    labels, tags, dtype = yes_or_no("labels", labels), yes_or_no("tags", tags), float_type(dtype)
+    one_of("format", format, dict.fromkeys(FORMATS))
+    if not isinstance(recipe, Recipe | Mapping | None) or not isinstance(extras, Extras | None):
+        raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
+    stream = hasattr(data, "__arrow_c_stream__")
+    data = data if stream else parts_or_paths(data)
+    files = None if stream or hasattr(data, "batches") else Files(expand(data))
     found = "arrow" if files is None else _format(files, format)
-    extras = extras or Extras.new(_recipe(recipe, KIND[found]))
+    extras = Extras.new(_recipe(recipe, KIND[found])) if extras is None else extras
     if not labels:
         extras = extras.for_predicting()
     kind = extras.required_recipe.kind
@@ -124,12 +128,15 @@ def spare_cores() -> int:
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
-    return recipe if isinstance(recipe, Recipe) else Recipe(**{"kind": kind, **(recipe or {})})
+    if isinstance(recipe, Recipe):
+        return recipe
+    fields = {} if recipe is None else recipe
+    for name in texts("recipe", fields, "a Recipe, or some of its fields by name"):
+        one_of("a field of the recipe", name, Recipe.__dataclass_fields__)
+    return Recipe(**{"kind": kind, **fields})
 
 
 def _format(files: Files, format: str) -> str:
-    if format not in FORMATS:
-        raise BadInput(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{did_you_mean(format, FORMATS)}")
     if format == "parquet":
         return format
     head = files.head()

@@ -170,7 +170,13 @@ class Rows:
         new: New = {}
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
+            try:
+                matrix.check_format()  # SciPy sorts whatever it is told, also beyond the end of its arrays
+            except ValueError as error:
+                raise BadInput(f"the matrix is not one: {error}.") from None
             return self._sparse(matrix, range(matrix.shape[1]), new, learn), new
+        if hasattr(rows, "iloc") and not hasattr(rows, "columns"):
+            rows = rows.tolist()  # a series, of rows then
         if hasattr(rows, "iloc") and {type(kind).__name__ for kind in rows.dtypes} == {"SparseDtype"}:
             return self._sparse(rows.sparse.to_coo().tocsr(), rows.columns, new, learn), new
         if hasattr(rows, "iloc") or hasattr(rows, "__arrow_c_stream__"):
@@ -178,7 +184,7 @@ class Rows:
             if columns is not None:
                 return self._table(*columns, new, learn), new
             rows = rows.to_dict("records")  # texts and numbers in one column
-        if not isinstance(rows, Iterable) or isinstance(rows, Mapping | str):
+        if not isinstance(rows, Iterable) or isinstance(rows, Mapping | str) or not getattr(rows, "shape", (1,)):
             raise BadInput(
                 "give a DataFrame, a sparse matrix, or a list of dictionaries; one dictionary is for learn_one."
             )

@@ -3,7 +3,6 @@
 import gzip
 import io
 import math
-import time
 
 import numpy as np
 import pandas as pd
@@ -434,11 +433,23 @@ def test_tables_that_are_too_wide_are_refused_with_the_limit(tmp_path, monkeypat
     assert sum(map(len, sources.open(tmp_path / name, recipe={"bits": 8}))) == 6
 
 
-def test_a_wide_table_takes_time_in_proportion_to_its_columns(tmp_path) -> None:
-    seconds = []
-    for n in (1_000, 16_000):
-        (tmp_path / "x.csv").write_bytes(wide(n))
-        start = time.process_time()
-        assert sum(map(len, sources.open(tmp_path / "x.csv", recipe={"bits": 8}, threads=0))) == 6
-        seconds.append(time.process_time() - start)
-    assert seconds[1] < 5.0 + 16 * seconds[0]
+def test_a_very_wide_table_is_read(tmp_path) -> None:
+    """Where anything is done for each pair of columns, this takes minutes."""
+    (tmp_path / "x.csv").write_bytes(wide(16_000))
+    assert sum(map(len, sources.open(tmp_path / "x.csv", recipe={"bits": 8}, threads=0))) == 6
+
+
+@pytest.mark.parametrize("cell", [b"NA\x00", b"?\x00", b"na\x00\x00"])
+def test_a_word_for_a_missing_number_with_a_nul_behind_it_is_no_such_word(cell) -> None:
+    piece, _ = parse(
+        b"y,x\n1,NA\n0," + cell + b"\n", Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins")))
+    )
+    assert (len(piece.labels), piece.skipped) == (1, 1)
+
+
+def test_long_whole_numbers_are_one_code_however_they_are_written() -> None:
+    columns = (Column("y", "label"), Column("x", "code"))
+    cells = (b"-99999999999999999999999", b"-0099999999999999999999999", b" -099999999999999999999999 ")
+    text = b"y,x\n" + b"".join(b"1,%s\n" % cell for cell in cells)
+    piece, _ = parse(text, Recipe(kind="table", columns=columns))
+    assert len(set(piece.indices.tolist())) == 1

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number
+from bayou.core.batch import MAX_FEATURES, Batch
+from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
@@ -76,6 +76,7 @@ class DiagonalGaussian(Learner):
         unit: float = 1.0,
         **parameters: Any,
     ) -> None:
+        n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
         prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
         prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
@@ -161,7 +162,7 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
     """A prior parameter: a number, or an array with one number per feature."""
     try:
         array = np.array(value, dtype=np.float64)  # a copy: the caller may go on with theirs
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{name} is {value!r}; give a number, or one for each feature.") from None
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
         raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")

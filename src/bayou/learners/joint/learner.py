@@ -143,10 +143,9 @@ class Joint(DiagonalGaussian):
                 arrays |= {"waiting": self._factored.waiting, "waiting labels": self._factored.waiting_labels}
         return arrays
 
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with n_features weights."""
+    def _nbytes_for(self, n_features: int) -> int:
         if not self._full:
-            return super().nbytes_for(n_features)
+            return super()._nbytes_for(n_features)
         return full.nbytes_for(n_features, self._parameters["batch_size"])
 
     # --- learning and predicting --------------------------------------------------------------------------------

@@ -209,8 +209,8 @@ class Lasso(Learner):
         problem.slots[met] = -1
         problem.slots[active] = np.arange(1, len(active) + 1)
 
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with `n_features`, and what a sketch takes at first."""
+    def _nbytes_for(self, n_features: int) -> int:
+        """With what a sketch takes at first."""
         size, most = n_features + 1, self._parameters["max_active"]
         if self._parameters["algorithm"] == "reduced":
             return 8 * min(size, most) ** 2 + 32 * size

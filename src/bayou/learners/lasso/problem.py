@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import one_of, positive_number
+from bayou.core.checks import one_of, positive_number, shown
 from bayou.core.errors import BadInput
 from bayou.learners.lasso.gather import Quadratic
 from bayou.learners.lasso.sketch import Sketch
@@ -98,12 +98,14 @@ def checked_penalty(penalty: Any, n_features: int) -> Any:
     if isinstance(penalty, str):
         one_of("penalty", penalty, {"lookahead": True})
         return penalty
-    if np.ndim(penalty) == 0:
-        return positive_number("penalty", penalty, zero=True, high=1e30)
     try:
+        if np.ndim(penalty) == 0:
+            return positive_number("penalty", penalty, zero=True, high=1e30)
         each = np.array(penalty, np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(f"penalty is {penalty!r:.80}; it must be a number, or one for each feature.") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"penalty is {shown(penalty)}; it must be a number, or one for each feature.") from None
     if each.shape != (n_features,):
         raise BadInput(f"penalty has shape {each.shape}; it must be one number, or {n_features}, one for each feature.")
     if not ((each >= 0.0) & (each <= 1e30)).all():

@@ -108,7 +108,7 @@ class Shrinkage(Learner):
         centring: bool = True,
         dtype: Any = None,
     ) -> None:
-        if noise_variance not in (None, PAPERS_NOISE):
+        if noise_variance is not None and not (isinstance(noise_variance, str) and noise_variance == PAPERS_NOISE):
             noise_variance = positive_number("noise_variance", noise_variance, high=LARGEST_TARGET["float32"] ** 2)
         super().__init__(
             n_features=n_features,
@@ -147,8 +147,8 @@ class Shrinkage(Learner):
             "noise": self._noise_sums[None],
         }
 
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with `n_features` weights, a copy to work on included."""
+    def _nbytes_for(self, n_features: int) -> int:
+        """A copy to work on included."""
         return 8 * (n_features + 1) * (2 * (n_features + 1) + 3)
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean
+from bayou.core.checks import did_you_mean, path, several
 from bayou.core.errors import BadInput
 
 STANDARD_INPUT = "-"
@@ -28,9 +28,10 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 def expand(data: Any) -> list[str]:
     """The files that paths and globs mean, in the order given; those of a glob by name. "-" is standard input."""
-    names = [data] if isinstance(data, str | os.PathLike) else list(data)
+    what = "a path, several of them, or a table"
+    names = [data] if isinstance(data, str | os.PathLike) else several("data", data, what)
     files: list[str] = []
-    for name in (os.fspath(name) for name in names):
+    for name in (path("data", name) for name in names):
         if name == STANDARD_INPUT or os.path.exists(name):
             files.append(name)
         elif found := sorted(glob.glob(name, recursive=True)):

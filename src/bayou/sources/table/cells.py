@@ -37,8 +37,8 @@ MOST_FEATURES, MOST_PAIRS = 1 << 20, 1 << 16
 # Between the parts of a cell that is a list: no byte of UTF-8.
 PART = 0xFF
 
-# Room to write a whole number below 2^53, and what `digits` wastes behind it.
-SPARE = 40
+# Room to write a whole number of so many digits, and what `digits` wastes behind one below 2^53.
+SPARE = 64
 
 BLANK, _TAB, _PLUS, _MINUS, _POINT, _ZERO = 32, 9, 43, 45, 46, 48
 _WHOLE_LIMIT = float(2**53)
@@ -71,7 +71,7 @@ def says_missing(at, end):
     found = False
     for missing in _MISSING_WORDS:
         found |= word == missing
-    return found
+    return found and byte_at(end - 1) != 0  # as a number, NA and a NUL behind it is NA
 
 
 @njit(forceinline=True)
@@ -122,8 +122,14 @@ def whole_text(at, end, spare):
     stop = start
     while stop < end and 48 <= byte_at(stop) <= 57:
         stop += 1
-    if stop == end and stop > start and (not minus or start == first):
-        return start - minus, stop
+    if stop == end and stop > start:
+        if not minus or start == first:
+            return start - minus, stop
+        if stop - start < SPARE:  # -007: the minus has to stand beside the 7
+            put_byte(spare, _MINUS)
+            for k in range(stop - start):
+                put_byte(spare + 1 + k, byte_at(start + k))
+            return spare, spare + 1 + stop - start
     value, behind = number(at)
     if behind != end or behind == at or not abs(value) < _WHOLE_LIMIT or value != np.floor(value):
         return at, at

@@ -1,0 +1,188 @@
+"""Files of every format, spoiled line by line: bayou and an independent reader find the same rows, or both refuse them.
+
+Where bayou is stricter or more lenient on purpose, the rule is in `oracles`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import re
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bayou import sources
+from bayou.core.recipe import Column, Recipe
+from tests.hostile import oracles
+from tests.hostile.counts import Counts, rounds
+from tests.hostile.oracles import Row, Unsure
+from tests.sources.mutate import mutated
+
+LINES = 1500  # of a file
+_COLUMNS = (
+    Column("y", "label"),
+    Column("w", "weight"),
+    Column("city", "category"),
+    Column("on", "flag"),
+    Column("id", "code"),
+    Column("x", "bins", edges=(-1.0, 0.0, 2.5)),
+    Column("age", "whole", edges=(18.0, 30.0, 65.0)),
+    Column("size", "numeric", centre=10.0, scale=4.0),
+    Column("said", "text"),
+    Column("junk", "ignored"),
+)
+_NAMES = tuple(column.name for column in _COLUMNS)
+TABLE = Recipe(kind="table", bits=20, columns=_COLUMNS, numbers=True)
+
+SVMLIGHT = [
+    b"1 3:1 17:0.5 123456:2.25", b"-1 1:1 2:1 3:1 99999999:1", b"0 qid:3 7:-1e-3 # x", b"5:1 6:1", b"+1 2:1 1:3 2:2",
+    b"0.5\t3:.5 \t4:5. 2147483646:1e-9", b"1 3:12345678.12345678 40:1e12 41:123456789012345678", b"", b"# nothing",
+    b"-1 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1 16:1 17:1 18:1 19:1 20:1",
+]  # fmt: skip
+VW = [
+    b"1 |a b c:3 |d e", b"-1 2.5 'tag|user age:37 city=Rome |ad id:77 12 13", b"| x y:0.5", b"1 tag| a:1e-3",
+    b"0 1 |u:2 a:1 b:-3 |v:0.5 c d", b"1|a b", b"-1 |page url:http://a.b c:d", b"1 2 |7 8:3 9 010", b"",
+    b"1 | a b c d e f g h i j k l m n o p q r s t u v w x y z aa bb cc dd ee ff gg hh",
+]  # fmt: skip
+CSV = [
+    b"1,1,Rome,true,007,1.5,37,11,some words here,x", b"0,2.5,Paris,FALSE,7,-3,17,9.5,Other words,",
+    b'1,1,"New York, NY",true,8.0,.5,65,1e1,"he said ""so"", again",z', b"0,0,,,,NA,,?,,", b"true,1,a,b,c,1,2,3,d,e",
+    b'1,1,"two\nlines",true,-0,2.5,18.0,10,"a\r\nb",', b"", "0,1,Zürich,ja,é,0,30,12,größer ΑΒΓ,ü".encode(),
+]  # fmt: skip
+JSON = [
+    b'{"y": 1, "w": 2, "city": "Rome", "on": true, "id": 7, "x": 1.5, "age": 37, "size": 11, "said": "some words"}',
+    b'{"y": 0, "city": null, "on": false, "id": "007", "x": -3, "age": 17.0, "size": 9.5e0, "said": "A B", "junk": {}}',
+    b'{"y": true, "w": 1, "x": null, "said": "\\u00e9 \\ud83d\\ude00", "other": [1, 2], "size": 1e1, "age": 65}', b"",
+    b'{"y": 1, "w": 1.0, "city": "a", "city": "b", "on": "TRUE", "id": 1e3, "x": NaN, "age": 9007199254740993}',
+]  # fmt: skip
+
+
+def attack(seconds: float, seed: int) -> Counts:
+    """A round is a file of each format."""
+    counts = Counts()
+    with tempfile.TemporaryDirectory() as folder:
+        compare = _Comparison(counts, Path(folder))
+        for number in rounds(seconds):
+            for k, check in enumerate(compare.checks):
+                check(1000 * seed + len(compare.checks) * number + k)
+        compare.close()
+    return counts
+
+
+class _Comparison:
+    def __init__(self, counts: Counts, folder: Path) -> None:
+        self._counts, self._folder = counts, folder
+        self.checks: list[Callable[[int], None]] = [self.svmlight, self.csv, self.tsv, self.json]
+        self._wabbit = None
+        if importlib.util.find_spec("vowpalwabbit"):
+            self._wabbit = oracles.Wabbit(20)
+            self.checks.append(self.vw)
+
+    def close(self) -> None:
+        if self._wabbit is not None:
+            self._wabbit.close()
+
+    def _found(self, name: str, text: bytes, recipe: Recipe, seed: int) -> dict[int, Row]:
+        """What bayou finds: {line: row}. Every line is an example, refused and counted, or nothing at all."""
+        path = self._folder / name
+        path.write_bytes(text)
+        rows: dict[int, Row] = {}
+        format = {".svm": "svmlight"}.get(path.suffix, path.suffix[1:])
+        options = {
+            "format": format,
+            "on_error": "skip",
+            "labels": recipe.kind == "table",
+            "dtype": "float64",
+            "threads": seed % 2,
+        }
+        try:
+            source = sources.open(os.fspath(path), recipe=recipe, **options)
+            for batch in source:
+                weights, at = batch.each_weight().tolist(), batch.indptr.tolist()
+                indices, values = batch.indices.tolist(), batch.values.tolist()
+                for k, (line, label) in enumerate(zip(batch.positions.tolist(), batch.labels.tolist(), strict=True)):
+                    part = slice(at[k], at[k + 1])
+                    rows[line] = label, weights[k], dict(zip(indices[part], values[part], strict=True))
+        except Exception:
+            self._counts.check(False, f"{name}, seed {seed}: {traceback.format_exc(limit=-3)}")
+        self._counts.add("lines", text.count(b"\n"))
+        return rows
+
+    def _compare(self, name: str, seed: int, lines: Sequence[bytes], mine: Any, theirs: Any, exact: bool) -> None:
+        for line in sorted(mine.keys() | theirs.keys()):
+            a, b = mine.get(line), theirs.get(line)
+            if a is None or b is None or not oracles.same(a, b, exact):
+                said = f"{name}, seed {seed}, line {line}: {lines[line - 1]!r} is {a} to bayou and {b} to the other"
+                self._counts.check(False, said)
+
+    # --- formats --------------------------------------------------------------------------------------------------
+
+    def svmlight(self, seed: int) -> None:
+        text = mutated(SVMLIGHT, LINES, seed).removeprefix(b"\xef\xbb\xbf")  # which bayou passes over
+        lines = text.removesuffix(b"\n").split(b"\n")
+        recipe = Recipe(kind="svmlight", bits=31, exact=True, numbers=True)
+        mine = self._found("a.svm", text, recipe, seed)
+        taken = [line for line in sorted(mine) if not _many_digits(lines[line - 1])]
+        asked = [oracles.as_scikit_learn_takes_it(lines[line - 1]) for line in taken]
+        theirs: dict[int, Row] = {}
+        for line, row in zip(taken, oracles.svmlight_rows(asked), strict=True):
+            if row is not None:
+                label = math.nan if math.isnan(mine[line][0]) else row[0]
+                theirs[line] = label, 1.0, row[1]
+        self._compare("svmlight", seed, lines, {line: mine[line] for line in taken}, theirs, exact=True)
+        for line, content in enumerate(lines, 1):
+            if line not in mine and content.partition(b"#")[0].strip(b" \t\r"):
+                rule = oracles.svmlight_is_strict_about(content)
+                if not rule and next(oracles.svmlight_rows([content])) is not None:
+                    self._counts.check(False, f"svmlight, seed {seed}: {content!r} is refused, by no rule")
+
+    def vw(self, seed: int) -> None:
+        text = mutated(VW, LINES // 3, seed)
+        lines = text.removesuffix(b"\n").split(b"\n")
+        mine = self._found("a.vw", text, Recipe(kind="vw", bits=20, numbers=True), seed)
+        assert self._wabbit is not None
+        theirs = {line: row for line in mine if (row := self._wabbit.row(lines[line - 1])) is not None}
+        mine = {line: mine[line] for line in theirs}
+        nonzero = {line: (*row[:2], {k: v for k, v in row[2].items() if k in mine[line][2] or abs(v) > 1e-30})
+                   for line, row in theirs.items()}  # fmt: skip
+        self._compare("vw", seed, lines, mine, nonzero, exact=False)
+
+    def csv(self, seed: int, delimiter: bytes = b",", name: str = "a.csv") -> None:
+        lines = [line.replace(b",", delimiter) for line in CSV]
+        spoiled = _with_newlines(mutated([line.replace(b"\n", b"\x1e") for line in lines], LINES // 3, seed))
+        text = delimiter.join(name.encode() for name in _NAMES) + b"\n" + spoiled
+        mine = self._found(name, text, TABLE, seed)
+        rows = oracles.csv_rows(text, delimiter.decode(), len(_NAMES))
+        theirs = {line: row for line, cells in rows if (row := oracles.example(TABLE, _NAMES, cells)) is not None}
+        self._compare(name, seed, text.split(b"\n"), mine, theirs, exact=True)
+
+    def tsv(self, seed: int) -> None:
+        self.csv(seed, b"\t", "a.tsv")
+
+    def json(self, seed: int) -> None:
+        text = mutated(JSON, LINES // 3, seed)
+        lines = text.removesuffix(b"\n").split(b"\n")
+        mine = self._found("a.jsonl", text, TABLE, seed)
+        theirs: dict[int, Row] = {}
+        for line, content in enumerate(lines, 1):
+            try:
+                cells = oracles.json_cells(content, _NAMES) if content.strip() else None
+            except Unsure:
+                mine.pop(line, None)
+                continue
+            if cells is not None and (row := oracles.example(TABLE, _NAMES, cells)) is not None:
+                theirs[line] = row
+        self._compare("jsonl", seed, lines, mine, theirs, exact=True)
+
+
+def _many_digits(line: bytes) -> bool:
+    """bayou reads the first 19 digits of a number; what comes behind them may change its last bit."""
+    return re.search(rb"[\d.]{20}", line) is not None
+
+
+def _with_newlines(text: bytes) -> bytes:
+    return text.replace(b"\x1e", b"\n")
