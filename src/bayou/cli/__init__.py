@@ -18,11 +18,11 @@ class _Commands(TyperGroup):
 
     debug = False
 
-    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override]
-        self.debug = False
-        command = partial(super().main, *args, standalone_mode=False, **more)
+    def main(self, args: Any = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
+        self.debug, alone = False, more.pop("standalone_mode", True)
+        command = partial(super().main, args, prog_name, *others, **more | {"standalone_mode": False})
         code = edge.exit_code(command, lambda: self.debug)
-        if standalone_mode:
+        if alone:
             sys.exit(code)
         return code
 
