@@ -206,3 +206,17 @@ def test_garbage_leaves_the_model_of_the_good_lines(tmp_path, threads) -> None:
     assert bad
     nothing = sum(not line.partition(b"#")[0].strip(b" \t\r") for line in text.split(b"\n")[:-1])
     assert source.skipped + source.rows == 10_000 - nothing
+
+
+def test_the_first_rows_of_numbered_features_have_indices_as_all_batches_have(tmp_path) -> None:
+    """Rows without a feature, too: kernels are made for one type of index."""
+    (tmp_path / "x.vw").write_text("1 3:1\n-1 2:1\n" * 5)
+    source = sources.open(str(tmp_path / "x.vw"), format="vw", recipe={"bits": 5, "exact": True}, on_error="skip")
+    assert source.peek().indices.dtype == np.uint32
+
+
+def test_a_link_to_nothing_is_named(tmp_path) -> None:
+    (tmp_path / "a.svm").write_text("1 1:1\n")
+    (tmp_path / "b.svm").symlink_to("gone.svm")
+    with pytest.raises(BadInput, match=r"b\.svm is a link to a file that is not there"):
+        sources.open(str(tmp_path / "*.svm"))

@@ -18,13 +18,11 @@ class _Commands(TyperGroup):
 
     debug = False
 
-    def main(self, *args: Any, **more: Any) -> Any:
-        self.debug = False
-        standalone_mode = more.pop("standalone_mode", True)
-        more["standalone_mode"] = False
-        command = partial(super().main, *args, **more)
+    def main(self, args: Any = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
+        self.debug, alone = False, more.pop("standalone_mode", True)
+        command = partial(super().main, args, prog_name, *others, **more | {"standalone_mode": False})
         code = edge.exit_code(command, lambda: self.debug)
-        if standalone_mode:
+        if alone:
             sys.exit(code)
         return code
 

@@ -173,12 +173,9 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not os.path.isfile(path):  # which is False, not an error, for a name that is too long
-        what = (
-            "it is a folder; name the file in it"
-            if os.path.isdir(path)
-            else "`bayou train --model` or `save` writes one"
-        )
+    if not os.path.isfile(path):  # which also answers of a name that no file can have
+        folder = os.path.isdir(path)
+        what = "it is a folder; name the file in it" if folder else "`bayou train --model` or `save` writes one"
         raise BadModel(f"{path}: there is no such model file; {what}.")
     try:
         with safe_open(path, framework="numpy") as file:

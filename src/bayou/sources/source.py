@@ -117,7 +117,7 @@ class Source:
         """The first few rows, which will come again: something to try a learner on before time is measured."""
         parsed = self._work(self._reader.peek()).parsed
         if parsed.indices.dtype == np.uint64:
-            parsed.indices = parsed.indices % np.uint64(self.recipe.n_features)
+            parsed.indices = (parsed.indices % np.uint64(self.recipe.n_features)).astype(np.uint32)
         return parsed.batch()
 
     def check_learned(self, refused: Sequence[str], n_refused: int) -> None:

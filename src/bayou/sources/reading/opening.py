@@ -45,6 +45,8 @@ def expand(data: Any) -> list[str]:
     for name in files:
         if os.path.isdir(name):
             raise BadInput(f"{name} is a folder; name the files in it, such as '{os.path.join(name, '*')}'.")
+        if name != STANDARD_INPUT and not os.path.exists(name):
+            raise BadInput(f"{name} is a link to a file that is not there; remove the link, or leave it out.")
     return files
 
 

@@ -1,0 +1,13 @@
+"""A short hostile attack on the command; `benchmarks/hostile.py` goes on for as long as it is told to."""
+
+from tests.hostile.command_lines import COMMAND, attack
+
+
+def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
+    found = attack(seed=0, lines=250)
+    assert found["findings"] == {}
+    assert found["lines"] == 250
+    # Lines of all kinds: done, bad data, wrong usage; and every command does its work at least once.
+    assert min(found["exit 0"], found["exit 1"], found["exit 2"]) > 25
+    done = {name.partition(":")[0] for name in found if name.endswith(": exit 0")}
+    assert done - {"none"} == set(COMMAND.commands)
