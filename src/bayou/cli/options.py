@@ -15,6 +15,8 @@ from bayou.cli.usage import BadUsage, usage
 # As bayou.sources.FORMATS has them; that module is too heavy for showing help.
 FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
 ON_ERROR = ("raise", "skip")
+# As bayou.core.learner has them.
+HORIZONS = ("next", "later")
 
 # Options that commands share, which learn from data.
 Data = Annotated[

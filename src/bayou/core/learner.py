@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,10 @@ from bayou.kernels.random import draw_scores
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
 HORIZONS = {"next": False, "later": True}
+ONLY_NEXT = (
+    "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
+    "next; train it anew for predictions of later rows"
+)
 
 
 class Learner(Stored):
@@ -173,6 +178,8 @@ class Learner(Stored):
                 the bit. "later" for a model that has stopped learning; only the bank tells the two apart.
         """
         later = one_of("horizon", horizon, HORIZONS)
+        if later and not self.looks_later:
+            warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
             self._check(batch)
             return self.prediction(self._run_later(batch) if later else self._run_next(batch))
@@ -187,6 +194,11 @@ class Learner(Stored):
     def _run_later(self, batch: Batch) -> Scores:
         """For a model that has stopped learning; an algorithm may have a better answer for it."""
         return self._run_next(batch)
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether `predict(horizon="later")` is for later rows; if not, it answers for the next one."""
+        return True
 
     def later_loss(self) -> Any:
         """What later rows are expected to cost, where a learner can tell that from its stream; see `Bank`."""

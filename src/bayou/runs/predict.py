@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
+from bayou.core.checks import one_of
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.learner import Learner
+from bayou.core.learner import HORIZONS, ONLY_NEXT, Learner
 from bayou.core.prediction import reach
 from bayou.core.storage import load
 from bayou.evaluate.classification import Evaluation
@@ -27,7 +30,7 @@ from bayou.outputs.prediction_files import TAG
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.outputs.text import csv
 from bayou.runs.kept_columns import with_columns_kept
-from bayou.runs.options import Data
+from bayou.runs.options import Data, Note
 from bayou.runs.rows import DESCRIBED, Refused, first_rows
 
 if TYPE_CHECKING:
@@ -40,10 +43,12 @@ def predict(
     model: str | os.PathLike[str] | Learner,
     keep: Sequence[str] = (),
     level: float = 0.95,
+    horizon: str = "later",
     tags: bool | None = None,
     format: str = "auto",
     on_error: str = "raise",
     threads: int | None = None,
+    on_note: Callable[[Note], Any] | None = None,
 ) -> Predictions:
     """Predict examples, and say how sure that is: what `bayou predict` does.
 
@@ -52,9 +57,12 @@ def predict(
         model: a file, or a learner.
         keep: columns of the data to have beside the predictions.
         level: how certain it is that what is predicted lies between `low` and `high`.
+        horizon: "later" for rows that come after learning has stopped; "next" for whoever trains on again and again and
+            predicts just the next rows between.
         tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
         format, threads: as of `bayou.train`.
         on_error: "raise" a sentence at the first bad line, or "skip" bad lines: there is no row for them.
+        on_note: called with what there is to say of the model, which is otherwise a Python warning.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train
@@ -66,7 +74,14 @@ def predict(
     """
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
-    return Predictions(learner, data, list(keep), level, tags, format=format, on_error=on_error, threads=threads)
+    if one_of("horizon", horizon, HORIZONS) and not learner.looks_later:
+        horizon = "next"
+        if on_note is None:
+            warnings.warn(ONLY_NEXT, stacklevel=2)
+        else:
+            on_note(Note(ONLY_NEXT))
+    opening = {"format": format, "on_error": on_error, "threads": threads}
+    return Predictions(learner, data, list(keep), level, tags, horizon, **opening)
 
 
 class Part(NamedTuple):
@@ -96,9 +111,17 @@ class Predictions:
     """
 
     def __init__(
-        self, learner: Learner, data: Data, keep: list[str], level: float, tags: bool | None, **opening: Any
+        self,
+        learner: Learner,
+        data: Data,
+        keep: list[str],
+        level: float,
+        tags: bool | None,
+        horizon: str,
+        **opening: Any,
     ) -> None:
         self._learner, self._level, self._tags = learner, level, tags
+        self._predict = partial(learner.predict, horizon=horizon)
         self._kept = None
         if keep:
             data, self._kept = with_columns_kept(data, keep, opening["format"])
@@ -123,7 +146,7 @@ class Predictions:
         """Have every kernel loaded, or compiled, by trying it on the first few rows."""
         batch = first_rows(self.source)
         with contextlib.suppress(BadInput):  # it will be said when these rows come
-            predicted = self._learner.predict(batch)
+            predicted = self._predict(batch)
             csv(prediction_table(self._learner, predicted))
             meter_for(self._learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
 
@@ -132,7 +155,7 @@ class Predictions:
         self._begin()
         rate = self.source.recipe.negative_rate
         for whole in self.source:
-            for _, batch, predicted in self._refused.accepted(whole, self._learner.predict):
+            for _, batch, predicted in self._refused.accepted(whole, self._predict):
                 corrected = predicted.of_full_stream(rate)
                 table = prediction_table(self._learner, corrected, self._level)
                 self._score(corrected.expected, batch, predicted.deviation)
