@@ -370,7 +370,7 @@ def test_a_frozen_bank_is_not_fooled_by_the_order_of_labels():
     for horizon in ("later", "next"):
         p = model.set_params(horizon=horizon).predict_proba(X[4000:])[:, 1]
         losses[horizon] = -np.log(np.where(y[4000:] == 1, p, 1.0 - p)).mean()
-    assert losses["later"] < 0.694 < 0.7 < losses["next"]
+    assert losses["later"] < 0.695 < 0.7 < losses["next"]  # a coin costs 0.693
 
 
 def test_fit_hands_over_many_rows_at_a_time_however_wide_they_are(monkeypatch):
