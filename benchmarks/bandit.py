@@ -10,8 +10,8 @@ clicks say little: by cross-validation the fit is worse than one rate for all, s
 But it has what matters here: clicks as rare as the real ones, and items whose appeal depends on the visitor.
 
 Each policy gets the same visitors, with the same luck. It learns online, only from the clicks on what it has shown, and
-receives them after every 50 visitors. All learn from the same indicators and crosses, with `Marginal` unless the name
-says otherwise; they differ in how they choose:
+receives them after every 50 visitors. All learn from the same indicators and crosses, with the default learner, the
+bank, unless the name says otherwise; they differ in how they choose:
 
     Thompson        the best item under weights drawn from the posterior (`learner.sample`)
     epsilon 0.05    the best item under the mean weights, but with this probability a random item
@@ -19,7 +19,8 @@ says otherwise; they differ in how they choose:
     greedy          always the best item under the mean weights
     any item        a random item
 
-Regret: how many more clicks always showing the best item would have had, in expectation, summed over rounds.
+Regret: how many more clicks always showing the best item would have had, in expectation, summed over rounds. Its mean
+has its standard error behind it.
 """
 
 from __future__ import annotations
@@ -114,14 +115,18 @@ def world(data: Path) -> World:
 # How a policy scores the items for some visitors: (visitors, items). All but what is the same for all items.
 
 
-def by_draw(world: World, learner: Learner, who: np.ndarray, draw: int) -> np.ndarray:
+def by_draw(world: World, learner: Learner, who: np.ndarray, draw: int, purpose: str = "choose") -> np.ndarray:
     """Under weights drawn from the posterior: what `learner.sample` says of the rows.
 
     A draw has one weight for each feature, whatever the rows. Drawing each feature once, not once for each row that has
     it, is ten times as fast.
     """
-    weights = logit(learner.sample(world.single, n_draws=1, seed=draw)[0])
+    weights = logit(learner.sample(world.single, n_draws=1, seed=draw, purpose=purpose)[0])
     return weights[world.deciding[:, who]].sum(axis=0)
+
+
+def by_whole_draw(world: World, learner: Learner, who: np.ndarray, draw: int) -> np.ndarray:
+    return by_draw(world, learner, who, draw, purpose="interval")
 
 
 def by_mean(world: World, learner: Learner, who: np.ndarray, draw: int) -> np.ndarray:
@@ -164,20 +169,20 @@ def constant(epsilon: float) -> Callable[[np.ndarray], np.ndarray]:
 
 def policies(n_features: int) -> dict[str, tuple[Callable[[], Learner], Callable, Callable]]:
     """By name: how the learner starts, how items are scored, how often chance decides."""
-
-    def marginal(variance: float) -> Callable[[], Learner]:
-        return lambda: Marginal(n_features, prior_variance=variance)
-
+    learners: dict[str, Callable[[], Learner]] = {
+        "": lambda: Bank(n_features),
+        ", Marginal": lambda: Marginal(n_features, prior_variance=1.0),
+        ", Marginal 0.1": lambda: Marginal(n_features, prior_variance=0.1),
+    }
     explorers = {f"epsilon {e:g}": constant(e) for e in (0.01, 0.05, 0.1)}
     explorers["epsilon 1000/t"] = lambda rounds: np.minimum(1.0, 1000 / rounds)
     explorers["greedy"] = constant(0.0)
-    chosen = {}
-    for variance in (1.0, 0.1):
-        told = "" if variance == 1.0 else f", prior {variance:g}"
-        chosen["Thompson" + told] = marginal(variance), by_draw, constant(0.0)
-        chosen |= {name + told: (marginal(variance), by_mean, epsilon) for name, epsilon in explorers.items()}
+    chosen: dict[str, tuple[Callable[[], Learner], Callable, Callable]] = {}
+    for told, learner in learners.items():
+        chosen["Thompson" + told] = learner, by_draw, constant(0.0)
+        chosen |= {name + told: (learner, by_mean, epsilon) for name, epsilon in explorers.items()}
+    chosen["Thompson, whole variance"] = learners[""], by_whole_draw, constant(0.0)
     chosen["Thompson, Moment"] = lambda: Moment(n_features, prior_variance=1.0), by_draw, constant(0.0)
-    chosen["Thompson, Bank"] = lambda: Bank(n_features), by_draw, constant(0.0)
     return chosen
 
 
@@ -185,10 +190,8 @@ def row(name: str, curves: np.ndarray, thompson: np.ndarray) -> str:
     tenth, end = curves[:, curves.shape[1] // 10 - 1], curves[:, -1]
     low, high = np.quantile(end, (0.1, 0.9))
     worse = "" if name == "Thompson" else f"{np.count_nonzero(end > thompson[:, -1])} of {len(end)}"
-    return (
-        f"| {name} | {tenth.mean():,.0f} ± {tenth.std():,.0f} | {end.mean():,.0f} ± {end.std():,.0f} "
-        f"| {low:,.0f} to {high:,.0f} | {worse} |"
-    )
+    means = (f"{each.mean():,.0f} ± {each.std(ddof=1) / np.sqrt(len(each)):,.0f}" for each in (tenth, end))
+    return f"| {name} | {' | '.join(means)} | {low:,.0f} to {high:,.0f} | {worse} |"
 
 
 def picture(path: Path, rounds: int, found: dict[str, np.ndarray], by_chance: float) -> None:

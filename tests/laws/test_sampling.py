@@ -38,7 +38,7 @@ def test_a_draw_depends_on_seed_draw_and_feature_alone(case, batch, seed, cut):
         assert draws.tobytes() == np.ascontiguousarray(whole[:, i]).tobytes()
 
 
-@over(lambda case: case.record.posterior and case.apart)
+@over(lambda case: case.record.posterior and case.apart and case.record.name != "bank")  # it draws from one lane
 def test_draws_have_the_posteriors_mean_and_spread(case):
     learner = case.new()
     learner.learn(case.stream(23))
@@ -70,9 +70,19 @@ def test_a_draw_is_one_weight_vector_for_all_rows(case):
         assert none.std() > 0
 
 
+@over(lambda case: case.record.posterior and case.record.name != "bank")
+def test_draws_of_all_but_the_bank_are_the_same_for_either_purpose(case):
+    learner = case.new()
+    learner.learn(case.stream(25))
+    drawn = [learner.sample(case.stream(26), 3, 1, purpose) for purpose in ("choose", "interval")]
+    assert np.array_equal(*drawn)
+
+
 @with_posterior
 def test_a_bad_number_of_draws_or_seed_is_refused(case):
     learner = case.new()
     for n_draws, seed in [(0, 0), (-1, 0), (1.5, 0), (1, -1), (1, 0.5), (1, 2**64)]:
         with pytest.raises(BadInput):
             learner.sample(Batch.from_rows([{}]), n_draws, seed)
+    with pytest.raises(BadInput, match=r"purpose is 'intervals'; .* Did you mean interval"):
+        learner.sample(Batch.from_rows([{}]), 1, 0, "intervals")

@@ -16,8 +16,9 @@ from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import PRESETS, Bank, Lane
 from bayou.learners.bank import learner as bank_module
-from bayou.learners.bank.lanes import LEAST_ROOT, ROWS, SCALED, SETTLED
+from bayou.learners.bank.lanes import ROWS, SCALED, SETTLED
 from bayou.learners.bank.learner import FINALS
+from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.bank import BankReference, unit_of
 
 WIDTH = 130  # the longest rows have 100 features

@@ -73,6 +73,15 @@ def test_what_to_expect_is_the_mean_gap_of_the_last_half():
     assert [learner.later_loss() for learner in (Bank(20), Marginal(20))] == [None, None]
 
 
+def test_rows_one_by_one_tell_nothing_of_later_ones():
+    X, y, _ = stream(rows=50, seed=1, ones=True)
+    bank = Bank(20)
+    for row in range(50):
+        bank.learn(Batch.from_csr(X[row], y[row : row + 1]))
+    assert bank.looks_later
+    assert bank.later_loss() is None
+
+
 def test_a_difference_counts_when_it_is_large_and_sure():
     assert LaterLoss(0.4, 0.42, 0.001, 1000).differs
     assert not LaterLoss(0.4, 0.405, 0.001, 1000).differs  # 1.25 %

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.lanes import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
 C8 = LINKS["logistic"].shrink
@@ -106,6 +107,7 @@ class Seen(NamedTuple):
 
     x: np.ndarray  # values in the lane's units
     prior: np.ndarray  # the prior precisions of the row's features
+    mean: np.ndarray  # and the means of their weights under that prior
     scale_value: float  # M, the value of the scale as a feature: dm/dl
     m: float  # the score's mean
     s: float  # and variance
@@ -116,6 +118,9 @@ class GaussianLane:
 
     What examples told is kept apart from the prior, because a normalised lane's prior moves: of a feature whose values
     have the mean square q it is N(0, v0/q). Elsewhere q counts as 1.
+
+    Examples tell of precision and of precision times mean, and both stay when the prior moves: `see` gives the means
+    under the prior of the present row,  mu (q_old/v0 + gained) / (q_new/v0 + gained).
     """
 
     def __init__(self, lane: Lane, n_features: int, intercept_variance: float):
@@ -135,21 +140,26 @@ class GaussianLane:
         of_features = (square if self.lane.normalise else 1.0) / self.lane.prior_variance
         return np.where(i < self.n_features, of_features, 1.0 / self.intercept_variance)
 
-    def see(self, i, x, unit: float, square) -> Seen:
-        """m = sum x mu, s = sum x^2 v + M^2 v_l, of a row whose features have these mean squares; pure."""
+    def see(self, i, x, unit: float, square, square_before=None) -> Seen:
+        """m = sum x mu, s = sum x^2 v + M^2 v_l, of a row whose features have these mean squares; pure.
+
+        `square_before` has those that the means belong to, where they are others.
+        """
         of_features = i < self.n_features
         x = np.where(of_features, self.factor(unit) * x, x)
+        before = self.prior_precision(i, square if square_before is None else square_before) + self.gained[i]
         prior = self.prior_precision(i, square)
-        scale_value = np.sum((x * self.mean[i])[of_features])
-        m = np.sum(x * self.mean[i])
+        mean = self.mean[i] * (before / (prior + self.gained[i]))
+        scale_value = np.sum((x * mean)[of_features])
+        m = np.sum(x * mean)
         s = np.sum(x**2 / (prior + self.gained[i])) + scale_value**2 * self.scale_variance
-        return Seen(x, prior, float(scale_value), float(m), float(s))
+        return Seen(x, prior, mean, float(scale_value), float(m), float(s))
 
     def learn(self, i, seen: Seen, y: float, weight: float) -> None:
         """The shared step. A feature has the covariance x v with the score, the logarithm of the scale M v_l."""
         dm, dv = score_step(seen.m, seen.s, y, weight, self.lane.temper[0])
         variance = 1.0 / (seen.prior + self.gained[i])
-        self.mean[i] += seen.x * variance * dm
+        self.mean[i] = seen.mean + seen.x * variance * dm
         gained = self.gained[i] + told(variance, seen.x**2 * dv)
         # Memory, v <- min((1 + gamma) v, v0), is for the next use. It is done now: nothing happens in between, and so
         # a prediction is two sums and no more.
@@ -181,9 +191,9 @@ class AdaGradLane:
     def factor(self, unit: float) -> float:
         return unit
 
-    def see(self, i, x, unit: float, square) -> Seen:
+    def see(self, i, x, unit: float, square, square_before=None) -> Seen:
         x = np.where(i < self.n_features, unit * x, x)
-        return Seen(x, np.zeros(len(i)), 0.0, float(np.sum(x * self.mean[i])), 0.0)
+        return Seen(x, np.zeros(len(i)), self.mean[i], 0.0, float(np.sum(x * self.mean[i])), 0.0)
 
     def learn(self, i, seen: Seen, y: float, weight: float) -> None:
         gradient = -weight * y * sigmoid(-y * seen.m) * seen.x
@@ -357,7 +367,7 @@ class BankReference:
         """Predict; pure."""
         log_lengths = self._log_lengths_with(i, x)
         square, counts = self._squares_with(i, x)
-        seen = [lane.see(i, x, unit_of(log_lengths), square) for lane in self.lanes]
+        seen = [lane.see(i, x, unit_of(log_lengths), square, self.square[i]) for lane in self.lanes]
         z = np.array([seen[k].m / np.sqrt(1.0 + C8 * kp * seen[k].s) for k, kp in self.outputs])
         z = np.where(self.kept, np.clip(z, -SUREST, SUREST), 0.0)
         zm = mixed_logit(self.shares, z)
@@ -378,13 +388,13 @@ class BankReference:
         """Mean squares of the row's features with this row included, and whether they count by now.
 
         They count from the first row on that holds a value other than 1 or -1: a stream of indicators has nothing to
-        count. At a feature's first counted use its mean square is x^2.
+        count. At a feature's first counted use its mean square is x^2; what it learned before it learned with 1.
         """
         counts = self.counts or bool(np.any(x**2 != 1.0))
         if not counts:
             return np.ones(len(i)), False
         uses = self.uses[i]
-        return (uses * self.square[i] + x**2) / (uses + 1.0), True
+        return np.maximum((uses * self.square[i] + x**2) / (uses + 1.0), LEAST_SQUARE), True
 
     def _stacked_features(self, zm: float, z) -> tuple[float, np.ndarray]:
         return Stacker.features(zm, np.where(self.kept, z, zm))  # a dropped output has nothing to add
@@ -507,3 +517,28 @@ class BankReference:
             mean[-1] += share * stacker.mean[0]
             variance[-1] += share * stacker.covariance[0, 0]
         return mean, variance
+
+    # --- draws ------------------------------------------------------------------------------------------
+
+    def lanes_to_draw(self) -> dict[int, float]:
+        """The lanes that a draw may take, each with its probability ~ exp(-its summed loss).
+
+        Those whose posterior is one: Gaussian, not tempered, without memory. If there are none, any Gaussian lane; if
+        all are AdaGrad, any. A lane of two outputs has the loss of the better one.
+        """
+        losses: dict[int, float] = {}
+        for (k, _), loss, kept in zip(self.outputs, self.losses, self.kept, strict=True):
+            if kept:
+                losses[k] = min(loss, losses.get(k, np.inf))
+        gaussian = [k for k in losses if self.lanes[k].lane.rate is None]
+        proper = [k for k in gaussian if self.lanes[k].lane.temper[0] == 1 and not self.lanes[k].lane.memory]
+        allowed = proper or gaussian or list(losses)
+        best = min(losses[k] for k in allowed)
+        evidence = {k: float(np.exp(best - losses[k])) for k in allowed}
+        return {k: each / sum(evidence.values()) for k, each in evidence.items()}
+
+    def drawn(self, k: int, normals, purpose: str) -> np.ndarray:
+        """Weights of lane k, the intercept last: e^l (mu_i + r n_i / sqrt(precision_i)), r^2 = 1/2 to choose."""
+        lane, r = self.lanes[k], np.sqrt({"choose": 0.5, "interval": 1.0}[purpose])
+        factors = np.append(np.full(self.n_features, lane.factor(unit_of(self.log_lengths))), 1.0)
+        return factors * (lane.mean + r * normals * np.sqrt(lane.variance(self.square)))

@@ -8,7 +8,8 @@ from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import LEAST_ROOT, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.lanes import LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
     C8,
@@ -299,6 +300,45 @@ def test_what_was_told_stays_when_a_normalised_prior_moves():
     dense = X.toarray()
     q = np.sum(dense**2, axis=0) / np.sum(dense != 0, axis=0)
     np.testing.assert_allclose(1 / bank.lanes[0].variance(bank.square)[:-1], summed + q / 3.0, rtol=1e-9)
+
+
+def test_a_normalised_mean_is_that_of_what_was_told_under_the_present_prior():
+    """Sites and prior multiplied out: precision = q/v0 + sum of tau, precision times mean = sum of nu, whatever q was.
+
+    A site is a factor exp(nu w - tau w^2/2), an example's share of a weight's posterior.
+    """
+    X, y = random_rows(4)
+    X.data[:60] = 1.0  # told of indicators, under the prior q = 1
+    X.data[60:] *= 10.0 ** np.random.default_rng(0).integers(-9, 3, len(X.data) - 60)
+    bank, v0 = BankReference(WIDTH, [Lane(3.0, normalise=True)], combine="share"), 3.0
+    tau, nu, values = np.zeros(WIDTH), np.zeros(WIDTH), [[] for _ in range(WIDTH)]
+    for row in range(X.shape[0]):
+        i, x = active_features(X, row, WIDTH, True)
+        features, x_features = i[:-1], x[:-1]
+        look = bank.learn_row(i, x, y[row], 1.0)
+        for feature, value in zip(features, x_features, strict=True):
+            if look.counts:
+                values[feature].append(value)
+        q = np.array([np.mean(np.square(values[feature])) if look.counts else 1.0 for feature in features])
+        before = tau[features] + q / v0
+        mean = nu[features] / before
+        m = mean @ x_features + look.seen[0].mean[-1]
+        assert look.seen[0].m == pytest.approx(m, rel=1e-9, abs=1e-12)
+        dm, dv = score_step(m, look.seen[0].s, y[row])
+        variance = shrunk(x_features**2 / before * dv) / before
+        tau[features] = 1.0 / variance - q / v0
+        nu[features] = (mean + x_features / before * dm) / variance
+    assert min(max(np.square(each)) / np.square(each[0]) for each in values) > 100  # q has moved far
+    np.testing.assert_allclose(bank.lanes[0].mean[:-1], nu / (tau + bank.square[:-1] / v0), rtol=1e-6)
+
+
+def test_a_tiny_first_value_leaves_no_large_weight():
+    rng, truth = np.random.default_rng(0), np.array([1.0, -1.0, 0.5, 0.0, 0.3])
+    dense = rng.normal(size=(3000, 5))
+    dense[0, [0, 3]] = 1e-17, 1e-9
+    y = np.where(rng.random(3000) < expit(dense @ truth), 1.0, -1.0)
+    lane = alone(Lane(normalise=True), sparse.csr_matrix(dense), y).lanes[0]
+    np.testing.assert_allclose(lane.mean[:-1], truth, atol=0.2)
 
 
 def test_memory_after_the_step_is_memory_before_the_next():
@@ -670,7 +710,8 @@ def test_weights_are_the_slopes_of_the_combination_of_logits():
     X, y = random_rows(size=100.0)
     bank = BankReference(WIDTH, "slim")
     bank.learn(X, y)
-    bank.log_lengths = (bank.log_lengths * SETTLED)[:SETTLED]  # one more row does not move the unit
+    # One more row moves neither the unit nor a mean square.
+    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
 
     def combined(x):
         i = np.arange(WIDTH + 1)
@@ -753,3 +794,45 @@ def test_absurd_values_leave_everything_finite():
     p = bank.learn(X, y, np.where(np.arange(60) % 7 == 0, 1e6, 1.0))
     assert np.all((p > 0) & (p < 1))
     assert all(np.isfinite(part).all() for part in state_of(bank))
+
+
+# --- draws ----------------------------------------------------------------------------------------------------------
+
+
+def test_draws_take_the_lanes_of_a_posterior_by_their_evidence():
+    X, y = random_rows(5, n=60)
+    bank = BankReference(WIDTH, "slim")
+    bank.learn(X, y)
+    chances = bank.lanes_to_draw()
+    assert [str(PRESETS["slim"][k]) for k in chances] == ["scaled 0.1", "scaled 10", "normalised 1"]
+    # Bayes by hand: each lane alone over the stream, and the product of the probabilities of the labels.
+    evidence = []
+    for k in chances:
+        p = np.array(alone(PRESETS["slim"][k], X, y).losses)
+        evidence.append(np.exp(-p[0]))
+    np.testing.assert_allclose(list(chances.values()), np.array(evidence) / np.sum(evidence), rtol=1e-9)
+
+
+def test_draws_of_a_bank_without_such_lanes_take_the_next_best():
+    tempered, remembering, rate = Lane(temper=(0.3, 0.1)), Lane(memory=0.1), Lane(rate=0.5)
+    for lanes, taken in (
+        ([rate, tempered, remembering, Lane()], {3}),
+        ([rate, tempered, remembering], {1, 2}),
+        ([rate, Lane(rate=1.0)], {0, 1}),
+    ):
+        assert set(BankReference(WIDTH, lanes).lanes_to_draw()) == taken
+
+
+@pytest.mark.parametrize(("purpose", "share"), [("choose", 0.5), ("interval", 1.0)])
+def test_draws_have_the_mean_and_variance_of_theory(purpose, share):
+    """The score of a row under a lane's drawn weights: N(m, share s), of the m and s by which the lane predicts."""
+    X, y = random_rows(6)
+    bank = BankReference(WIDTH, [Lane(2.0), Lane(normalise=True)])
+    bank.learn(X, y)
+    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
+    i, x = active_features(X, 3, WIDTH, True)
+    rng = np.random.default_rng(0)
+    for k, seen in enumerate(bank.look(i, x).seen):
+        scores = [bank.drawn(k, rng.normal(size=WIDTH + 1), purpose)[i] @ x for _ in range(4000)]
+        assert np.mean(scores) == pytest.approx(seen.m, abs=4 * np.sqrt(share * seen.s / 4000))
+        assert np.var(scores) == pytest.approx(share * seen.s, rel=4 * np.sqrt(2 / 4000))

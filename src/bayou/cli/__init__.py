@@ -1,28 +1,30 @@
 """The command `bayou`. Whatever is heavy is imported inside the commands, so that help answers at once."""
 
-from typing import Annotated, Any
+import sys
+from functools import partial
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, features, info, merge, predict, reproduce, select, simulate, train
+from bayou.cli import compare, edge, features, info, merge, predict, reproduce, select, simulate, train
 from bayou.cli.demo import command as demo_command
-from bayou.cli.usage import BadUsage
-from bayou.core.errors import BadInput, BadModel
+from bayou.cli.terminal import output, streams
 
 
 class _Commands(TyperGroup):
-    """The commands, and what their errors look like to a person: one sentence and an exit code."""
+    """The commands; how they end is said at the edge."""
 
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (BadInput, BadModel) as error:
-            typer.secho(str(error), fg=typer.colors.RED, err=True)
-            raise typer.Exit(2 if isinstance(error, BadUsage) else 1) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+    debug = False
+
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override]
+        self.debug = False
+        command = partial(super().main, *args, standalone_mode=False, **more)
+        code = edge.exit_code(command, lambda: self.debug)
+        if standalone_mode:
+            sys.exit(code)
+        return code
 
 
 app = typer.Typer(
@@ -50,12 +52,16 @@ for _command in (
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"bayou {__version__}")
+        output.tell(f"bayou {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _bayou(
+    ctx: typer.Context,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="BAYOU_DEBUG", help="Of an error, also show where in bayou it arose.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -66,7 +72,9 @@ def _bayou(
 
         bayou train clicks.csv --label clicked --model m.bayou
     """
+    cast(_Commands, ctx.command).debug = debug
 
 
 def main() -> None:
+    streams.install()
     app(prog_name="bayou")

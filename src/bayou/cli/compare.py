@@ -44,9 +44,8 @@ def compare(
 
         bayou compare clicks.csv --label clicked --learner bank --learner ftrl
     """
-    for option, path in (("--out", out), ("--csv", csv)):
-        options.check_folder(option, path)
     options.check_ending("--out", out, PICTURES)
+    options.check_outputs({"--out": out, "--csv": csv, "--report": report}, data)
     with output.preparing():
         from bayou.cli.terminal import compare as table
         from bayou.runs.compare import Comparing
@@ -57,17 +56,16 @@ def compare(
             bits=bits,
             format=format,
             report=report,
-            on_note=output.say,
+            on_note=output.say_note,
             **recipe,
             **reading,
         )
     with table.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
         comparison = comparing.run(shown.update)
-    with output.standard_output():
-        if as_json:
-            typer.echo(json.dumps(comparison.as_dict()))
-        else:
-            table.summarise(comparison)
+    if as_json:
+        output.tell(json.dumps(comparison.as_dict()))
+    else:
+        table.summarise(comparison)
     if csv is not None:
         table.write_curves(csv, comparison)
     if out is not None:

@@ -10,6 +10,7 @@ import typer
 from bayou.cli import options
 from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
+from bayou.core.printable import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,7 @@ def features(
     plain = selected and out is not None and out.endswith(".json")
     if out is not None and out != "-" and not out.endswith(".csv") and not plain:
         raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
-    options.check_folder("--out", out)
+    options.check_outputs({"--out": out}, model)
 
     from bayou.core.extras import Extras
     from bayou.core.storage import load
@@ -65,7 +66,7 @@ def features(
 
         name_of = None if extras.names is None else extras.names.name_of
         write_plain(out, learner, name_of, extras.required_recipe.negative_rate)
-        typer.echo(f"{len(learner.selected):,} features are in {out}", err=True)  # type: ignore[attr-defined]
+        output.say(f"{len(learner.selected):,} features are in {out}")  # type: ignore[attr-defined]
         return
     shown = learner.selected if selected else touched  # type: ignore[attr-defined]
     top = len(shown) if selected else top
@@ -73,13 +74,12 @@ def features(
     known = extras.names.name_of(chosen) if extras.names is not None else [None] * len(chosen)
     names = [str(index) if name is None else name for index, name in zip(chosen.tolist(), known, strict=True)]
     columns = _with_intercept(learner, extras.required_recipe.negative_rate, names, columns)
-    with output.standard_output():
-        if out is None:
-            _show(names, columns)
-        else:
-            _write(out, names, columns)
+    if out is None:
+        _show([printable(name) for name in names], columns)
+    else:
+        _write(out, names, columns)
     for sentence in _notes(learner, extras, touched, top, out):
-        typer.echo(sentence, err=True)
+        output.say(sentence)
 
 
 def _largest(learner: Learner, touched: np.ndarray, top: int, by: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -120,9 +120,9 @@ def _with_intercept(
 
 def _show(names: list[str], columns: dict[str, np.ndarray]) -> None:
     width = max(map(len, [*names, "feature"]))
-    typer.echo("feature".ljust(width) + "".join(f"{name:>12}" for name in columns))
+    output.tell("feature".ljust(width) + "".join(f"{name:>12}" for name in columns))
     for row, name in enumerate(names):
-        typer.echo(name.ljust(width) + "".join(f"{column[row]:>12.5f}" for column in columns.values()))
+        output.tell(name.ljust(width) + "".join(f"{column[row]:>12.5f}" for column in columns.values()))
 
 
 def _write(out: str, names: list[str], columns: dict[str, np.ndarray]) -> None:

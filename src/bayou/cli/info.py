@@ -31,11 +31,10 @@ def info(
 
     learner = load(model)
     Extras.of(learner)  # refuses a recipe that does not fit the weights
-    with output.standard_output():
-        if as_json:
-            typer.echo(json.dumps(_plain(model, learner)))
-        else:
-            _show(_lines(model, learner))
+    if as_json:
+        output.tell(json.dumps(_plain(model, learner)))
+    else:
+        _show(_lines(model, learner))
 
 
 def _plain(path: Path, learner: Learner) -> dict[str, Any]:
@@ -106,4 +105,4 @@ def _titled(title: str, texts: list[str]) -> list[tuple[str, str]]:
 def _show(lines: list[tuple[str, str]]) -> None:
     width = max(len(what) for what, _ in lines) + 2
     for what, how in lines:
-        typer.echo(what.ljust(width) + how)
+        output.tell(what.ljust(width) + how)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli import options
+from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
 
 if TYPE_CHECKING:
@@ -36,10 +37,8 @@ def merge(
     """
     if len(models) < 2:
         raise BadUsage("merge needs at least two models; name one more.")
-    options.check_folder("--out", out)
-    for path in (*models, *([base] if base else [])):
-        if out.exists() and path.exists() and out.samefile(path):
-            raise BadUsage(f"--out is {out}, which is one of the models to merge; give it another name.")
+    # Not in place of one of them, although all are read first: merged once more, it would count twice.
+    options.check_outputs({"--out": out}, models, base)
     for k, path in enumerate(models):
         if path.exists() and any(other.exists() and path.samefile(other) for other in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
@@ -52,7 +51,7 @@ def merge(
         merged = merge_models(models, base)
     merged.save(out)
     _tell(merged, len(models))
-    typer.echo(f"the model is in {out}", err=True)
+    output.say(f"the model is in {out}")
 
 
 def _tell(merged: Learner, n_models: int) -> None:
@@ -63,4 +62,4 @@ def _tell(merged: Learner, n_models: int) -> None:
         ("merge", HOW[merged.record.merge]),
     ]
     for what, how in lines:
-        typer.echo(f"{what:<10}{how}")
+        output.tell(f"{what:<10}{how}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,12 +148,12 @@ def check_choice(option: str, value: str, choices: Collection[str]) -> None:
         raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.{did_you_mean(value, choices)}")
 
 
-def check_folder(option: str, path: str | Path | None) -> None:
-    """Say it before the work if a file can have no place."""
-    from bayou.runs.options import check_place
+def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> None:
+    """Say it before the work if a file can have no place, or would take that of another."""
+    from bayou.runs import places
 
     with usage():
-        check_place(option, path)
+        places.check_outputs(outputs, *inputs)
 
 
 def check_ending(option: str, path: str | Path | None, endings: Collection[str]) -> None:

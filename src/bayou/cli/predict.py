@@ -44,7 +44,7 @@ def predict(
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)
-    options.check_folder("--out", out)
+    options.check_outputs({"--out": out}, data, model)
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
     options.check_choice("--horizon", horizon, options.HORIZONS)
@@ -60,11 +60,10 @@ def predict(
             format=format,
             on_error=on_error,
             threads=threads,
-            on_note=output.say,
+            on_note=output.say_note,
         )
     source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
     with (
-        output.standard_output(),
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
         text.output(out) as file,
     ):
@@ -72,9 +71,11 @@ def predict(
         for part in predictions.parts():
             table.write(part.columns, part.tags)
             show(source.bytes_done)
+            if out == "-" and output.had_enough():
+                return
         table.end()
     for sentence in [*_summary(predictions), *table.summary(out)]:
-        typer.echo(sentence, err=True)
+        output.say(sentence)
 
 
 def _summary(predictions: Predictions) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayou.cli.terminal import output
 from bayou.cli.terminal.progress import ProgressLine
 from bayou.cli.usage import BadUsage, usage
 
@@ -62,6 +63,8 @@ def reproduce(
     if data and not any(experiment.takes_data for experiment in chosen):
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
+    if any(out.resolve() in (path.resolve(), path.resolve().parent) for path in map(Path, data or ())):
+        raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
     for experiment in chosen:
         with ProgressLine() as progress:
             findings = experiment.run(
@@ -80,9 +83,9 @@ def reproduce(
         for table in findings.tables:
             _print(table, console)
         for note in findings.notes:
-            console.print(note, markup=False, soft_wrap=True)
+            output.tell(note)
         files = ", ".join(str(path) for path in findings.files)
-        print(f"written: {files}", file=sys.stderr)
+        output.say(f"written: {files}")
 
 
 def _make_folder(out: Path) -> None:

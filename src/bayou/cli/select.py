@@ -48,8 +48,7 @@ def select(
     options.check_ending("--picture", picture, [".png"])
     if as_json and out == "-":
         raise BadUsage("--json and --out - both write to standard output; use one of them.")
-    options.check_folder("--out", out)
-    options.check_folder("--picture", picture)
+    options.check_outputs({"--out": out, "--picture": picture}, data)
     with output.preparing():
         from bayou.runs.select import Selecting
 
@@ -60,25 +59,24 @@ def select(
             settings=set_ or [],
             holdout=holdout,
             format=format,
-            on_note=output.say,
+            on_note=output.say_note,
             **recipe,
             **reading,
         )
     with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
         found = selecting.run(progress)
-    with output.standard_output():
-        if as_json:
-            typer.echo(json.dumps(found.as_dict()))
-        elif out != "-":
-            _show(found)
-        if out is not None:
-            _write_features(found, out)
+    if as_json:
+        output.tell(json.dumps(found.as_dict()))
+    elif out != "-":
+        _show(found)
+    if out is not None:
+        _write_features(found, out)
     if picture is not None:
         from bayou.cli.pictures.select import draw
 
         draw(found, picture)
     for sentence in found.notes:
-        typer.echo(sentence, err=True)
+        output.say(sentence)
 
 
 def _sizes(text: str) -> list[int]:
@@ -92,12 +90,12 @@ def _sizes(text: str) -> list[int]:
 
 
 def _show(found: Selection) -> None:
-    typer.echo(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
+    output.tell(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
     for point in found.sizes:
         loss = "-" if point.log_loss is None else f"{point.log_loss:.5f}"
         auc = "-" if point.auc is None else f"{point.auc:.4f}"
-        typer.echo(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
-    typer.echo(f"{found.examples:,} examples read, {found.held_out:,} of them held out", err=True)
+        output.tell(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
+    output.say(f"{found.examples:,} examples read, {found.held_out:,} of them held out")
 
 
 def _write_features(found: Selection, out: str) -> None:

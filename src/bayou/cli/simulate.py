@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,8 +47,7 @@ def simulate(
 
         near = did_you_mean(kind, KINDS)
         raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.{near}")
-    for option, path in (("--out", out), ("--truth", truth)):
-        options.check_folder(option, path)
+    options.check_outputs({"--out": out, "--truth": truth})
 
     from bayou.outputs import text as write
     from bayou.simulate import GENERATORS
@@ -60,7 +58,6 @@ def simulate(
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
-        output.standard_output(),
         output.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
         write.output(out) as file,
     ):
@@ -68,13 +65,14 @@ def simulate(
             file.write(text)
             size += len(text)
             show(done)
+            if out == write.STANDARD_OUTPUT and output.had_enough():
+                break
     if truth is not None:
         _write_truth(stream, truth)
     seconds = time.perf_counter() - started
-    print(
-        f"{examples:,} examples of {stream.n_features:,} features; {size / 1e6:,.1f} MB of text in {seconds:.1f} s",
-        file=sys.stderr,
-    )
+    if not output.had_enough():
+        told = f"{size / 1e6:,.1f} MB of text in {seconds:.1f} s"
+        output.say(f"{examples:,} examples of {stream.n_features:,} features; {told}")
 
 
 def _settings(given: list[str], generator: Any) -> dict[str, Any]:

@@ -59,19 +59,18 @@ def train(
             holdout=holdout,
             checkpoint=checkpoint,
             report=report,
-            on_note=watch.without_details if quiet else output.say,
+            on_note=watch.without_details if quiet else output.say_note,
             **recipe,
             **reading,
         )
     with watch.Watch(training.source, quiet=quiet) as shown:
         training.on_note = shown.say
         run = training.run(shown.update)
-    training.on_note = output.say
-    with output.standard_output():
-        if as_json:
-            typer.echo(json.dumps(run.as_dict()))
-        else:
-            watch.summarise(run, model)
+    training.on_note = output.say_note
+    if as_json:
+        output.tell(json.dumps(run.as_dict()))
+    else:
+        watch.summarise(run, model)
     training.write_report(run)
     if run.unsaved:
         raise run.unsaved

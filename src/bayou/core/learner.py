@@ -10,6 +10,7 @@ It subclasses `Learner` and says only what is its own:
     _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
     _intercept()                the intercept's mean and variance
     _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
+    _draw(batch, seed, ...)     scores under drawn weights, where they are not those of _mean_at and _variance_at
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ ONLY_NEXT = (
     "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
     "next; train it anew for predictions of later rows"
 )
+# What draws are for.
+_PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
 
 class Learner(Stored):
@@ -214,33 +217,69 @@ class Learner(Stored):
         predictive: Any = self._parameters.get("predictive", "closed") if self.record.posterior else "plain"
         return ScoreRule(self._link, predictive, self._parameters.get("temper", (1.0, 1.0))[1])
 
-    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
+    def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
         """Probabilities (or means) under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
 
-        A draw is one weight vector for all rows (Thompson sampling). It depends on (seed, draw, feature) alone, so
-        the same seed gives the same weights to any other batch.
+        A draw is one weight vector for all rows. It depends on (seed, draw, feature) alone, so the same seed gives the
+        same weights to any other batch.
+
+        Args:
+            batch: the rows; labels are not looked at.
+            n_draws: how many weight vectors.
+            seed: another seed gives other draws.
+            purpose: "choose", to decide what to try next (Thompson sampling), or "interval", to see how far the
+                probabilities may lie apart. The bank draws with half of its variance to choose, which loses fewer
+                clicks, and with all of it for intervals. All other learners draw from their posterior either way.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Bank
+        >>> learner = Bank(n_features=2)
+        >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}, {0: 1.0}], labels=[1, 0, 1]))
+        >>> two_ads = Batch.from_rows([{0: 1.0}, {1: 1.0}])
+        >>> best = learner.sample(two_ads, n_draws=1000, seed=0).argmax(axis=1)
+        >>> bool(0.5 < (best == 0).mean() < 1)  # the first is shown more often, but not always
+        True
         """
         if not self.record.posterior:
             raise no_posterior(self.name)
+        one_of("purpose", purpose, _PURPOSES)
+        key = np.uint64(whole_number("seed", seed, 0, 2**64 - 1))
         with self._lock:
             self._check(batch)
-            mean, variance = self._mean_at(batch.indices), self._variance_at(batch.indices)
-            intercept, intercept_variance = self.intercept
-        scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+            scores = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
+            self._draw(batch, key, purpose, scores)
+        if self.record.task == "classify":
+            _to_probability(self._link, scores)
+        return scores
+
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Fill scores[draw, row]."""
+        weights = self._mean_at(batch.indices), self._variance_at(batch.indices)
+        self._draw_gaussian(batch, *weights, self.intercept, seed, np.arange(len(scores)), scores)
+
+    @staticmethod
+    def _draw_gaussian(
+        batch: Batch,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        intercept: tuple[float, float],
+        seed: np.uint64,
+        draws: np.ndarray,
+        scores: np.ndarray,
+    ) -> None:
+        """Fill the scores of some draws; mean and variance are those of each non-zero's feature."""
         draw_scores(
             batch.indptr,
             batch.indices,
             batch.values,
             mean.astype(np.float64, copy=False),
             np.sqrt(variance, dtype=np.float64),
-            intercept,
-            float(np.sqrt(intercept_variance)),
-            np.uint64(whole_number("seed", seed, 0, 2**64 - 1)),
+            intercept[0],
+            float(np.sqrt(intercept[1])),
+            seed,
+            draws,
             scores,
         )
-        if self.record.task == "classify":
-            _to_probability(self._link, scores)
-        return scores
 
     def parts(self) -> list[dict[str, Any]]:
         """What a learner made of several others tells of each, as JSON can say it; others have nothing to tell."""

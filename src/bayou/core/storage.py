@@ -126,7 +126,9 @@ def load(path: str | os.PathLike[str]) -> Learner:
             return registry.find(header["learner"]).load()._restored(header, arrays)
         except BadModel as error:
             raise BadModel(f"{path}: {error}") from None
-        except (BadInput, LookupError, TypeError, AttributeError, MemoryError) as error:
+        except MemoryError as error:
+            raise BadModel(f"{path}: there is not enough memory for this model ({error}).") from None
+        except (BadInput, LookupError, TypeError, AttributeError) as error:
             raise BadModel(
                 f"{path}: this bayou cannot make a learner of the file ({str(error).rstrip('.')}). "
                 "If a newer bayou wrote it, upgrade."

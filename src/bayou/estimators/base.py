@@ -313,11 +313,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return low, high
 
     @NeedsPosterior
-    def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
         """Probabilities under weights drawn from the posterior, shape (n_draws, rows, classes).
 
-        A draw is one weight vector for all rows (Thompson sampling), and one for each class if there are more
-        than two. An integer `random_state` draws the same weights for any X; None draws new ones each time.
+        A draw is one weight vector for all rows, and one for each class if there are more than two. An integer
+        `random_state` draws the same weights for any X; None draws new ones each time. `purpose` is "choose", to
+        decide what to try next (Thompson sampling), or "interval", to see how far the probabilities may lie apart:
+        the bank draws with half of its variance to choose, and with all of it for intervals; for all other learners
+        it makes no difference.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
@@ -327,7 +330,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """
         batch = self._batch(X)
         seeds = check_random_state(random_state).randint(2**63 - 1, size=len(self.learners_), dtype=np.int64)
-        drawn = [learner.sample(batch, n_draws, int(seed)) for learner, seed in zip(self.learners_, seeds, strict=True)]
+        drawn = [
+            learner.sample(batch, n_draws, int(seed), purpose)
+            for learner, seed in zip(self.learners_, seeds, strict=True)
+        ]
         if len(drawn) == 1:
             return np.stack([1.0 - drawn[0], drawn[0]], axis=-1)
         each = np.stack(drawn, axis=-1)

@@ -97,14 +97,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return self._predictions(X)[0].interval(level)
 
     @NeedsPosterior
-    def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
         """Means under weights drawn from the posterior, shape (n_draws, rows).
 
         A draw is one weight vector for all rows (Thompson sampling). An integer `random_state` draws the same
-        weights for any X; None draws new ones each time.
+        weights for any X; None draws new ones each time. `purpose`, "choose" or "interval", is that of
+        `Learner.sample`; the regressors draw from their posterior either way.
         """
         seed = check_random_state(random_state).randint(2**63 - 1, dtype=np.int64)
-        return self.learner_.sample(self._batch(X), n_draws, int(seed))
+        return self.learner_.sample(self._batch(X), n_draws, int(seed), purpose)
 
     # --- looking inside -------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from numba import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53
+# Keys of what a draw has one of; no feature has these numbers.
+INTERCEPT, CHOICE = np.uint64(2**63), np.uint64(2**63 + 1)
 
 
 @njit(cache=True, nogil=True)
@@ -29,22 +31,41 @@ def unit(bits):
 
 
 @njit(cache=True, nogil=True)
-def normal(seed, draw, feature):
-    """A standard normal number keyed by its three arguments (Box-Muller)."""
+def keyed(seed, draw, feature):
+    """64 random bits, a function of the three arguments."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key ^ (np.uint64(draw) + GOLDEN))
-    key = mix(key ^ (np.uint64(feature) + GOLDEN))
+    return mix(key ^ (np.uint64(feature) + GOLDEN))
+
+
+@njit(cache=True, nogil=True)
+def choices(seed, chances, n_draws):
+    """Which of some alternatives each draw takes, number k with the probability `chances[k]`."""
+    taken = np.empty(n_draws, np.int64)
+    for draw in range(n_draws):
+        left = unit(keyed(seed, draw, CHOICE))
+        k = 0
+        while k < chances.size - 1 and left >= chances[k]:
+            left -= chances[k]
+            k += 1
+        taken[draw] = k
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def normal(seed, draw, feature):
+    """A standard normal number keyed by its three arguments (Box-Muller)."""
+    key = keyed(seed, draw, feature)
     radius = 1.0 - unit(key)  # never 0
     angle = unit(mix(key + GOLDEN))
     return math.sqrt(-2.0 * math.log(radius)) * math.cos(2.0 * math.pi * angle)
 
 
 @njit(cache=True, nogil=True)
-def draw_scores(indptr, indices, values, mean, sd, intercept, intercept_sd, seed, scores):
-    """scores[draw, row] with one weight vector per draw; mean and sd are those of each non-zero's feature."""
-    intercept_key = np.uint64(2**63)  # no feature has this number
-    for draw in range(scores.shape[0]):
-        shared = intercept + intercept_sd * normal(seed, draw, intercept_key)
+def draw_scores(indptr, indices, values, mean, sd, intercept, intercept_sd, seed, draws, scores):
+    """scores[draw, row] of these draws, one weight vector each; mean and sd are those of each non-zero's feature."""
+    for draw in draws:
+        shared = intercept + intercept_sd * normal(seed, draw, INTERCEPT)
         for row in range(indptr.size - 1):
             score = shared
             for k in range(indptr[row], indptr[row + 1]):

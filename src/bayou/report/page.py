@@ -22,6 +22,7 @@ from typing import Any
 from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
+from bayou.core.printable import printable
 from bayou.report import figures, words
 from bayou.report.facts import Data, Run, RunFacts
 from bayou.report.recorder import Sample
@@ -71,10 +72,15 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     (library, packed), script = _library(), _own("page.js")
     loader = jinja2.FunctionLoader(_own)
     # Everything that a user may have written goes through here, and is escaped.
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
     safe = jinja2.utils.markupsafe.Markup
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
     return environment.get_template("page.html").render(
         title=title or _title(facts),
         subtitle=_subtitle(facts, len(runs)),

@@ -27,7 +27,8 @@ from bayou.evaluate.progressive import predict_then_learn
 from bayou.runs import memory
 from bayou.runs import settings as parameters
 from bayou.runs.interrupts import interruptible
-from bayou.runs.options import Data, Note, RunOptions, check_report, names_of, options_of
+from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
+from bayou.runs.places import check_outputs, check_report
 from bayou.runs.rows import Refused, first_rows, halved
 
 if TYPE_CHECKING:
@@ -151,7 +152,9 @@ class Comparing:
     ) -> None:
         given = options_of(options, report=None)
         self._say, report = given.note, given.own.report
+        data = sources.parts_or_paths(data)
         check_report(report)
+        check_outputs({"--report": report}, data)
         self.entrants = entrants_of(learners)
         dtype = widest([entrant.learner for entrant in self.entrants])
         self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)

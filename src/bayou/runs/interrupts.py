@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a run: it ends after the present batch, with what there is by then."""
+"""Ctrl-C, SIGTERM and SIGHUP during a run: it ends after the present batch, with what there is by then."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from bayou.sources import Source
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Interrupt:
@@ -21,7 +23,10 @@ class Interrupt:
 
 @contextmanager
 def interruptible(source: Source) -> Iterator[Interrupt]:
-    """Within, the first Ctrl-C or SIGTERM only stops the source; a second one ends everything at once."""
+    """Within, the first Ctrl-C, SIGTERM or SIGHUP only stops the source; a second one ends everything at once.
+
+    A signal that the process was told to ignore, as `nohup` does, stays ignored.
+    """
     interrupt = Interrupt()
 
     def stop(number: int, _frame: Any) -> None:
@@ -34,7 +39,7 @@ def interruptible(source: Source) -> Iterator[Interrupt]:
             signal.signal(kind, old)
 
     try:
-        before = {kind: signal.signal(kind, stop) for kind in (signal.SIGINT, signal.SIGTERM)}
+        before = {kind: signal.signal(kind, stop) for kind in SIGNALS if signal.getsignal(kind) != signal.SIG_IGN}
     except ValueError:  # not in the main thread: somebody else's business
         yield interrupt
         return

@@ -23,4 +23,6 @@ def merge(models: Sequence[str | os.PathLike[str]], base: str | os.PathLike[str]
             merged = merged.merge(other, common)
         except BadModel as error:
             raise BadModel(f"{models[0]} and {path}: {error}") from None
+        except MemoryError as error:
+            raise BadModel(f"{models[0]} and {path}: there is not enough memory to merge them ({error}).") from None
     return merged

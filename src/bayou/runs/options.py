@@ -1,12 +1,10 @@
-"""What runs can be told: the options that make a recipe, and places to write to, checked before the work."""
+"""What runs can be told: data, and the options that make a recipe."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict
 
@@ -80,36 +78,6 @@ def options_of(given: Mapping[str, Any], **own: Any) -> Given:
         name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
     }
     return Given(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
-
-
-def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
-    """Say it before the work if a file can have no place."""
-    if path is None or str(path) == "-":
-        return
-    here = Path(os.path.realpath(path))  # the file a link points to
-    if here.is_dir():
-        raise BadInput(f"{option} is {path}, which is a folder; no file can be written there. Name a file in it.")
-    if not here.parent.is_dir():
-        folder = Path(path).parent
-        why = (
-            f"{folder} is a file; choose another" if folder.exists() else f"there is no folder {folder}; make it first"
-        )
-        raise BadInput(f"{option} is {path}, but {why}.")
-    if here.exists() and not here.is_file():
-        return  # a pipe or a device, which is written to as it is
-    try:  # files are written under another name in their folder; what counts is whether that can be made
-        tempfile.TemporaryFile(dir=here.parent).close()
-    except OSError as error:
-        raise BadInput(
-            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder."
-        ) from None
-
-
-def check_report(path: str | os.PathLike[str] | None) -> None:
-    """A report is a page; any other name is rather that of some data."""
-    if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
-        raise BadInput(f"--report is {path}; its name must end in .html.")
-    check_place("--report", path)
 
 
 def names_of(data: Data) -> list[str]:

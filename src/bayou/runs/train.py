@@ -28,7 +28,8 @@ from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
 from bayou.runs import memory
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.options import Data, Note, RunOptions, check_place, check_report, names_of, options_of
+from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
+from bayou.runs.places import check_outputs, check_report
 from bayou.runs.rows import Refused, held_out, warm_up
 from bayou.runs.start import Model, start_from
 
@@ -192,8 +193,10 @@ class Training:
         self._every_examples, self._every_seconds = _every(own.checkpoint)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report
-        check_place("--model", own.model)
+        data = sources.parts_or_paths(data)
         check_report(own.report)
+        check_outputs({"--model": own.model, "--report": own.report}, data)
+        check_outputs({"--report": own.report}, own.resume, own.like)  # the new model may take their place
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         self.source = sources.open(
             data,

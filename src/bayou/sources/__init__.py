@@ -58,9 +58,9 @@ def open(
     >>> [(len(batch), batch.labels.tolist()) for batch in source], source.recipe.columns[0].role
     ([(3, [1.0, -1.0, 1.0])], 'category')
     """
-    stream = hasattr(data, "__arrow_c_stream__")
-    data = data if stream else _parts_or_paths(data)
-    files = None if stream or hasattr(data, "batches") else Files(expand(data))
+    data = parts_or_paths(data)
+    table = hasattr(data, "__arrow_c_stream__") or hasattr(data, "batches")
+    files = None if table else Files(expand(data))
     found = "arrow" if files is None else _format(files, format)
     extras = extras or Extras.new(_recipe(recipe, KIND[found]))
     if not labels:
@@ -106,13 +106,15 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
     return (ChunkReader if isinstance(data, Chunks) else ArrowReader)(data, extras, labels=labels, dtype=dtype)
 
 
-def _parts_or_paths(data: Any) -> Any:
-    """The data as parts of a table, if that is what they are; most often they are names of files."""
-    if isinstance(data, str | os.PathLike) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
+def parts_or_paths(data: Any) -> Any:
+    """The data as parts of a table, or as names of files, which they most often are; a table as it is."""
+    if isinstance(data, str | os.PathLike) or hasattr(data, "__arrow_c_stream__"):
         return data
-    from bayou.sources.formats.arrow.chunks import parts_or_paths
+    if isinstance(data, list) and all(isinstance(name, str) for name in data):
+        return data
+    from bayou.sources.formats.arrow import chunks
 
-    return parts_or_paths(data)
+    return chunks.parts_or_paths(data)
 
 
 def spare_cores() -> int:

@@ -336,3 +336,41 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
         list(Source(ParquetReader(Files([str(tmp_path / "t.parquet"), str(other)]), extras), extras))
     with pytest.raises(BadInput, match="standard input"):
         ParquetReader(Files(["-"]), extras)
+
+
+def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(tmp_path) -> None:
+    """Also in its pages, which are read for the fit and again for learning."""
+    rows = 300
+    table = {"a": [k / 7 for k in range(rows)], "s": [f"v{k % 17}" for k in range(rows)], "y": [0, 1] * (rows // 2)}
+    table["l"] = [[f"w{k % 3}", "é"] for k in range(rows)]
+    pq.write_table(pa.table(table), tmp_path / "t.parquet", compression="none", use_dictionary=False)
+    good, path = (tmp_path / "t.parquet").read_bytes(), tmp_path / "broken.parquet"
+    fitted = Extras.new(Recipe(kind="table"))
+    list(Source(ParquetReader(Files([str(tmp_path / "t.parquet")]), fitted), fitted))
+    rng = np.random.default_rng(0)
+    refused = []
+    for _ in range(60):
+        text = np.frombuffer(good, np.uint8).copy()
+        text[rng.integers(len(text), size=3)] = rng.integers(256, size=3)
+        path.write_bytes(text.tobytes())
+        for extras in (Extras.new(Recipe(kind="table")), fitted):
+            try:
+                list(Source(ParquetReader(Files([str(path)]), extras), extras))
+            except BadInput as error:
+                refused.append(str(error))
+    assert len(refused) > 20
+    assert all(sentence[-1] in ".?" for sentence in refused)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
+    twice = pa.Table.from_arrays([pa.array([1, 0]), pa.array(["u", "v"]), pa.array([0, 1])], names=["a", "a", "y"])
+    nested = pa.table({"u": [{"a": 1}, {"a": 2}], "u.a": [1, 2], "y": [0, 1]})
+    for table, name in ((twice, "a"), (nested, r"u\.a")):
+        pq.write_table(table, tmp_path / "t.parquet")
+        for make in (
+            lambda e: ParquetReader(Files([str(tmp_path / "t.parquet")]), e),
+            lambda e, t=table: ArrowReader(t, e),
+        ):
+            extras = Extras.new(Recipe(kind="table"))
+            with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a name of its own"):
+                list(Source(make(extras), extras))

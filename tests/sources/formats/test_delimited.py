@@ -178,7 +178,7 @@ def test_criteo_files_have_no_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [(b"a,b,a\n", "'a' twice"), (b"1,2,3.5\n", "holds numbers"), (b"\n\n", "no header")]
+    ("text", "words"), [(b"a,b,a\n", "two columns 'a'"), (b"1,2,3.5\n", "holds numbers"), (b"\n\n", "no header")]
 )
 def test_headers_that_cannot_be(text: bytes, words: str) -> None:
     with pytest.raises(BadInput, match=words):

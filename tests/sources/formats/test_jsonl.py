@@ -165,3 +165,17 @@ def test_keys_that_come_after_the_fit_are_left_out(tmp_path) -> None:
     batches = list(source)
     assert source.rows == 10_001
     assert batches[-1].indptr[-1] - batches[-1].indptr[-2] == 1
+
+
+def test_a_name_with_half_a_character_is_a_bad_line(tmp_path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        '{"y": 1, "a": "u"}\n{"y": 0, "\\ud800": 3}\n{"y": 0, "b": {"\\uDFFF": 3}}\n{"y": 0, "\\u00e9": 3}\n'
+    )
+    source = Source(JsonReader(Files([str(path)]), extras := Extras.new(Recipe(kind="table"))), extras, on_error="skip")
+    assert sum(map(len, source)) == 2
+    assert source.skipped == 2
+    assert source.bad[0].endswith(
+        "t.jsonl:2:1: expected a JSON object with names of whole characters, not half a surrogate pair."
+    )
+    assert [column.name for column in source.recipe.columns] == ["y", "a", "é"]

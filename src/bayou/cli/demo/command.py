@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli import options
-from bayou.core.errors import BadInput
+from bayou.cli.terminal import output
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -28,7 +28,8 @@ def demo(
         bayou demo --out demo.png
     """
     options.check_ending("--out", out, PICTURES)
-    options.check_folder("--out", out)
+    report = out.with_suffix(".html")
+    options.check_outputs({"--out": out, "the report beside it": report})
 
     from rich.console import Console
 
@@ -40,11 +41,8 @@ def demo(
     shown = study.run(examples, seed, progress)
     words.show(shown, Console(highlight=False))
     with progress.status("drawing"):
-        try:
-            picture.draw(shown, out)
-        except OSError as error:
-            raise BadInput(f"the picture could not be written to {out}: {error.strerror}.") from None
-    report = out.with_suffix(".html")
+        picture.draw(shown, out)
     with progress.status("writing the report"):
         study.write_report(shown, report)
-    typer.echo(f"\nThe picture is in {out}, and a report to open in a browser in {report}.")
+    output.tell("")
+    output.tell(f"The picture is in {out}, and a report to open in a browser in {report}.")

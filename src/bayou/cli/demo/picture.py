@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
+from bayou.cli.terminal.output import written
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
 # The regret of the first few examples is noise.
@@ -29,7 +30,8 @@ def draw(study: Study, path: Path) -> None:
         _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * above)
         _dress_regret(left)
         _knowledge(right, study.knowledge)
-        figure.savefig(path)
+        with written(path) as temporary:
+            figure.savefig(temporary)
 
 
 def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:

@@ -10,7 +10,8 @@ from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.terminal.output import writing
+from bayou.cli.terminal.output import written
+from bayou.core.printable import printable
 from bayou.plots import STYLE
 from bayou.runs.compare import Comparison
 
@@ -32,11 +33,11 @@ def draw(path: Path, comparison: Comparison) -> None:
                 "linestyle": "-" if number < 10 else "--",
             }
             loss = entrant.meter.log_loss
-            name = f"{entrant.spec}, {loss:.4f}" if loss is not None else entrant.spec
+            name = printable(entrant.spec).replace("$", r"\$") + ("" if loss is None else f", {loss:.4f}")
             axes.plot(curve["example"][shown], curve["log_loss"][shown], linewidth=2, label=name, **style)
         axes.set_xscale("log")
         axes.set_xlabel("examples")
         axes.set_ylabel("mean log loss of predictions made before learning")
         axes.legend(frameon=False)
-        with writing(path):
-            figure.savefig(path)
+        with written(path) as temporary:
+            figure.savefig(temporary)

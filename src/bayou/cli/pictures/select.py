@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bayou.cli.terminal.output import written
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 from bayou.runs.select import Selection
 
@@ -32,4 +33,5 @@ def draw(found: Selection, path: Path) -> None:
             axes.grid(axis="y", color=PALE)
         if middle.lines:
             middle.legend(frameon=False, loc="lower right")
-        figure.savefig(path)
+        with written(path) as temporary:
+            figure.savefig(temporary)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.terminal.output import say_all_alike, say_skipped, writing
+from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell, written
 from bayou.cli.terminal.watch import FIRST_ROW
+from bayou.core.printable import printable
 from bayou.runs.compare import Comparison, Entrant
 from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
@@ -58,15 +59,16 @@ class Board:
         """The log losses so far, in the columns of a table that grows downwards."""
         if not self._header:
             names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
-            print(f"{'log loss after':>14}{''.join(names)}", file=sys.stderr)
+            say(f"{'log loss after':>14}{''.join(names)}")
             self._header = True
         losses = (f"{_number(e.meter.log_loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
-        print(f"{examples:>14,}{''.join(losses)}", file=sys.stderr, flush=True)
+        say(f"{examples:>14,}{''.join(losses)}")
         while self._next <= examples:
             self._next *= 2
 
     def _table(self) -> Any:
         from rich.table import Table
+        from rich.text import Text
 
         examples = self._entrants[0].meter.examples
         seconds = max(time.perf_counter() - self._started, 1e-9)
@@ -81,7 +83,7 @@ class Board:
         for entrant in sorted(self._entrants, key=lambda entrant: entrant.meter.log_loss or 0.0):
             lately = entrant.meter.curve()["window_loss"][-1:]
             table.add_row(
-                entrant.spec,
+                Text(printable(entrant.spec)),
                 _number(entrant.meter.log_loss),
                 _number(lately[0] if len(lately) else None),
                 f"{entrant.seconds:.2f}",
@@ -100,14 +102,12 @@ def summarise(comparison: Comparison) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        print("  ".join([f"{row[0]:<{widths[0]}}", *others]))
+        tell("  ".join([f"{row[0]:<{widths[0]}}", *others]))
     meter = comparison.entrants[0].meter
     if comparison.signal:
-        print("interrupted: this is of the examples until then", file=sys.stderr)
+        say("interrupted: this is of the examples until then")
     each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
-    print(
-        f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all", file=sys.stderr
-    )
+    say(f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all")
     if meter.examples and meter.result().auc is None:
         say_all_alike()
 
@@ -115,7 +115,7 @@ def summarise(comparison: Comparison) -> None:
 def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
     names = ("example", "log_loss", "window_loss")
-    with writing(path), open(path, "w", newline="") as file:
+    with written(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("learner", *names))
         for entrant in comparison.entrants:

@@ -1,17 +1,22 @@
-"""Standard output and standard error: pipes that close, a line of progress, and what takes long."""
+"""Words for people on standard output and standard error: results, notes, a line of progress, and what takes long.
+
+Whatever users have named goes through here, and is shown as text (`printable`), on a terminal as in a pipe.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bayou.cli.terminal import streams
 from bayou.core.errors import BadInput
+from bayou.core.printable import printable
 
 if TYPE_CHECKING:
     from bayou.runs.options import Note
@@ -22,18 +27,19 @@ COMPILING_AFTER = 2.0
 SHOWN = 5
 
 
-@contextmanager
-def standard_output() -> Iterator[None]:
-    """For writing to it. Whoever reads it may have seen enough, as `head` has: then end, without a word."""
-    try:
-        yield
-        sys.stdout.flush()
-    except OSError as error:
-        # What is still buffered can go nowhere; otherwise Python would try at exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise typer.Exit(0) from None
-        raise BadInput(f"standard output could not be written ({error.strerror or error}).") from None
+def tell(line: str) -> None:
+    """A line of the results, on standard output."""
+    typer.echo(printable(line))
+
+
+def say(line: str, error: bool = False) -> None:
+    """A line about the run, on standard error."""
+    typer.secho(printable(line), fg=typer.colors.RED if error else None, err=True)
+
+
+def had_enough() -> bool:
+    """Whether nothing more can be written to standard output: whoever reads it may have seen enough, as `head` has."""
+    return streams.failure(sys.stdout) is not None
 
 
 @contextmanager
@@ -57,7 +63,7 @@ def compiling() -> Iterator[None]:
     """Say what takes so long, if the kernels are being compiled: they are, the first time on a machine."""
 
     def tell() -> None:
-        print("compiling the kernels; this happens once, takes up to a minute, and is kept", file=sys.stderr)
+        say("compiling the kernels; this happens once, takes up to a minute, and is kept")
 
     timer = threading.Timer(COMPILING_AFTER, tell)
     timer.daemon = True
@@ -78,33 +84,35 @@ def preparing() -> Iterator[None]:
         yield
 
 
-def say(note: Note) -> None:
-    """A note of a run on standard error."""
-    print(note.text, file=sys.stderr, flush=True)
+def say_note(note: Note) -> None:
+    """A note of a run."""
+    say(note.text)
 
 
 def say_skipped(bad: Sequence[str], skipped: int, folded: int, more: str = "") -> None:
     """What was left out of the data, or put where it may be in the way."""
     for sentence in bad[:SHOWN]:
-        print(sentence, file=sys.stderr)
+        say(sentence)
     if skipped:
-        print(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}", file=sys.stderr)
+        say(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
     if folded:
-        print(
+        say(
             f"{folded:,} feature numbers were too large for the table and were folded into it; "
-            "with more --bits they would have weights of their own",
-            file=sys.stderr,
+            "with more --bits they would have weights of their own"
         )
 
 
 def say_all_alike() -> None:
-    print("all labels were the same: nothing to tell apart; check --label and --positive", file=sys.stderr)
+    say("all labels were the same: nothing to tell apart; check --label and --positive")
 
 
 @contextmanager
-def writing(path: Any) -> Iterator[None]:
-    """A file that a library writes: what is wrong with it, in a sentence."""
+def written(path: Path) -> Iterator[Path]:
+    """A file that a library writes: where to write it, to be there whole or not at all, or a sentence why not."""
+    from bayou.core.files import whole_file
+
     try:
-        yield
+        with whole_file(path, flush=False) as temporary:
+            yield temporary
     except OSError as error:
         raise BadInput(f"{path} could not be written ({error.strerror or error}).") from None

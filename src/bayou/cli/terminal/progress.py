@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from bayou.cli.terminal import output
+
 
 class ProgressLine:
     """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
@@ -18,7 +20,7 @@ class ProgressLine:
             self._bar.stop()
 
     def say(self, sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
+        output.say(sentence)
 
     def watch(self, done: float, total: float) -> None:
         if not sys.stderr.isatty():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayou.cli.terminal import output
+from bayou.core.printable import printable
 from bayou.evaluate.classification import Running
 from bayou.runs.options import Note
 from bayou.runs.train import Progress, TrainingRun
@@ -25,7 +26,7 @@ WIDTHS = (14, 14, 12, 10, 14)
 def without_details(note: Note) -> None:
     """What `--quiet` still shows."""
     if not note.detail:
-        output.say(note)
+        output.say_note(note)
 
 
 class Watch:
@@ -54,9 +55,9 @@ class Watch:
     def say(self, note: Note) -> None:
         """A line for the person at the screen."""
         if self._bar is not None:
-            self._bar.console.print(note.text, highlight=False, markup=False)
+            self._bar.console.print(printable(note.text), highlight=False, markup=False)
         elif not (self._quiet and note.detail):
-            output.say(note)
+            output.say_note(note)
 
     def _print(self, cells: Iterable[str]) -> None:
         self.say(Note("".join(cells)))
@@ -133,18 +134,18 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     rate = result.examples / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
     for name, shown in lines:
-        print(f"{name:<28}{shown}")
+        output.tell(f"{name:<28}{shown}")
     if run.signal:
         kept = "was kept" if path is not None else "is lost"
-        print(f"interrupted: what was learned so far {kept}", file=sys.stderr)
+        output.say(f"interrupted: what was learned so far {kept}")
     if result.examples and getattr(result, "auc", 0.0) is None:
         output.say_all_alike()
     if run.unsaved is not None:
         return
     if path is not None:
-        print(f"the model is in {path}", file=sys.stderr)
+        output.say(f"the model is in {path}")
     else:
-        print("nothing was saved; --model FILE keeps what was learned", file=sys.stderr)
+        output.say("nothing was saved; --model FILE keeps what was learned")
 
 
 def _ratio(part: float, whole: float) -> str:

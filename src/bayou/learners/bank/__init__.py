@@ -1,9 +1,11 @@
 """The bank: several priors learned side by side and combined by evidence; the equations are in `learner`.
 
 presets         what a lane is, and which there are
-lanes           what lanes believe, what they say of a row, what a label tells them
+lanes           what lanes believe, what they say of a row, what they learn of it
+steps           what a label tells a lane
 combination     what is made of all they say
 weights         the weights that a bank shows
+draws           and those that it draws
 merging         one bank out of two
 """
 

@@ -16,7 +16,8 @@ from bayou.core.links import C8
 from bayou.kernels.exponential import exp2_within
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, any_above, fill, like, load, padded, sqrt, store, total
-from bayou.learners.bank.lanes import LOG2E, RATE, Lanes, heavy_evidence
+from bayou.learners.bank.lanes import RATE, Lanes
+from bayou.learners.bank.steps import LOG2E, heavy_evidence
 
 # An output says no more than this, so that no product of probabilities vanishes: S(-30) is 1e-13. To the stackers it
 # says no more than that: beyond, a larger logit tells nothing but pulls the harder.

@@ -13,21 +13,24 @@ import numpy as np
 from numba import njit
 
 from bayou.core import links
-from bayou.core.validation import LIMIT
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import prefetch
 from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
 from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, like, load, magnitude, sqrt, store, where_above
+from bayou.learners.bank.steps import (
+    LIMIT_32,
+    LIMIT_64,
+    LOG2E,
+    SCALE_PRECISION,
+    evidence,
+    heavy_evidence,
+    intercept_step,
+    scale_step,
+    weight_step,
+)
 
-LOG2E = 1.0 / math.log(2.0)
-LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-
-# l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
-SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
 # A typical row's length is brought to between these, and is settled after SETTLED rows.
 SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
-# A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
-LEAST_ROOT = 1e-6
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
 # Non-zeros between a feature and the one whose lanes are asked for.
@@ -86,7 +89,9 @@ class Row(NamedTuple):
 
     xs: np.ndarray  # values in units of the stream
     places: np.ndarray  # where their lanes begin in the state
-    mean_squares: np.ndarray
+    mean_squares: np.ndarray  # this row counted
+    squares_before: np.ndarray  # and as they were
+    means: np.ndarray  # of their weights in every lane, the prior being that of this row's mean squares
     xvs: np.ndarray  # x v in every lane
     phases: np.ndarray  # what sums are rounded by
 
@@ -109,71 +114,6 @@ def unit_of(log_length):
     """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
     there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
     return math.exp(min(max(there - log_length, -69.0), 69.0))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def heavy_evidence(z, tau, c):
-    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
-
-    t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z), by Newton's steps from beyond the inflection of q: monotone.
-    """
-    slope, curvature = links.slope_and_curvature(links.LOGISTIC, z)
-    first, rest = tau * slope, (c - 1.0) * tau
-    t = max(first, -z)
-    for _ in range(100):
-        q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
-        previous = t
-        t = (first + rest * (q + k * t)) / (1.0 + rest * k)
-        if abs(t - previous) <= 1e-12 * abs(t):
-            break
-    q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
-    return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
-
-
-@njit(forceinline=True, error_model="numpy")
-def _evidence(logit, c):
-    """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
-    e = exp2(logit)
-    slope = c / (e + 1.0)
-    return slope, slope * (e / (e + 1.0))
-
-
-@njit(forceinline=True, error_model="numpy")
-def _scale_step(log, gained, scaled, total, v, step, fall):
-    """The scale's logarithm and what its precision has gained; `total` is M, its value."""
-    log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
-    more = scaled * (total * total * fall)
-    more = like(more / max(1.0 - more * v, 0.5), log)
-    return max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST), min(gained + more, LIMIT_64)
-
-
-@njit(forceinline=True, error_model="numpy")
-def _intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
-    """The intercept's mean and what its precision has gained."""
-    grown = gained + live * like(step * step, mean)
-    moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
-    if any_rate:
-        moved = where_above(rate, 0.0, rate * step / max(sqrt(like(grown, v)), LEAST_ROOT), moved)
-    gained = gained + live * like(more, mean)
-    gained = max(gained * keep - prior * (1.0 - keep), 0.0)
-    return mean + live * like(moved, mean), min(where_above(like(rate, mean), 0.0, grown, gained), LIMIT_64)
-
-
-@njit(forceinline=True, error_model="numpy")
-def _weight_step(gained, x, xv, rate, any_rate, step, fall):
-    """How far a feature's means move and how much its precisions gain."""
-    xf = x * fall
-    top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
-    shift = xv * step
-    if any_rate:
-        gradient = x * step
-        square = gradient * gradient
-        top = where_above(rate, 0.0, rate * gradient, top)
-        bottom = where_above(rate, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
-        more = top / bottom
-        shift = where_above(rate, 0.0, more, shift)
-        return shift, where_above(rate, 0.0, square, more)
-    return shift, top / bottom
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -202,14 +142,16 @@ def _scaled_row(xs, values, start, length, unit, bound):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _row_squares(mean_squares, squares, indices, values, start, length, most):
-    """Each feature's mean square, this row counted."""
+def _row_squares(row, squares, indices, values, start, length, most):
+    """Each feature's mean square, this row counted, and as it was; what was not yet counted was learned with 1."""
     dtype = squares.dtype.type
+    mean_squares, squares_before = row.mean_squares, row.squares_before
     for k in range(length):
         there = 2 * np.int64(indices[start + k])
         x = dtype(values[start + k])
         q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
         mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+        squares_before[k] = squares[there] if squares[there + 1] > dtype(0) else dtype(1)
 
 
 @njit(forceinline=True, error_model="numpy")
@@ -245,8 +187,12 @@ def _make_factors(each, tables, scale_log, unit):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _score_row(state, row, length, each, tables, intercept, scale, has_intercept, counts, farthest):
-    """Mean and variance of a row's score in every lane; leaves x v of each feature in `xvs`."""
+def _score_row(state, row, length, each, tables, intercept, scale, has_intercept, counts, most, farthest):
+    """Mean and variance of a row's score in every lane; leaves x v of each feature in `xvs`, and means in `means`.
+
+    Where a prior has moved, precision times mean stays: what examples told of a weight they told whatever the prior.
+    Elsewhere both precisions are the same number, and the mean is what it was, bit for bit.
+    """
     width = each.m.size
     bias_mean, bias_gain, scale_gain = intercept[0], intercept[1], scale[1]
     zero = fill(load(each.m, 0), 0.0)
@@ -258,11 +204,14 @@ def _score_row(state, row, length, each, tables, intercept, scale, has_intercept
         for k in range(length):
             place = row.places[k] + 2 * at
             x = factor * row.xs[k]
-            precision = fixed + load(state, place + LANES)
+            mean, precision = load(state, place), fixed + load(state, place + LANES)
             if counts:
+                before = precision + moving * row.squares_before[k]
                 precision = precision + moving * row.mean_squares[k]
+                mean = max(min(mean * (before / precision), most), -most)
+                store(row.means, k * width + at, mean)
             xv = x / precision
-            sum_m = sum_m + x * load(state, place)
+            sum_m = sum_m + x * mean
             sum_s = sum_s + x * xv
             store(row.xvs, k * width + at, xv)
         live = like(load(tables.live, at), zero) * has_intercept
@@ -287,7 +236,7 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         g = 1.0 / (load(tables.spread, at) * load(each.s, at) + 1.0)
         root = sqrt(g)
         if c <= 1.0:
-            slope, curvature = _evidence(load(each.m, at) * root * (y * dtype(LOG2E)), dtype(c))
+            slope, curvature = evidence(load(each.m, at) * root * (y * dtype(LOG2E)), dtype(c))
         else:
             _heavy_evidence(each, tables, y, c, at)
             slope, curvature = load(each.slopes, at), load(each.curvatures, at)
@@ -297,14 +246,14 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
 
         log, gained = load(scale_log, at), load(scale_gain, at)
         learns = like(load(tables.scaled, at), zero)
-        log, gained = _scale_step(log, gained, learns, load(each.own, at), load(each.v_scale, at), step, fall)
+        log, gained = scale_step(log, gained, learns, load(each.own, at), load(each.v_scale, at), step, fall)
         store(scale_log, at, log)
         store(scale_gain, at, gained)
 
         live, stay, pace = load(tables.live, at) * has_intercept, load(tables.keep_64, at), load(tables.rate, at)
         mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
         held = load(tables.bias_prior, at)
-        mean, gained = _intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
+        mean, gained = intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
         store(bias_mean, at, mean)
         store(bias_gain, at, gained)
 
@@ -322,7 +271,9 @@ def _learn_row(state, row, length, each, tables, any_rate, counts, most):
             place = row.places[k] + 2 * at
             phase = row.phases[k]
             mean, gained, xv = load(state, place), load(state, place + LANES), load(row.xvs, k * width + at)
-            shift, more = _weight_step(gained, factor * row.xs[k], xv, pace, any_rate, step, fall)
+            if counts:
+                mean = load(row.means, k * width + at)
+            shift, more = weight_step(gained, factor * row.xs[k], xv, pace, any_rate, step, fall)
             if counts:
                 lost = (fixed + moving * row.mean_squares[k]) * fade
             grown = gained + (more + phase * last_place(gained))
@@ -379,6 +330,8 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         np.zeros(room, state.dtype),
         np.zeros(room, np.int64),
         np.ones(room, state.dtype),
+        np.ones(room, state.dtype),
+        np.zeros(room * width, state.dtype),
         np.zeros(room * width, state.dtype),
         np.zeros(room, state.dtype),
     )
@@ -413,14 +366,16 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
             filled = dtype(unit)
             here.xs[:] = filled
         if counts:
-            _row_squares(here.mean_squares, squares, indices, values, start, length, most)
+            _row_squares(here, squares, indices, values, start, length, most)
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
         if start + AHEAD + length <= end:
             _ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
         for k in range(length):
             here.places[k] = np.int64(indices[np.uint64(start + k)]) * stride
-        _score_row(state, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, counts, farthest)
+        _score_row(
+            state, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, counts, most, farthest
+        )
         for at in range(0, width, LANES):
             store(told, row * stride + at, load(each.m, at))
             store(told, row * stride + width + at, load(each.s, at))

@@ -123,9 +123,10 @@ def renew_shares(combination: Combination) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
-    """Learn from what lanes said of `rows`; their log losses before are left in `loss`. `into` is a `Combination`.
+    """Learn from what lanes said of `rows`. `into` is a `Combination`. How many rows were learned so far.
 
-    `ahead` tells whether `said` has the kept rows alone, as they were said ahead; otherwise it has all rows.
+    `ahead` tells whether `said` has these rows alone, as they were said ahead; then the log losses of what was said by
+    this combination are left in `loss`. Otherwise it has all rows, said without delay.
     """
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
     room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
@@ -141,8 +142,10 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
         learn_damping(into, here, variance, counted)
         positive = y > 0.0
         label, final_label = (0, 0) if positive else (room, n_finals)
-        loss[row] = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))
-        summed[room] += c * loss[row]
+        lost = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))
+        summed[room] += c * lost
+        if ahead:
+            loss[row] = lost
         for o in range(2, n_outputs + 2):
             if kept[o] > 0.0:
                 summed[o] -= c * math.log(chances[label + o])

@@ -12,7 +12,8 @@ and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 =
     temper      (ku, kp): how much of its variance to believe when updating and when predicting
     scale       one factor e^l for all features, l ~ N(0, .05), is learned as one more weight, of the value
                 M = e^l sum x mu: s += M^2 v_l, and a step of l is at most 1/2
-    normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter
+    normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter. When q
+                changes, mu/v stays: mu <- mu (q_old/v0 + gained) / (q_new/v0 + gained) before each use
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
 
 A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
@@ -32,6 +33,7 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands (`weights`).
+A draw has the weights of one lane (`draws`).
 
 **Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
 learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`.
@@ -57,15 +59,18 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
+from bayou.kernels.random import choices
 from bayou.kernels.vector import LANES, aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lane_weights, lanes_to_draw
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LIVE,
+    PER_SQUARE,
     PRECISION,
+    PRIOR,
     ROWS,
-    SCALE_FARTHEST,
     SCALED,
     WEIGHT,
     Lanes,
@@ -82,6 +87,7 @@ from bayou.learners.bank.later import (
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, Lane, own_lanes, settings_of
+from bayou.learners.bank.steps import SCALE_FARTHEST
 from bayou.learners.bank.weights import intercept_of, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
@@ -355,6 +361,7 @@ class Bank(Learner):
         live = np.bincount(combination.lane_of, kept, minlength=self._lanes.width) > 0
         settings[LIVE] = live
         settings[KEEP, ~live] = 1.0
+        settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
 
     @classmethod
     def _restored(cls, header: Any, arrays: Any) -> Self:
@@ -425,6 +432,15 @@ class Bank(Learner):
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._combination)
+
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Each draw from one lane (`draws`)."""
+        numbers, chances = lanes_to_draw(self._lanes, self._combination)
+        taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
+        for lane in np.unique(taken).tolist():
+            mean, variance, (bias, bias_variance) = lane_weights(self._lanes, lane, batch.indices)
+            intercept = (bias, share * bias_variance) if self._has_intercept else (0.0, 0.0)
+            self._draw_gaussian(batch, mean, share * variance, intercept, seed, np.flatnonzero(taken == lane), scores)
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts, signs = (

@@ -15,18 +15,16 @@ from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LEAST_SQUARE,
-    LIMIT_32,
-    LIMIT_64,
     LOG_LENGTH,
     OTHER,
     PER_SQUARE,
     PRIOR,
     RATE,
     ROWS,
-    SCALE_PRECISION,
     WEIGHT,
     Lanes,
 )
+from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_PRECISION
 
 
 def merge_lanes(parts: list[Lanes], signs: np.ndarray) -> None:

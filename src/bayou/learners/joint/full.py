@@ -293,11 +293,11 @@ def variances(factor, precision, variance):
 
 
 @njit(cache=True, nogil=True)
-def draw_probabilities(indptr, indices, values, mean, sd, factor, has_intercept, seed, probability):
-    """probability[draw, row], with one weight vector mean + U sd z per draw."""
+def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
+    """scores[draw, row], with one weight vector mean + U sd z per draw."""
     last = len(factor) - 1
     weights = np.empty(len(factor))
-    for draw in range(probability.shape[0]):
+    for draw in range(scores.shape[0]):
         weights[:] = mean
         for j in range(len(factor)):
             deviation = sd[j] * normal(seed, draw, np.uint64(j))
@@ -308,7 +308,7 @@ def draw_probabilities(indptr, indices, values, mean, sd, factor, has_intercept,
             score = weights[last] if has_intercept else 0.0
             for k in range(indptr[row], indptr[row + 1]):
                 score += values[k] * weights[indices[k]]
-            probability[draw, row] = links.sigmoid(score)
+            scores[draw, row] = score
 
 
 def merge(mine: Factored, other: Factored, base: Factored | None) -> None:

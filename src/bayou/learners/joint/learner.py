@@ -167,30 +167,22 @@ class Joint(DiagonalGaussian):
                 full.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
         return False
 
-    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
-        """Probabilities under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
-
-        A draw is one weight vector for all rows (Thompson sampling), correlations and all: mu + U sqrt(D) z, with
-        standard normal numbers z keyed by (seed, draw, feature).
-        """
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Correlations and all: a draw is mu + U sqrt(D) z, z standard normal, keyed by (seed, draw, feature)."""
         if not self._full:
-            return super().sample(batch, n_draws, seed)
-        probability = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
-        seed = whole_number("seed", seed, 0, 2**64 - 1)
-        with self._lock:
-            self._check(batch)
-            full.draw_probabilities(
-                batch.indptr,
-                batch.indices,
-                batch.values,
-                self._prior[:, MEAN] + self._state[:, MOVED],
-                1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, GAINED]),
-                self._factored.factor,
-                self._has_intercept,
-                np.uint64(seed),
-                probability,
-            )
-        return probability
+            super()._draw(batch, seed, purpose, scores)
+            return
+        full.draw_scores(
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            self._prior[:, MEAN] + self._state[:, MOVED],
+            1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, GAINED]),
+            self._factored.factor,
+            self._has_intercept,
+            seed,
+            scores,
+        )
 
     # --- looking inside -----------------------------------------------------------------------------------------
 

@@ -320,24 +320,16 @@ class Shrinkage(Learner):
             found = l1_solver.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
         return found[: self._n_features]
 
-    def sample(self, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
-        """Means under `n_draws` weight vectors drawn from the posterior, correlations and all, shape (n_draws, rows).
-
-        A draw is w + sqrt(s) S L'^-1 z, with standard normal numbers z keyed by (seed, draw, feature).
-        """
-        drawn = np.empty((whole_number("n_draws", n_draws, 1, 2**31), len(batch)))
-        seed = whole_number("seed", seed, 0, 2**64 - 1)
-        with self._lock:
-            self._check(batch)
-            factor, count = self._factored(self._examples), self._products[-1, -1]
-            for draw, found in enumerate(drawn):
-                z = _normals(np.uint64(seed), draw, len(self._products)) * math.sqrt(self.noise)
-                weights = factor.drawn(self._vectors[1], z)
-                intercept = self._intercept_mean(weights)
-                if self._centred:
-                    intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
-                _dots(batch.indptr, batch.indices, batch.values, weights, intercept, found)
-        return drawn
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Correlations and all: a draw is w + sqrt(s) S L'^-1 z, z standard normal, keyed by (seed, draw, feature)."""
+        factor, count = self._factored(self._examples), self._products[-1, -1]
+        for draw, found in enumerate(scores):
+            z = _normals(seed, draw, len(self._products)) * math.sqrt(self.noise)
+            weights = factor.drawn(self._vectors[1], z)
+            intercept = self._intercept_mean(weights)
+            if self._centred:
+                intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
+            _dots(batch.indptr, batch.indices, batch.values, weights, intercept, found)
 
     # --- merging ------------------------------------------------------------------------------------------------
 

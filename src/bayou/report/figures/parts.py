@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from bayou.core.printable import printable
 from bayou.report import words
 from bayou.report.facts import RunFacts
 from bayou.report.recorder import Sample
@@ -146,4 +147,4 @@ def numbers(values: Any) -> list[float | None]:
 
 
 def escaped(text: str) -> str:
-    return html.escape(text, quote=False)
+    return html.escape(printable(text), quote=False)

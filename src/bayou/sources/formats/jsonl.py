@@ -78,13 +78,18 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
             found = json.loads(text)
             if not isinstance(found, dict):
                 raise TypeError
-            objects.append(_flat(found))
+            flat = _flat(found)
+            if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
+                "".join(flat).encode()
+            objects.append(flat)
             lines.append(number)
             continue
         except json.JSONDecodeError as error:
             place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
         except UnicodeDecodeError as error:
             place, what = error.start + 1, "expected text in UTF-8"
+        except UnicodeEncodeError:
+            place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
         except RecursionError:
             place, what = 1, "expected an object that is nested less deeply"
         except (TypeError, ValueError):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayou.core.errors import BadInput
 from bayou.sources.reading.parsed import BadLine
 from bayou.sources.table import cells
 
 _EXCERPT = 40
+
+
+def check_names(names: Sequence[str], file: str) -> None:
+    """A column is known by its name: no two may share one."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"{file}: there are two columns {twice!r}; each column needs a name of its own.")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, all_ones
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import assembly, cells, features, new_names, numbers, words
-from bayou.sources.table.columns import Columns
+from bayou.sources.table.columns import Columns, check_names
 from bayou.sources.table.features import Slots
 from bayou.sources.table.plan_arrays import numbered, plan_arrays
 
@@ -64,6 +64,7 @@ class Plan:
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
         """Where each column stands in a table with these; -1 if it is not there and is not needed."""
+        check_names(names, file)
         of = {name: place for place, name in enumerate(names)}
         places = np.array([of.get(column.name, -1) for column in self.columns], np.int64)
         for column, place in zip(self.columns, places, strict=True):

@@ -61,6 +61,14 @@ def as_numbers(array: pa.Array) -> np.ndarray:
     return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
 
 
+def values_of(array: pa.Array, column: str) -> list[Any]:
+    """A column as Python has it."""
+    try:
+        return array.to_pylist()
+    except UnicodeDecodeError:
+        raise BadInput(f"column {column!r} holds text that is not UTF-8; the table is damaged.") from None
+
+
 def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Text as cells; `apart`: with a newline behind each."""
     import pyarrow as pa

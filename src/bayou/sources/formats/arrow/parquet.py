@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
@@ -14,6 +15,7 @@ from bayou.sources.formats.arrow.table import ArrowTable
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import STANDARD_INPUT
 from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.table.columns import check_names
 from bayou.sources.table.fitting import FittingReader
 
 if TYPE_CHECKING:
@@ -25,6 +27,18 @@ if TYPE_CHECKING:
 LEAST_ROWS = 1 << 10
 _BATCH_BYTES = 1 << 26
 _CATEGORIES = ("category", "flag", "code")
+
+
+@contextmanager
+def _readable(name: str, further: str = "") -> Iterator[None]:
+    """What Arrow finds wrong with a file, in a sentence."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise BadInput(f"{name}: the Parquet file cannot be read{further}: {why}.") from None
 
 
 class ParquetReader(FittingReader):
@@ -45,15 +59,13 @@ class ParquetReader(FittingReader):
 
     def _open(self, name: str, columns: set[str] | None = None) -> Any:
         """A Parquet file, whose text columns are to come with dictionaries if they are in `columns`, or all."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with _readable(name):
             schema = pq.read_schema(name, memory_map=True)
+            check_names(names_of(schema), name)
             texts = [one.name for one in schema if is_text(one.type) and (columns is None or one.name in columns)]
             return pq.ParquetFile(name, memory_map=True, read_dictionary=texts)
-        except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{name}: the Parquet file cannot be read: {str(error).splitlines()[0]}") from None
 
     def _pass(self) -> Iterator[RowRange]:
         self._done = 0.0
@@ -72,24 +84,23 @@ class ParquetReader(FittingReader):
         groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
         bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
-        try:
+        with _readable(name, " further"):
             # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
             for batch in file.iter_batches(batch_rows, columns=there, use_threads=True):
                 yield batch
                 self._done += size * batch.num_rows / max(rows, 1)
-        except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{name}: the Parquet file cannot be read further: {str(error).splitlines()[0]}") from None
 
     def start(self) -> None:
         if self._extras.required_recipe.fitted:
             return
         batches, rows = [], 0
         for name in self._names:
-            for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=True):
-                batches.append(batch)
-                rows += batch.num_rows
-                if rows >= FIT_ROWS:
-                    break
+            with _readable(name):
+                for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=True):
+                    batches.append(batch)
+                    rows += batch.num_rows
+                    if rows >= FIT_ROWS:
+                        break
             if rows >= FIT_ROWS:
                 break
         if not rows:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
-from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, iso, names_of
+from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text, iso, names_of, values_of
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
@@ -111,11 +111,11 @@ def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], *, labels: bool
     alike = [batch for batch in batches if batch.schema.equals(batches[0].schema)]
     table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
     (batch,) = table.to_batches()
-    summaries = {name: _summary(array, name in (recipe.label, *LABELS)) for name, array in flat_columns(batch)}
+    summaries = {name: _summary(name, array, name in (recipe.label, *LABELS)) for name, array in flat_columns(batch)}
     return fit(recipe, summaries, labels=labels)
 
 
-def _summary(array: pa.Array, values: bool) -> ColumnSummary:
+def _summary(name: str, array: pa.Array, values: bool) -> ColumnSummary:
     import pyarrow.types as is_a
 
     if is_a.is_dictionary(array.type):
@@ -127,11 +127,14 @@ def _summary(array: pa.Array, values: bool) -> ColumnSummary:
         numbers = as_numbers(array)
         numbers = numbers[np.isfinite(numbers)]
         return ColumnSummary("number" if len(numbers) else "nothing", numbers)
-    if is_a.is_temporal(kind):
+    if is_text(kind):
+        array = array.cast("large_binary")  # not all that is called text is UTF-8
+    elif is_a.is_temporal(kind):
         array = iso(array)
     elif is_a.is_decimal(kind):
         array = array.cast("float64")
-    return summary_of([_as_text(value) for value in (array if values else array[:PEEK]).to_pylist()], values)
+    some = array if values else array[:PEEK]
+    return summary_of([_as_text(value) for value in values_of(some, name)], values)
 
 
 def _as_text(value: Any) -> Any:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text, iso, string_cells, whole_cells
+from bayou.sources.formats.arrow.cells import (
+    as_numbers,
+    flat_columns,
+    is_text,
+    iso,
+    string_cells,
+    values_of,
+    whole_cells,
+)
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table import cells
 from bayou.sources.table.columns import Columns
@@ -75,7 +83,8 @@ class ArrowTable:
             # Where cells are read as numbers, something must stand between them.
             columns.add_cells(c, *string_cells(array, apart=role not in ("category", "flag", "text")))
         else:
-            texts, several = column_as_cells(array.to_pylist(), role, self._plan.positive)
+            values = values_of(array, self._plan.columns[c].name)
+            texts, several = column_as_cells(values, role, self._plan.positive)
             columns.lists[c] = several
             columns.add_cells(c, *places_of(texts))
 

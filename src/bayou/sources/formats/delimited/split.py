@@ -27,6 +27,7 @@ from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, whe
 from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.parsed import DESCRIBED
 from bayou.sources.reading.scratch import Scratch
+from bayou.sources.table.columns import check_names
 
 # A quoted cell ends within this many bytes, or its quote was a stray one.
 QUOTED_BYTES = 1 << 20
@@ -91,8 +92,7 @@ def layout_of(block: Block, format: str) -> Layout:
     delimiter = max(counts, key=lambda mark: counts[mark])
     cells, end = _header_cells(text, start, delimiter)
     names = tuple(cell.decode("utf-8", "replace").strip() or f"column {k}" for k, cell in enumerate(cells, 1))
-    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise BadInput(f"{block.file}: the header names {twice[0]!r} twice; each column needs a name of its own.")
+    check_names(names, block.file)
     if all(_is_number(cell) for cell in cells):
         shown = line[:60].decode("utf-8", "replace").strip()
         raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}. Add one.")

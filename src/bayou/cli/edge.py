@@ -1,0 +1,83 @@
+"""The command's edge: however a command ends, whoever called it gets an exit code and, if that is not 0, a sentence.
+
+0         done, though progress on standard error may have been lost
+1         bad data, a bad model, or a system that could not do what was asked of it (memory, disk, standard output)
+2         the command was called in a way that cannot work
+70        a defect of bayou
+128 + n   ended by signal n: 129 a terminal that was closed, 130 Ctrl-C, 141 a reader of standard output that had
+          seen enough, 143 SIGTERM. What was learned by then is kept
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from bayou.cli.terminal import output, streams
+from bayou.cli.usage import BadUsage
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.printable import printable
+
+DONE, BAD_DATA, BAD_USAGE, DEFECT = 0, 1, 2, 70
+INTERRUPTED, HAD_ENOUGH = 128 + signal.SIGINT, 141  # 128 + SIGPIPE, which not every system has
+# What the parser of command lines raises.
+ParserError: Any = typer.BadParameter.__base__
+
+
+def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: False) -> int:
+    """Run a command to its end, however it comes: say what there is to say, and return the exit code."""
+    try:
+        code = int(command() or DONE)
+        sys.stdout.flush()
+    except ParserError as error:
+        if error.ctx is None or error.message != error.ctx.get_help():
+            error.message = printable(error.message)
+        error.show()
+        code = BAD_USAGE
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = HAD_ENOUGH
+    except Exception as error:
+        code, sentence = _judged(error)
+        if debug():
+            for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
+                output.say(line)
+        output.say(sentence, error=True)
+    return code or _shown()
+
+
+def _judged(error: Exception) -> tuple[int, str]:
+    """(exit code, sentence) of what ended a command."""
+    if isinstance(error, BadInput | BadModel):
+        return BAD_USAGE if isinstance(error, BadUsage) else BAD_DATA, str(error)
+    what = str(error).strip().partition("\n")[0].rstrip(".")
+    if isinstance(error, MemoryError):
+        return BAD_DATA, f"there is not enough memory for this{f' ({what})' if what else ''}; use fewer --bits."
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return (
+            BAD_DATA,
+            f"{where}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
+        )
+    what = f"{type(error).__name__}: {what}" if what else type(error).__name__
+    return DEFECT, (
+        f"bayou met what nobody foresaw ({what}). That is a defect of bayou, not of your data; please report it with "
+        "what `bayou --debug`, before the name of the command, says."
+    )
+
+
+def _shown() -> int:
+    """Whether all that was written to standard output has arrived."""
+    error = streams.failure(sys.stdout)
+    if error is None:
+        return DONE
+    if isinstance(error, BrokenPipeError):
+        return HAD_ENOUGH
+    output.say(f"standard output could not be written ({error.strerror or error}).", error=True)
+    return BAD_DATA

@@ -1,0 +1,88 @@
+"""What a label tells a lane: the slope and curvature of the evidence, and where scale, intercept and weights go.
+
+Each takes eight lanes at a time but `heavy_evidence`, which takes one score. The equations are in the docstring of
+`learner`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from bayou.core import links
+from bayou.core.validation import LIMIT
+from bayou.kernels.exponential import exp2
+from bayou.kernels.vector import like, sqrt, where_above
+
+LOG2E = 1.0 / math.log(2.0)
+LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
+SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
+# A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
+LEAST_ROOT = 1e-6
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def heavy_evidence(z, tau, c):
+    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
+
+    t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z), by Newton's steps from beyond the inflection of q: monotone.
+    """
+    slope, curvature = links.slope_and_curvature(links.LOGISTIC, z)
+    first, rest = tau * slope, (c - 1.0) * tau
+    t = max(first, -z)
+    for _ in range(100):
+        q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+        previous = t
+        t = (first + rest * (q + k * t)) / (1.0 + rest * k)
+        if abs(t - previous) <= 1e-12 * abs(t):
+            break
+    q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
+    return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
+
+
+@njit(forceinline=True, error_model="numpy")
+def evidence(logit, c):
+    """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
+    e = exp2(logit)
+    slope = c / (e + 1.0)
+    return slope, slope * (e / (e + 1.0))
+
+
+@njit(forceinline=True, error_model="numpy")
+def scale_step(log, gained, scaled, total, v, step, fall):
+    """The scale's logarithm and what its precision has gained; `total` is M, its value."""
+    log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
+    more = scaled * (total * total * fall)
+    more = like(more / max(1.0 - more * v, 0.5), log)
+    return max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST), min(gained + more, LIMIT_64)
+
+
+@njit(forceinline=True, error_model="numpy")
+def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
+    """The intercept's mean and what its precision has gained."""
+    grown = gained + live * like(step * step, mean)
+    moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
+    if any_rate:
+        moved = where_above(rate, 0.0, rate * step / max(sqrt(like(grown, v)), LEAST_ROOT), moved)
+    gained = gained + live * like(more, mean)
+    gained = max(gained * keep - prior * (1.0 - keep), 0.0)
+    return mean + live * like(moved, mean), min(where_above(like(rate, mean), 0.0, grown, gained), LIMIT_64)
+
+
+@njit(forceinline=True, error_model="numpy")
+def weight_step(gained, x, xv, rate, any_rate, step, fall):
+    """How far a feature's means move and how much its precisions gain."""
+    xf = x * fall
+    top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
+    shift = xv * step
+    if any_rate:
+        gradient = x * step
+        square = gradient * gradient
+        top = where_above(rate, 0.0, rate * gradient, top)
+        bottom = where_above(rate, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
+        more = top / bottom
+        shift = where_above(rate, 0.0, more, shift)
+        return shift, where_above(rate, 0.0, square, more)
+    return shift, top / bottom

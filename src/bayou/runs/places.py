@@ -1,0 +1,85 @@
+"""Places to write to, checked before the work: a file can be made there, and no other is lost by that."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bayou.core.errors import BadInput
+from bayou.runs.options import names_of
+
+STANDARD = "-"  # standard input, or standard output
+
+
+def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs: Any) -> None:
+    """Say it before the work if a file can have no place, or would take that of one that is read, or written as well.
+
+    Args:
+        outputs: where to write, by option.
+        inputs: data and models to read, as runs take them. A model that is read whole before anything is written may
+            be left out: then its place can be taken, as by `--resume m.bayou --model m.bayou`.
+    """
+    for option, path in outputs.items():
+        check_place(option, path)
+    read = {same for data in inputs for name in _files(data) if (same := _identity(name, 0)) is not None}
+    written: dict[Hashable, str] = {}
+    for option, path in outputs.items():
+        if path is None or (same := _identity(os.fspath(path), 1)) is None:
+            continue
+        if same in read:
+            raise BadInput(f"{option} is {path}, which is to be read, and would be lost; give it another name.")
+        if same in written:
+            raise BadInput(f"{option} is {path}, and so is {written[same]}; give each a file of its own.")
+        written[same] = option
+
+
+def _files(data: Any) -> Iterator[str]:
+    """The files that data are read from, as far as they are there."""
+    for name in names_of(data):
+        yield from [name] if name == STANDARD or os.path.exists(name) else glob.glob(name, recursive=True)
+
+
+def _identity(name: str, standard: int) -> Hashable:
+    """What two names of one file share, through links of any kind; None of a pipe or a device, which nothing takes."""
+    try:
+        found = os.stat(name) if name != STANDARD else os.fstat(0 if standard == 0 else sys.stdout.fileno())
+    except (OSError, ValueError):  # not there yet; or a standard output that is no file
+        return name if name == STANDARD else os.path.realpath(name)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_dev, found.st_ino
+    return STANDARD if name == STANDARD and standard == 1 else None
+
+
+def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
+    """Say it before the work if a file can have no place."""
+    if path is None or str(path) == "-":
+        return
+    here = Path(os.path.realpath(path))  # the file a link points to
+    if here.is_dir():
+        raise BadInput(f"{option} is {path}, which is a folder; no file can be written there. Name a file in it.")
+    if not here.parent.is_dir():
+        folder = Path(path).parent
+        why = (
+            f"{folder} is a file; choose another" if folder.exists() else f"there is no folder {folder}; make it first"
+        )
+        raise BadInput(f"{option} is {path}, but {why}.")
+    if here.exists() and not here.is_file():
+        return  # a pipe or a device, which is written to as it is
+    try:  # files are written under another name in their folder; what counts is whether that can be made
+        tempfile.TemporaryFile(dir=here.parent).close()
+    except OSError as error:
+        raise BadInput(
+            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder."
+        ) from None
+
+
+def check_report(path: str | os.PathLike[str] | None) -> None:
+    """A report is a page; any other name is rather that of some data."""
+    if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
+        raise BadInput(f"--report is {path}; its name must end in .html.")
