@@ -93,8 +93,8 @@ class Unfinished:
     Attributes:
         data: the files it reads, by their full paths.
         passed: passes finished; passes: how many there are to be.
-        rows: rows of the present pass that are done with; skipped: bad lines among those read.
-        holdout: the share of examples that is tested on and not learned.
+        rows: rows of the present pass that were learned; skipped: bad lines among those read.
+        holdout: the share of examples that is tested on and not learned; last: whether those are the last ones.
     """
 
     data: list[str] = field(default_factory=list)
@@ -103,6 +103,7 @@ class Unfinished:
     rows: int = 0
     skipped: int = 0
     holdout: float = 0.0
+    last: bool = False
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(self)
@@ -112,6 +113,8 @@ class Unfinished:
     def from_json(cls, plain: Any) -> Unfinished:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("data",))
+        if "last" not in plain and "rows" in numbers:  # of an earlier version, which counted those held out, too
+            numbers["rows"] -= int(numbers["rows"] * numbers.get("holdout", 0.0))
         return cls(data=[str(name) for name in plain.get("data") or ()], **numbers)
 
 

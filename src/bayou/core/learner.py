@@ -29,18 +29,13 @@ from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, Prediction, ScoreRule, Scores, Weights, no_posterior
 from bayou.core.storage import Stored
 from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
-HORIZONS = {"next": False, "later": True}
-ONLY_NEXT = (
-    "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
-    "next; train it anew for predictions of later rows"
-)
 # What draws are for.
 _PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 

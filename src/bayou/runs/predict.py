@@ -21,8 +21,8 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.learner import HORIZONS, ONLY_NEXT, Learner
-from bayou.core.prediction import reach
+from bayou.core.learner import Learner
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
 from bayou.evaluate.classification import Evaluation
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
