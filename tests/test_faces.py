@@ -1,6 +1,7 @@
 """One question, one answer: the learner, the command, the estimators, river and the report say the same of a row."""
 
 import csv
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,21 +43,25 @@ def rows():
     return X, y
 
 
-@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=lambda value: str(value))
-def test_every_face_gives_the_learners_interval(name, parameters, rows, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "parameters", "horizon"),
+    [("bank", {}, "next"), *((*variant, "later") for variant in VARIANTS)],
+    ids=lambda value: str(value),
+)
+def test_every_face_gives_the_learners_interval(name, parameters, horizon, rows, tmp_path):
     X, y = rows
     learner = registry.find(name).load()(n_features=4, **parameters)
     learner.learn(Batch.from_csr(X[:40], y[:40]))
     asked = Batch.from_csr(X[40:])
-    prediction = learner.predict(asked)
+    prediction = learner.predict(asked, horizon)
     low, high = prediction.interval(LEVEL)
     assert ((low <= prediction.expected) & (prediction.expected <= high) & (low < high)).all()
 
-    command = _command(learner, asked, tmp_path)
+    command = _command(learner, asked, tmp_path, horizon)
     np.testing.assert_allclose(command["low"], low, rtol=1e-8)
     np.testing.assert_allclose(command["high"], high, rtol=1e-8)
 
-    estimator = _estimator(name, learner, X.shape[1])
+    estimator = _estimator(name, learner, X.shape[1], horizon)
     ours = estimator.predict_interval(X[40:], level=LEVEL)
     np.testing.assert_array_equal(ours, (low, high))
 
@@ -68,7 +73,7 @@ def test_every_face_gives_the_learners_interval(name, parameters, rows, tmp_path
     np.testing.assert_array_equal(estimator.decision_function(X[40:]), prediction.log_odds)
     np.testing.assert_allclose(estimator.predict_proba(X[40:])[:, 1], prediction.probability, rtol=1e-9)
     np.testing.assert_allclose(expit(prediction.log_odds), prediction.probability, rtol=1e-9)
-    np.testing.assert_array_equal(_river(learner, X[40:]), prediction.probability)
+    np.testing.assert_array_equal(_river(learner, X[40:]), learner.predict(asked).probability)
 
 
 @pytest.mark.parametrize(
@@ -80,16 +85,17 @@ def test_every_face_answers_for_the_full_stream(name, parameters, rows, tmp_path
     learner = registry.find(name).load()(n_features=4, **parameters)
     learner.learn(Batch.from_csr(X[:40], y[:40]))
     asked = Batch.from_csr(X[40:])
-    as_given = learner.predict(asked)
+    as_given = {horizon: learner.predict(asked, horizon) for horizon in ("next", "later")}
     learner.extras = Extras(Recipe(kind="svmlight", exact=True, bits=2, negative_rate=0.1))
     learner.save(tmp_path / "m.bayou")
     learner = bayou.load(tmp_path / "m.bayou")
 
-    prediction = learner.predict(asked)
-    p = as_given.probability
-    np.testing.assert_allclose(prediction.probability, 0.1 * p / (0.1 * p + 1 - p), rtol=1e-12)
-    np.testing.assert_allclose(prediction.log_odds, as_given.log_odds + np.log(0.1), rtol=1e-12)
-    np.testing.assert_allclose(_command(learner, asked, tmp_path)["probability"], prediction.probability, rtol=1e-8)
+    for horizon, given in as_given.items():
+        prediction, p = learner.predict(asked, horizon), given.probability
+        np.testing.assert_allclose(prediction.probability, 0.1 * p / (0.1 * p + 1 - p), rtol=1e-12)
+        np.testing.assert_allclose(prediction.log_odds, given.log_odds + np.log(0.1), rtol=1e-12)
+        told = _command(learner, asked, tmp_path, horizon)["probability"]
+        np.testing.assert_allclose(told, prediction.probability, rtol=1e-8)
     table = bayou.predict(str(tmp_path / "asked.svm"), model=learner).to_arrow()
     np.testing.assert_array_equal(table["probability"].to_numpy(), prediction.probability)
     estimator = _estimator(name, learner, X.shape[1])
@@ -102,20 +108,21 @@ def test_every_face_answers_for_the_full_stream(name, parameters, rows, tmp_path
         p = learner.sample(asked, 20)
         np.testing.assert_allclose(draws, 0.1 * p / (0.1 * p + 1 - p), rtol=1e-12)
         learner.extras = Extras(Recipe(kind="svmlight", exact=True, bits=2, negative_rate=0.1))
-    np.testing.assert_array_equal(_river(learner, X[40:]), prediction.probability)
+    np.testing.assert_array_equal(_river(learner, X[40:]), learner.predict(asked).probability)
     # What is said while learning is of the data as they are given.
     told = learner.learn(asked.with_labels(np.ones(len(asked)), np.zeros(len(asked))))
-    np.testing.assert_array_equal(told, as_given.probability)
+    np.testing.assert_array_equal(told, as_given["next"].probability)
 
 
-def _command(learner, asked, folder):
-    """What `bayou predict` writes of some rows."""
+def _command(learner, asked, folder, horizon):
+    """What `bayou predict` writes of some rows; it predicts later rows if it is told nothing else."""
     from bayou.outputs.text import svmlight
 
     learner.save(folder / "m.bayou")
     (folder / "asked.svm").write_bytes(svmlight(asked.with_labels(np.ones(len(asked)))).tobytes())
     out = folder / "p.csv"
     words = ["predict", folder / "asked.svm", "--model", folder / "m.bayou", "--out", out]
+    words += [] if horizon == "later" else ["--horizon", horizon]
     done = CliRunner().invoke(app, list(map(str, words)))
     assert done.exit_code == 0, done.output
     with open(out, newline="") as file:
@@ -123,9 +130,9 @@ def _command(learner, asked, folder):
     return {column: np.array([float(row[column]) for row in table]) for column in table[0]}
 
 
-def _estimator(name, learner, width):
-    """An estimator that has learned what the learner has."""
-    model = getattr(estimators, registry.find(name).estimator)()
+def _estimator(name, learner, width, horizon):
+    """An estimator that has learned what the learner has; it predicts later rows if it is told nothing else."""
+    model = getattr(estimators, registry.find(name).estimator)(**({} if horizon == "later" else {"horizon": horizon}))
     model.learners_, model.n_features_in_ = [learner], width
     if learner.record.task == "classify":
         model.classes_ = np.array([0, 1])
@@ -165,3 +172,44 @@ def test_a_report_asks_the_learner(rows):
     sample = facts.sample
     scores = Scores(sample.expected, sample.mean, sample.variance)
     np.testing.assert_array_equal(facts.interval(sample), learner.prediction(scores).interval(LEVEL))
+
+
+def test_the_two_horizons_differ(rows):
+    """Or the test above would show nothing."""
+    X, y = rows
+    learner = bayou.learners.Bank(4)
+    learner.learn(Batch.from_csr(X[:40], y[:40]))
+    asked = Batch.from_csr(X[40:])
+    assert (learner.predict(asked).probability != learner.predict(asked, "later").probability).all()
+
+
+EARLIER = Path(__file__).parent / "golden" / "bank-v1.bayou"  # of a version that knew the next row alone
+
+
+def test_a_model_of_an_earlier_version_says_once_that_it_knows_the_next_row_alone(tmp_path):
+    learner = bayou.load(EARLIER)
+    asked = Batch.from_rows([{0: 1.0}])
+    words = ["predict", tmp_path / "a.svm", "--model", EARLIER]
+    (tmp_path / "a.svm").write_text("1 0:1\n" * 3)
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert (done.exit_code, done.stderr.count("as if each were the next")) == (0, 1)
+    assert "as if each" not in CliRunner().invoke(app, [*map(str, words), "--horizon", "next"]).stderr
+    with pytest.warns(UserWarning, match="train it anew") as caught:
+        later = bayou.predict(tmp_path / "a.svm", model=EARLIER).to_arrow()["probability"].to_pylist()
+    assert len(caught) == 1
+    assert later[0] == learner.predict(asked).probability[0]
+    with pytest.warns(UserWarning, match="train it anew"):
+        assert _estimator("bank", learner, learner.n_features, "later").predict_proba(asked.to_csr(learner.n_features))[
+            0, 1
+        ] == pytest.approx(later[0])
+
+
+def test_a_horizon_is_one_of_two(rows, tmp_path):
+    learner = bayou.learners.Marginal(4)
+    (tmp_path / "a.svm").write_text("1 0:1\n")
+    with pytest.raises(bayou.BadInput, match="horizon is 'soon'"):
+        bayou.predict(tmp_path / "a.svm", model=learner, horizon="soon")
+    with pytest.raises(bayou.BadInput, match="horizon is 'soon'"):
+        estimators.BankClassifier(horizon="soon").fit(*rows).predict(rows[0])
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "a.svm"), "--model", str(EARLIER), "--horizon", "soon"])
+    assert (done.exit_code, "--horizon is 'soon'" in done.stderr) == (2, True)

@@ -79,7 +79,7 @@ def test_estimator_has_its_learners_parameters_and_defaults(record):
     # Which algorithm is best depends on whether rows come once or can be read again, as an estimator knows.
     learners |= {"algorithm": "auto"} if "algorithm" in learners else {}
     assert {name: ours[name].default for name in learners} == learners
-    assert set(ours) - set(learners) <= {"passes", "class_weight", "random_state", "folds"}
+    assert set(ours) - set(learners) <= {"passes", "class_weight", "random_state", "folds", "horizon"}
 
 
 @pytest.fixture(scope="module")

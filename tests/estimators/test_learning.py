@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier, SpikeSlabClassifier
 from bayou.estimators import base
+from bayou.learners import Bank
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
 
@@ -120,7 +121,8 @@ def test_two_classes_are_one_learner(make):
     np.testing.assert_array_equal(model.coef_, learner.mean[None])
     assert model.intercept_ == [learner.intercept[0]]
     assert model.coef_.shape == (1, 30)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], learner.predict(Batch.from_csr(X)).probability, rtol=1e-12)
+    said = learner.predict(Batch.from_csr(X), "later").probability
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], said, rtol=1e-12)
 
 
 @ALL
@@ -132,7 +134,7 @@ def test_three_classes_are_each_against_the_rest(make):
         learner = type(model.learners_[number])(**model.learners_[number].parameters)
         learner.learn(Batch.from_csr(X, y == word))
         np.testing.assert_array_equal(model.coef_[number], learner.mean)
-        by_hand.append(learner.predict(Batch.from_csr(X)).probability)
+        by_hand.append(learner.predict(Batch.from_csr(X), "later").probability)
     by_hand = np.column_stack(by_hand)
     np.testing.assert_allclose(model.predict_proba(X), by_hand / by_hand.sum(axis=1, keepdims=True), rtol=1e-12)
     np.testing.assert_array_equal(model.predict(X), classes[by_hand.argmax(axis=1)])
@@ -374,3 +376,35 @@ def test_a_refused_partial_fit_leaves_everything_as_it_was(spoiled):
         classifier.partial_fit(**{"X": X, "y": y} | spoiled)
     assert learner._saved(learner.extras)[0] == header
     assert {k: a.tobytes() for k, a in learner._arrays().items()} == before
+
+
+def test_a_frozen_bank_is_not_fooled_by_the_order_of_labels():
+    """Labels 1, 0, 1, 0: who follows them closely predicts the next row, and no later ones."""
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((6000, 5)) < 0.5).astype(float), np.arange(6000) % 2
+    model = BankClassifier().partial_fit(X[:2000], y[:2000], classes=[0, 1])
+    model.partial_fit(X[2000:4000], y[2000:4000])
+    losses = {}
+    for horizon in ("later", "next"):
+        p = model.set_params(horizon=horizon).predict_proba(X[4000:])[:, 1]
+        losses[horizon] = -np.log(np.where(y[4000:] == 1, p, 1.0 - p)).mean()
+    assert losses["later"] < 0.695 < 0.7 < losses["next"]  # a coin costs 0.693
+
+
+def test_fit_hands_over_many_rows_at_a_time_however_wide_they_are(monkeypatch):
+    """So that the bank can look ahead; and then `partial_fit` goes on with that."""
+    monkeypatch.setattr(base, "_BLOCK", 1)
+    X, y = np.eye(4)[np.arange(9000) % 4], np.arange(9000) % 3 == 0
+    sizes = []
+    monkeypatch.setattr(Bank, "learn", lambda learner, batch: sizes.append(len(batch)))
+    BankClassifier().fit(X, y)
+    assert set(sizes[:-1]) == {1024}
+    sizes.clear()
+    BankClassifier().fit(X[:800], y[:800])
+    assert set(sizes) == {100}
+    monkeypatch.undo()
+    model = BankClassifier(passes=2, random_state=0).fit(X, y)
+    known = model.learner_.later_loss()
+    assert model.learner_.looks_later
+    assert 4000 < known.rows < 6000  # the last half of one pass
+    assert model.partial_fit(X, y).learner_.later_loss().rows > known.rows

@@ -6,7 +6,7 @@ import pytest
 from bayou import Batch
 from bayou.core.errors import BadInput
 from bayou.learners import Marginal
-from bayou.runs.rows import Refused, held_out
+from bayou.runs.rows import Refused, spread_evenly
 
 
 class Some:
@@ -36,6 +36,6 @@ def test_a_row_that_is_not_skipped_is_an_error():
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.9])
 def test_held_out_rows_do_not_depend_on_how_the_stream_is_cut(share):
-    whole = held_out(0, 1000, share)
+    whole = spread_evenly(0, 1000, share)
     assert abs(whole.sum() - 1000 * share) < 1
-    assert (np.concatenate([held_out(k, 50, share) for k in range(0, 1000, 50)]) == whole).all()
+    assert (np.concatenate([spread_evenly(k, 50, share) for k in range(0, 1000, 50)]) == whole).all()

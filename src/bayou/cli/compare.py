@@ -29,6 +29,7 @@ def compare(
     bits: options.Bits = None,
     out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the learning curves into this file.")] = None,
+    delay: options.Delay = 0,
     format: options.Format = "auto",
     recipe: options.Group = {},  # noqa: B006
     reading: options.Group = {},  # noqa: B006
@@ -38,7 +39,8 @@ def compare(
 ) -> None:
     """Compare learners over one reading of the data.
 
-    Each predicts every example before it learns from it.
+    Each predicts every example before it learns from it. Over the last half there are two losses: as it learned, and
+    of later rows, which are predicted when nothing near them is learned yet.
 
     Example:
 
@@ -54,6 +56,7 @@ def compare(
             data,
             learner or registry.COMPARED,
             bits=bits,
+            delay=delay,
             format=format,
             report=report,
             on_note=output.say_note,

@@ -42,7 +42,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
     import numpy as np
 
     parameters, extras = learner.parameters, learner.extras
-    attached = extras.to_json()
+    attached, later = extras.to_json(), learner.later_loss()
     return {
         "file": str(path),
         "learner": learner.name,
@@ -52,6 +52,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "touched": len(learner.touched),
         "intercept": _intercept(learner),
         "parts": learner.parts(),
+        "later_loss": None if later is None else later.as_dict(),
         "recipe": attached.get("recipe"),
         "counters": attached.get("counters"),
         "unfinished": attached.get("unfinished"),

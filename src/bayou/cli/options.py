@@ -15,6 +15,8 @@ from bayou.cli.usage import BadUsage, usage
 # As bayou.sources.FORMATS has them; that module is too heavy for showing help.
 FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
 ON_ERROR = ("raise", "skip")
+# As bayou.core.prediction has them.
+HORIZONS = ("next", "later")
 
 # Options that commands share, which learn from data.
 Data = Annotated[
@@ -26,6 +28,7 @@ Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahea
 Report = Annotated[
     Path | None, typer.Option(help="Write what was learned, with plots, into this .html file; it opens offline.")
 ]
+Delay = Annotated[int, typer.Option(min=0, help="How many examples late labels come; all are learned in the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
 # In a command's signature: where a group of options stands (`with_groups`). The command gets those that were given.

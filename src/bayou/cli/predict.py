@@ -26,6 +26,10 @@ def predict(
     tags: Annotated[
         bool | None, typer.Option("--tags/--no-tags", help="Write the tags; if not said, when the first rows have any.")
     ] = None,
+    horizon: Annotated[
+        str,
+        typer.Option(help="later: rows after the training. next: only the next few, the model is trained on steadily."),
+    ] = "later",
     threads: options.Threads = None,
 ) -> None:
     """Predict examples, and say how sure that is.
@@ -43,11 +47,21 @@ def predict(
     options.check_outputs({"--out": out}, data, model)
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
+    options.check_choice("--horizon", horizon, options.HORIZONS)
     with output.preparing():
         from bayou.outputs import prediction_files, text
         from bayou.runs import predict as run
 
-        predictions = run.predict(data, model=model, tags=tags, format=format, on_error=on_error, threads=threads)
+        predictions = run.predict(
+            data,
+            model=model,
+            horizon=horizon,
+            tags=tags,
+            format=format,
+            on_error=on_error,
+            threads=threads,
+            on_note=output.say_note,
+        )
     source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
     with (
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,

@@ -26,8 +26,13 @@ def train(
     format: options.Format = "auto",
     recipe: options.Group = {},  # noqa: B006
     holdout: Annotated[
-        float | None, typer.Option(min=0, max=0.9, help="Share of examples to test on and not learn.")
+        str | None,
+        typer.Option(
+            help="Share of examples not to learn, and to test the finished model on: 0.1 is the last tenth, "
+            "random:0.1 a tenth spread evenly."
+        ),
     ] = None,
+    delay: options.Delay = 0,
     checkpoint: Annotated[
         str | None, typer.Option(help="Save every N examples (1000000), or every few minutes (10min).")
     ] = None,
@@ -57,6 +62,7 @@ def train(
             settings=set_ or [],
             format=format,
             holdout=holdout,
+            delay=delay,
             checkpoint=checkpoint,
             report=report,
             on_note=watch.without_details if quiet else output.say_note,

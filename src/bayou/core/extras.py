@@ -96,8 +96,8 @@ class Unfinished:
     Attributes:
         files: that it reads, as they were when it began.
         passed: passes finished; passes: how many there are to be.
-        rows: rows of the present pass that are done with; skipped: bad lines among those read.
-        holdout: the share of examples that is tested on and not learned.
+        rows: rows of the present pass that were learned; skipped: bad lines among those read.
+        holdout: the share of examples that is tested on and not learned; last: whether those are the last ones.
     """
 
     files: list[FileMark] = field(default_factory=list)
@@ -106,6 +106,7 @@ class Unfinished:
     rows: int = 0
     skipped: int = 0
     holdout: float = 0.0
+    last: bool = False
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(self)
@@ -118,6 +119,8 @@ class Unfinished:
     def from_json(cls, plain: Any) -> Unfinished:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
+        if "last" not in plain and "rows" in numbers:  # of an earlier version, which counted those held out, too
+            numbers["rows"] -= int(numbers["rows"] * numbers.get("holdout", 0.0))
         # Files of earlier versions have paths alone, as pipes have.
         files = _marks(plain.get("files")) or [FileMark(str(path)) for path in plain.get("data") or ()]
         return cls(files=files, **numbers)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -28,14 +29,22 @@ from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import float_type, one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, corrected, no_posterior
+from bayou.core.prediction import (
+    HORIZONS,
+    ONLY_NEXT,
+    Prediction,
+    ScoreRule,
+    Scores,
+    Weights,
+    corrected,
+    no_posterior,
+)
 from bayou.core.storage import Stored
 from bayou.core.validation import check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
-HORIZONS = {"next": False, "later": True}
 # What draws are for.
 _PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
@@ -174,6 +183,8 @@ class Learner(Stored):
                 the bit. "later" for a model that has stopped learning; only the bank tells the two apart.
         """
         later = one_of("horizon", horizon, HORIZONS)
+        if later and not self.looks_later:
+            warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
             self._check(batch)
             scores = self._run_later(batch) if later else self._run_next(batch)
@@ -189,6 +200,11 @@ class Learner(Stored):
     def _run_later(self, batch: Batch) -> Scores:
         """For a model that has stopped learning; an algorithm may have a better answer for it."""
         return self._run_next(batch)
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether `predict(horizon="later")` is for later rows; if not, it answers for the next one."""
+        return True
 
     def later_loss(self) -> Any:
         """What later rows are expected to cost, where a learner can tell that from its stream; see `Bank`."""

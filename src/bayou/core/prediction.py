@@ -30,6 +30,12 @@ from bayou.core import links
 from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
 
+# What predictions are for: the next row of a stream whose labels are all told, or rows after learning has stopped.
+HORIZONS = {"next": False, "later": True}
+ONLY_NEXT = (
+    "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
+    "next; train it anew for predictions of later rows"
+)
 # z of the levels that are asked for all the time; any other is worked out.
 _REACH = {0.9: 1.6448536269514722, 0.95: 1.959963984540054}
 
@@ -174,6 +180,11 @@ class Prediction:
         with np.errstate(divide="ignore"):
             low, high = (log_expit(p - np.log(-np.expm1(p)) + math.log(self._negative_rate)) for p in (low, high))
         return low, high
+
+    def take(self, rows: np.ndarray) -> Prediction:
+        """Of these rows alone."""
+        parts: Any = (None if part is None else part[rows] for part in self._scores)
+        return replace(self, _scores=Scores(*parts))
 
     def of_full_stream(self, negative_rate: float) -> Prediction:
         """The same for the full stream, where only this share of the negatives was learned from.

@@ -26,12 +26,15 @@ from bayou.core.batch import Batch
 from bayou.core.checks import shown, whole_number
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
+from bayou.core.prediction import Prediction
 from bayou.estimators import multiclass, validation
 
 # Parameters that all estimators share; the others are the learner's.
-_OWN = {"fit_intercept", "passes", "class_weight", "random_state"}
-# `fit` takes the shuffled rows in blocks of about this many values, so as never to hold a second copy of X.
+_OWN = {"fit_intercept", "passes", "class_weight", "random_state", "horizon"}
+# `fit` takes the shuffled rows in blocks of about this many values, so as never to hold a second copy of X; but not
+# fewer rows than this, or an eighth of them, at a time: the bank looks so far ahead to learn what later rows are like.
 _BLOCK = 1 << 22
+_LEAST_ROWS, _LEAST_SHARE = 1024, 8
 
 
 class NeedsPosterior:
@@ -135,6 +138,16 @@ class OnlineEstimator(BaseEstimator):
         check_is_fitted(self)
         return validation.batch(validation.matrix(self, X))
 
+    def _predictions(self, X: Any) -> list[Prediction]:
+        """What each learner says of the rows."""
+        batch = self._batch(X)
+        return [learner.predict(batch, self._horizon) for learner in self.learners_]
+
+    @property
+    def _horizon(self) -> str:
+        """Only the bank tells the next row from later ones, and has it as a parameter."""
+        return str(getattr(self, "horizon", "later"))
+
     # --- for scikit-learn -----------------------------------------------------------------------------------
 
     @classmethod
@@ -211,7 +224,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from some more rows, in their order. The first call must name all classes there will ever be.
 
-        Cutting a stream into other pieces changes no bit of the result.
+        Cutting a stream into other pieces changes no bit of what is learned of the weights. How the bank predicts
+        later rows it learns by looking ahead within a piece: a thousand rows at a time are better than one.
         """
         if isinstance(self.class_weight, str):
             raise BadInput(
@@ -261,8 +275,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         All other predictions are made of these. An unsure score is worth less: they are closer to 0 than its
         mean.
         """
-        batch = self._batch(X)
-        return self._stacked([learner.predict(batch).log_odds for learner in self.learners_])
+        return self._stacked([prediction.log_odds for prediction in self._predictions(X)])
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -294,8 +307,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
         True
         """
-        batch = self._batch(X)
-        predictions = [learner.predict(batch) for learner in self.learners_]
+        predictions = self._predictions(X)
         if len(predictions) == 1:
             return predictions[0].interval(level)
         others = multiclass.log_of_the_others(self._stacked([prediction.log_odds for prediction in predictions]))
@@ -398,6 +410,6 @@ def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:
 def _blocks(X: Any, order: np.ndarray) -> Iterator[np.ndarray]:
     """The shuffled rows, some at a time."""
     values = X.nnz if issparse(X) else X.size
-    rows = max(1, _BLOCK * len(order) // max(1, values))
+    rows = max(1, _BLOCK * len(order) // max(1, values), min(_LEAST_ROWS, len(order) // _LEAST_SHARE))
     for start in range(0, len(order), rows):
         yield order[start : start + rows]

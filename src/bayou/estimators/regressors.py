@@ -85,7 +85,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of each row; with `return_std` also the standard deviation of a label, noise and all."""
-        prediction = self.learner_.predict(self._batch(X))
+        (prediction,) = self._predictions(X)
         if not return_std:
             return prediction.mean
         self._check_posterior()
@@ -94,7 +94,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): a label lies between them with probability `level`, as far as the learner knows."""
-        return self.learner_.predict(self._batch(X)).interval(level)
+        return self._predictions(X)[0].interval(level)
 
     @NeedsPosterior
     def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:

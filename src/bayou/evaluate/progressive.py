@@ -77,7 +77,7 @@ def progressive(
     link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
-    learns: Any = _Delayed(learner, delay) if delay else learner
+    learns: Any = Delayed(learner, delay) if delay else learner
     meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
     function("on_progress", on_progress)
     for batch in labelled([batches] if isinstance(batches, Batch) else batches):
@@ -85,7 +85,7 @@ def progressive(
         predict_then_learn(learns, batch).score(meter, comparator_losses=losses)
         if on_progress is not None:
             on_progress(meter)
-    if isinstance(learns, _Delayed):
+    if isinstance(learns, Delayed):
         learns.finish()
     return meter.result()
 
@@ -125,8 +125,8 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
     (0.5, True)
     """
     check_is_batch(batch)
-    if isinstance(learner, _Delayed):
-        return Told(batch, *learner.told(batch))
+    if isinstance(learner, Delayed) and not hasattr(learner.learner, "observe"):
+        return Told(batch, learner.learn(batch), None)
     if not hasattr(learner, "observe"):
         if not hasattr(learner, "learn"):
             raise BadInput(f"a learner has a method `learn`, which {type(learner).__name__} has not.")
@@ -178,7 +178,7 @@ def _losses(indptr, indices, values, labels, weights, intercept, link):
     return losses
 
 
-class _Delayed:
+class Delayed:
     """A learner that is told each label `delay` examples late.
 
     Still at full speed: what it learns is a batch of pairs, first example t with weight 0, which is predicted
@@ -190,18 +190,28 @@ class _Delayed:
         self.waiting: deque[Batch] = deque()
         self.n_waiting = 0
 
-    def told(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
+    def learn(self, batch: Batch) -> np.ndarray:
+        """As a learner's own: P(y = 1) of each example, or its mean."""
+        pairs, predicted = self._next(batch)
+        return np.asarray(self.learner.learn(pairs))[predicted]
+
+    def observe(self, batch: Batch) -> Any:
+        """As a learner's own."""
+        if hasattr(self.learner, "check"):
+            self.learner.check(batch)  # nothing may wait that will be refused
+        pairs, predicted = self._next(batch)
+        return self.learner.observe(pairs).take(predicted)  # type: ignore[attr-defined]
+
+    def _next(self, batch: Batch) -> tuple[Batch, np.ndarray]:
+        """What to learn now, and which of its rows are the batch's."""
         if len(batch) == 0:
-            return np.empty(0), None
+            return batch, np.arange(0)
         self.waiting.append(batch)
         self.n_waiting += len(batch)
         due = self._take(min(len(batch), max(self.n_waiting - self.delay, 0)))
-        pairs = _interleave(batch, due)
         # Before the first labels come due, an example stands alone.
         alone = len(batch) - len(due)
-        predicted = np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
-        _, expected, scatter = predict_then_learn(self.learner, pairs)
-        return expected[predicted], None if scatter is None else scatter[predicted]
+        return _interleave(batch, due), np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
 
     def finish(self) -> None:
         """Learn what still waits for its label."""

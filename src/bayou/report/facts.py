@@ -77,6 +77,7 @@ class Run:
     held_out: Any = None  # the same, of examples that were not learned from
     seconds: float | None = None
     spec: str | None = None  # what the learner is called where there are several
+    held_out_rows: str = ""  # which those are, in words
 
     @property
     def name(self) -> str:

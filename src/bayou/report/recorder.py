@@ -76,6 +76,7 @@ class Recorder:
 
     def __init__(self, learner: Learner, seed: int = 0) -> None:
         self.learner = learner
+        self.teaches: Any = learner  # what is asked to learn: the learner, or what stands before it
         self.rows = self.nonzeros = 0
         self.shortest: int | None = None  # the fewest features of a row
         self.longest = 0
@@ -124,7 +125,7 @@ class Recorder:
 
     def observe(self, batch: Batch) -> Prediction:
         """As the learner's own `observe`."""
-        prediction = self.learner.observe(batch)
+        prediction = self.teaches.observe(batch)
         self._remember(batch, prediction)
         return prediction
 

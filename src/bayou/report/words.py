@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayou.evaluate.later import in_words
 from bayou.report.facts import NAMED, Run, RunFacts
 
 # From this weight in the mixture on, a bank has settled on a lane.
@@ -16,6 +17,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
     told = [
         ("Loss", _loss(facts)),
+        ("Later rows", _later(facts)),
         ("Accuracy" if facts.regress else "Ranking", _ranking(facts)),
         ("Lanes", _parts(facts)),
         ("Features", _features(facts)),
@@ -51,8 +53,21 @@ def _loss(facts: RunFacts) -> str:
         text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to tell apart."
     held = run.held_out
     if run.loss_of(held) is not None:
-        text += f" On {count(held.examples, 'example')} that were held out it is {number(run.loss_of(held))}."
+        which = f" ({run.held_out_rows})" if run.held_out_rows else ""
+        text += f" On {count(held.examples, 'example')} that were held out{which} the finished model has"
+        text += f" {number(run.loss_of(held))}."
     return text
+
+
+def _later(facts: RunFacts) -> str:
+    """What a model is worth that has stopped learning, where that is less."""
+    later = facts.learner.later_loss()
+    if later is None or not later.differs:
+        return ""
+    return (
+        f"{in_words(later).capitalize()}. The first is for a model that goes on learning and is told every label at "
+        "once; go by the second if this one is trained and then used as it is."
+    )
 
 
 def _ranking(facts: RunFacts) -> str:

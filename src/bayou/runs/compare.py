@@ -20,17 +20,19 @@ import numpy as np
 from bayou import sources
 from bayou.core import registry
 from bayou.core.batch import Batch
+from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.evaluate.classification import Meter
-from bayou.evaluate.progressive import predict_then_learn
+from bayou.evaluate.later import Ahead
+from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.runs import memory
 from bayou.runs import settings as parameters
 from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
-from bayou.runs.rows import Refused, first_rows, halved
+from bayou.runs.rows import Refused, at_hand, first_rows, halved
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
@@ -46,6 +48,8 @@ class Entrant:
     meter: Meter = field(default_factory=Meter)
     seconds: float = 0.0  # its own, spent learning and predicting
     recorder: Recorder | None = None  # for a report
+    ahead: Ahead = field(default_factory=Ahead)  # what it is worth on later rows
+    late: Delayed | None = None  # where labels come late
 
     @property
     def dtype(self) -> str:
@@ -57,11 +61,24 @@ class Entrant:
         return self.learner.nbytes_for(len(self.learner.touched))
 
     def learn(self, batch: Batch) -> None:
-        # The thread's own time: that of the others, who share the cores, is not this learner's.
-        start = time.thread_time()
-        told = predict_then_learn(self.recorder or self.learner, batch)
-        self.seconds += time.thread_time() - start
-        told.score(self.meter)
+        for block, kept in self.ahead.blocks(batch):
+            later = self.learner.predict(block.take(kept), "later").expected
+            # The thread's own time: that of the others, who share the cores, is not this learner's.
+            start = time.thread_time()
+            told = predict_then_learn(self.recorder or self.late or self.learner, block)
+            self.seconds += time.thread_time() - start
+            told.score(self.meter)
+            self.ahead.add(block, kept, later, told.expected)
+
+    def begin(self, delay: int) -> None:
+        """Nothing is scored yet."""
+        self.meter, self.ahead, self.seconds = Meter(), Ahead(), 0.0
+        self.late = Delayed(self.learner, delay) if delay else None
+
+    def finish(self) -> None:
+        """Learn what still waits for its label."""
+        if self.late is not None:
+            self.late.finish()
 
 
 @dataclass
@@ -95,7 +112,7 @@ class Comparison:
         first = self.entrants[0].meter
         learners = []
         for entrant in self.entrants:
-            scores = entrant.meter.result().as_dict()
+            scores, later = entrant.meter.result().as_dict(), entrant.ahead.loss()
             for shared in ("examples", "nonzeros", "skipped"):
                 del scores[shared]
             learners.append(
@@ -104,6 +121,7 @@ class Comparison:
                     "name": entrant.learner.name,
                     "parameters": entrant.chosen,
                     **scores,
+                    "later_loss": None if later is None else later.as_dict(),
                     "seconds": entrant.seconds,
                     "bytes": entrant.size,
                 }
@@ -124,6 +142,7 @@ class Comparison:
 class ComparingOptions(RunOptions, total=False):
     """What `compare` can be told, besides what every run can."""
 
+    delay: int
     report: str | os.PathLike[str] | None
 
 
@@ -140,7 +159,7 @@ def compare(
         data: as `bayou.train` takes them.
         learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4".
         on_progress: called after each batch.
-        options: report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
+        options: delay, report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
     """
     comparing = Comparing(data, learners, **options)
     comparison = comparing.run(on_progress)
@@ -154,7 +173,8 @@ class Comparing:
     def __init__(
         self, data: Data, learners: Sequence[str] = registry.COMPARED, **options: Unpack[ComparingOptions]
     ) -> None:
-        given = options_of(options, report=None)
+        given = options_of(options, delay=0, report=None)
+        self._delay = whole_number("delay", given.own.delay, 0)
         self._say, report = given.note, given.own.report
         data = sources.parts_or_paths(data)
         check_report(report)
@@ -169,6 +189,7 @@ class Comparing:
 
             for entrant in self.entrants:
                 entrant.recorder = Recorder(entrant.learner)
+                entrant.recorder.teaches = entrant.late or entrant.learner
 
     def _grow(self) -> None:
         """Give every learner the weights that the data need, if they fit, and have the kernels loaded."""
@@ -187,7 +208,7 @@ class Comparing:
             entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
             with suppress(BadInput):  # it will be said when these rows come
                 entrant.learn(rows.with_labels(rows.labels, nothing).astype(entrant.dtype))
-            entrant.meter, entrant.seconds = Meter(), 0.0
+            entrant.begin(self._delay)
 
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
         """Have all learn from every batch, side by side and in step, so that one batch is in memory at a time."""
@@ -206,6 +227,8 @@ class Comparing:
                     on_progress()
                 if interrupt:
                     break
+        for entrant in entrants:
+            entrant.finish()
         if not interrupt:
             source.check_learned(refused.sentences, refused.count)
         return Comparison(
@@ -221,7 +244,8 @@ class Comparing:
     def _batches(self) -> Iterable[Batch]:
         """The source's batches; where there are recorders, in parts that end where these want to look."""
         recorders = [entrant.recorder for entrant in self.entrants if entrant.recorder is not None]
-        return recorders[0].cut(self.source, recorders[1:]) if recorders else self.source
+        rows = at_hand(self.source)
+        return recorders[0].cut(rows, recorders[1:]) if recorders else rows
 
     def write_report(self, comparison: Comparison) -> None:
         if self._report is None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import texts, yes_or_no
+from bayou.core.checks import one_of, texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.prediction import reach
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
 from bayou.evaluate.classification import Evaluation
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
@@ -28,7 +30,7 @@ from bayou.outputs.prediction_files import TAG
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.outputs.text import csv
 from bayou.runs.kept_columns import with_columns_kept
-from bayou.runs.options import Data
+from bayou.runs.options import Data, Note
 from bayou.runs.rows import DESCRIBED, Refused, first_rows
 
 if TYPE_CHECKING:
@@ -41,10 +43,12 @@ def predict(
     model: str | os.PathLike[str] | Learner,
     keep: Sequence[str] = (),
     level: float = 0.95,
+    horizon: str = "later",
     tags: bool | None = None,
     format: str = "auto",
     on_error: str = "raise",
     threads: int | None = None,
+    on_note: Callable[[Note], Any] | None = None,
 ) -> Predictions:
     """Predict examples, and say how sure that is: what `bayou predict` does.
 
@@ -53,9 +57,12 @@ def predict(
         model: a file, or a learner.
         keep: columns of the data to have beside the predictions.
         level: how certain it is that what is predicted lies between `low` and `high`.
+        horizon: "later" for rows that come after learning has stopped; "next" for whoever trains on again and again and
+            predicts just the next rows between.
         tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
         format, threads: as of `bayou.train`.
         on_error: "raise" a sentence at the first bad line, or "skip" bad lines: there is no row for them.
+        on_note: called with what there is to say of the model, which is otherwise a Python warning.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train
@@ -70,7 +77,14 @@ def predict(
     keep = list(texts("keep", keep, "the names of some columns"))
     if tags is not None:
         yes_or_no("tags", tags)
-    return Predictions(learner, data, keep, level, tags, format=format, on_error=on_error, threads=threads)
+    if one_of("horizon", horizon, HORIZONS) and not learner.looks_later:
+        horizon = "next"
+        if on_note is None:
+            warnings.warn(ONLY_NEXT, stacklevel=2)
+        else:
+            on_note(Note(ONLY_NEXT))
+    opening = {"format": format, "on_error": on_error, "threads": threads}
+    return Predictions(learner, data, keep, level, tags, horizon, **opening)
 
 
 class Part(NamedTuple):
@@ -100,9 +114,17 @@ class Predictions:
     """
 
     def __init__(
-        self, learner: Learner, data: Data, keep: list[str], level: float, tags: bool | None, **opening: Any
+        self,
+        learner: Learner,
+        data: Data,
+        keep: list[str],
+        level: float,
+        tags: bool | None,
+        horizon: str,
+        **opening: Any,
     ) -> None:
         self._learner, self._level, self._tags = learner, level, tags
+        self._predict = partial(learner.predict, horizon=horizon)
         self._kept = None
         if keep:
             data, self._kept = with_columns_kept(data, keep, opening["format"])
@@ -127,7 +149,7 @@ class Predictions:
         """Have every kernel loaded, or compiled, by trying it on the first few rows."""
         batch = first_rows(self.source)
         with contextlib.suppress(BadInput):  # it will be said when these rows come
-            predicted = self._learner.predict(batch)
+            predicted = self._predict(batch)
             csv(prediction_table(self._learner, predicted))
             meter_for(self._learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
 
@@ -135,7 +157,7 @@ class Predictions:
         """The predictions as arrays, some examples after others."""
         self._begin()
         for whole in self.source:
-            for _, batch, predicted in self._refused.accepted(whole, self._learner.predict):
+            for _, batch, predicted in self._refused.accepted(whole, self._predict):
                 table = prediction_table(self._learner, predicted, self._level)
                 self._score(predicted.expected, batch, predicted.deviation)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))

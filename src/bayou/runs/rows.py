@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,8 @@ from bayou.sources import Source
 
 # How many refused rows are described.
 DESCRIBED = 5
+# How many rows a learner gets at a time, at least; but not more than so many feature values.
+AT_HAND, MOST_AT_HAND = 1024, 1 << 22
 
 
 def first_rows(source: Source) -> Batch:
@@ -32,12 +34,12 @@ def warm_up(learner: Learner, source: Source) -> None:
         told.score(meter_for(learner.record.task))
 
 
-def held_out(first: int, n: int, share: float) -> np.ndarray:
-    """Which of the rows numbered `first` to `first + n - 1` of a stream are tested on and not learned.
+def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
+    """Which of the rows numbered `first` to `first + n - 1` of a stream are of a share that is spread evenly.
 
-    They are spread evenly, and the same in every pass.
+    They are the same however the stream is cut.
 
-    >>> held_out(0, 8, 0.25)
+    >>> spread_evenly(0, 8, 0.25)
     array([False, False, False,  True, False, False, False,  True])
     """
     numbers = np.arange(first, first + n)
@@ -60,6 +62,25 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
         yield from halved(batch[half:], attempt, first + half)
     else:
         yield first, batch, answer
+
+
+def at_hand(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same rows in batches of at least AT_HAND rows: the bank looks ahead as far as there are rows at hand.
+
+    Of very long rows there are fewer, so that memory is bounded.
+    """
+    waiting: list[Batch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= AT_HAND or sum(part.nonzeros for part in waiting) >= MOST_AT_HAND:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    return batches[0] if len(batches) == 1 else Batch.concatenate(batches)
 
 
 class Refused:

@@ -19,7 +19,7 @@ from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
 from bayou.runs.options import Data, Note, RunOptions, options_of
-from bayou.runs.rows import held_out
+from bayou.runs.rows import spread_evenly
 
 # From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
@@ -130,7 +130,7 @@ class Selecting:
         start = time.perf_counter()
         seen = 0
         for batch in self.source:
-            held = held_out(seen, len(batch), self._holdout)
+            held = spread_evenly(seen, len(batch), self._holdout)
             seen += len(batch)
             for learner in self.learners:
                 learner.learn(batch.with_labels(batch.labels, np.where(held, 0.0, batch.each_weight())))

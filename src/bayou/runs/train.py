@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,104 +19,29 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import as_number, function, shown, whole_number
+from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
-from bayou.core.learner import Learner
-from bayou.evaluate.classification import Evaluation, Running
-from bayou.evaluate.progressive import predict_then_learn
-from bayou.evaluate.regression import RegressionEvaluation, meter_for
+from bayou.evaluate.later import LabelOrder
+from bayou.evaluate.later import in_words as later_in_words
+from bayou.evaluate.progressive import Delayed, predict_then_learn
+from bayou.evaluate.regression import meter_for
 from bayou.runs import memory
+from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, held_out, warm_up
+from bayou.runs.rows import Refused, at_hand, warm_up
 from bayou.runs.start import Model, start_from
+from bayou.runs.training_run import Progress, TrainingRun
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
 
 # How many files that were learned a model remembers, the last ones.
 KEPT = 100
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is, after a batch.
-
-    Attributes:
-        meter: what the predictions were worth so far: `meter.examples`, `meter.loss`.
-        passed: how many passes are behind it.
-        bytes_done, bytes_total: of the files, as far as that can be known.
-    """
-
-    meter: Running
-    passed: int
-    bytes_done: int
-    bytes_total: int | None
-
-
-@dataclass
-class TrainingRun:
-    """How a run went.
-
-    Attributes:
-        learner: what has learned; the recipe and the names are in its `extras`.
-        evaluation: of predictions made before learning, in the first pass of this run.
-        held_out: of the examples that were held out, in the last pass.
-        passes: how many were finished; converged: whether the learner says that more are of no use.
-        signal: what interrupted the run, if anything.
-        seconds: from the first example read to the last learned.
-        bad: the first bad lines, as sentences; folded: feature numbers that were too large for the table.
-        seen_before: the examples that were scored had been learned from in an earlier pass.
-        unsaved: why the model could not be written.
-        notes: what was said on the way; remarks: what is no error, but should be known (`bayou.runs.remarks`).
-
-    >>> import pyarrow as pa
-    >>> run = train(pa.table({"site": ["a", "b"] * 50, "y": [1, 0] * 50}), label="y", learner="marginal", bits=10)
-    >>> run.passes, run.skipped, run.signal, round(run.evaluation.auc, 1)
-    (1, 0, None, 1.0)
-    """
-
-    learner: Learner
-    evaluation: Evaluation | RegressionEvaluation
-    held_out: Evaluation | RegressionEvaluation | None
-    passes: int
-    converged: bool
-    signal: int | None
-    seconds: float
-    bad: list[str] = field(default_factory=list)
-    folded: int = 0
-    seen_before: bool = False
-    unsaved: BadModel | None = None
-    notes: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-
-    @property
-    def skipped(self) -> int:
-        """Bad lines, and rows that the learner refused."""
-        return self.evaluation.skipped
-
-    def as_dict(self) -> dict[str, Any]:
-        """What `bayou train --json` prints."""
-        plain = self.evaluation.as_dict() | {
-            "learner": self.learner.name,
-            "passes": self.passes,
-            "converged": self.converged,
-            "interrupted": self.signal is not None,
-            "seconds": self.seconds,
-            "folded": self.folded,
-            "seen_before": self.seen_before,
-            "bad": self.bad,
-            "remarks": self.remarks,
-        }
-        if self.held_out is not None:
-            scores = self.held_out.as_dict()
-            del scores["skipped"], scores["seconds"]
-            plain["holdout"] = scores
-        return plain
 
 
 class TrainingOptions(RunOptions, total=False):
@@ -128,7 +53,8 @@ class TrainingOptions(RunOptions, total=False):
     resume: Model | None
     like: Model | None
     passes: int
-    holdout: float | None
+    holdout: float | str | None
+    delay: int
     checkpoint: int | str | None
     report: str | os.PathLike[str] | None
 
@@ -148,7 +74,10 @@ def train(
         resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
             learner, which is left as it is.
         passes: how often to go through the data; 1 if not given.
-        holdout: the share of examples to test on and not learn.
+        holdout: the share of examples not to learn, and to test the finished model on: 0.1 for the last tenth of the
+            data, "random:0.1" for a tenth that is spread evenly.
+        delay: how many examples late labels come: each is predicted when the labels of those so many before it are not
+            known yet. All is learned in the end.
         checkpoint: save every N examples (1000000), or every few minutes ("10min").
         report: an .html file for what was learned, with plots.
         format: of files; "auto" goes by the name and the beginning of the data.
@@ -187,7 +116,7 @@ class Training:
     def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
         given = options_of(
             options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, holdout=None,
-            checkpoint=None, report=None,
+            delay=0, checkpoint=None, report=None,
         )  # fmt: skip
         own, self.on_note = given.own, given.note
         self._notes: list[str] = []
@@ -196,8 +125,10 @@ class Training:
         if own.checkpoint is not None and own.model is None:
             raise BadInput("--checkpoint needs --model: where to save.")
         own.passes = whole_number("passes", own.passes, 1)
-        if own.holdout is not None and not 0.0 <= as_number(own.holdout) <= 0.9:
-            raise BadInput(f"--holdout is {shown(own.holdout)}; it must be a share from 0 to 0.9.")
+        self._delay = whole_number("delay", own.delay, 0)
+        if self._delay and own.checkpoint is not None:
+            raise BadInput("--checkpoint would save a model without what --delay keeps waiting; use one of them.")
+        holdout = None if own.holdout is None else Holdout.of(own.holdout)
         self._every_examples, self._every_seconds = _every(own.checkpoint)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report
@@ -224,14 +155,14 @@ class Training:
         warm_up(self.learner, self.source)
         self._files = names_of(data)
         self._marks = marks_of(self._files)
-        self._begin(own.passes, own.holdout, resumed=own.resume is not None)
+        self._begin(own.passes, holdout, resumed=own.resume is not None)
         self._recorder: Recorder | None = None
         if own.report is not None:
             from bayou.report import Recorder
 
             self._recorder = Recorder(self.learner)
 
-    def _begin(self, passes: int, holdout: float | None, resumed: bool) -> None:
+    def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""
         learner = self.learner
         self._passes = passes
@@ -248,17 +179,19 @@ class Training:
         if unfinished is not None:
             self._pass, self._done = unfinished.passed, unfinished.rows
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
-            if holdout not in (None, unfinished.holdout):
-                raise BadModel(f"--holdout is {holdout}, but the run to go on with had {unfinished.holdout}.")
-            holdout = unfinished.holdout
+            had = Holdout(unfinished.holdout, unfinished.last)
+            if holdout not in (None, had):
+                raise BadModel(f"--holdout is {holdout}, but the run to go on with had {had}.")
+            holdout = had
         if self._pass == self._done == 0:
             learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
         self._refused = Refused(self.source)
         self._remarks = Remarks(self.source)
-        self._holdout = holdout or 0.0
+        self._held_out = HeldOut(holdout or Holdout())
+        self._held_out.which.check(self.source)
+        self._order = None if self.source.recipe.numbers else LabelOrder()
         self._meter = meter_for(learner.record.task)
-        self._tested = meter_for(learner.record.task) if self._holdout else None
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
     def _say(self, text: str, detail: bool = False) -> None:
@@ -285,6 +218,7 @@ class Training:
                 self._meter.skipped = self._skipped
                 if not interrupt:
                     self.source.check_learned(self._refused.sentences, self._refused.count)
+                held_out = self._held_out.evaluate(self.learner, self._refused)
             except BadInput:
                 if self._meter.examples and self._path is not None:
                     self._save(unfinished=True)
@@ -295,10 +229,11 @@ class Training:
                 self._save(unfinished=bool(interrupt))
             except BadModel as error:
                 unsaved = error  # for after the results, which are not lost
+        later = None if self._delay else self.learner.later_loss()
         return TrainingRun(
             learner=self.learner,
             evaluation=self._meter.result(),
-            held_out=None if self._tested is None else self._tested.result(),
+            held_out=held_out,
             passes=self._pass,
             converged=converged,
             signal=interrupt.signal,
@@ -308,8 +243,16 @@ class Training:
             seen_before=self._first > 0,
             unsaved=unsaved,
             notes=self._notes,
-            remarks=self._remarks.after(self._meter),
+            held_out_rows="" if held_out is None else self._held_out.in_words,
+            remarks=[*self._remarks.after(self._meter), *self._order_remarks(later)],
+            later_loss=later,
         )
+
+    def _order_remarks(self, later: Any) -> list[str]:
+        """What is no error, but should be known of what the run showed."""
+        said = [None if self._order is None else self._order.remark()]
+        said.append(None if later is None or not later.differs else later_in_words(later))
+        return [sentence for sentence in said if sentence]
 
     def write_report(self, run: TrainingRun) -> None:
         """What the run showed, for people; a model that could not be saved is still the first thing to say."""
@@ -317,7 +260,7 @@ class Training:
             return
         from bayou import report
 
-        shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds)
+        shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds, held_out_rows=run.held_out_rows)
         try:
             report.write(self._report, shown, report.Data.of(self.source, self._files, run))
         except BadInput:
@@ -336,42 +279,59 @@ class Training:
     def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
         """From row `_done` on; rows before it were learned by a run that was interrupted."""
         self._refused = Refused(self.source)
-        if self._tested is not None:
-            self._tested = meter_for(self.learner.record.task)
-        skip = self._done
+        skip, first = self._done, self._pass == self._first
         # What later passes say of their examples is no prediction.
-        recorder = self._recorder if self._pass == self._first else None
-        for batch in self.source if recorder is None else recorder.cut(self.source):
+        recorder = self._recorder if first else None
+        rows = at_hand(self._held_out.others(self.source, keep=first) if self._held_out.which else self.source)
+        late = Delayed(self.learner, self._delay) if self._delay else None
+        learner: Any = late or self.learner
+        if recorder is not None:
+            recorder.teaches, learner = learner, recorder
+        try:
+            self._learn_rows(rows if recorder is None else recorder.cut(rows), skip, learner, interrupt, on_progress)
+        finally:
+            if late is not None:
+                late.finish()
+
+    def _learn_rows(
+        self,
+        batches: Iterable[Batch],
+        skip: int,
+        learner: Any,
+        interrupt: Interrupt,
+        on_progress: Callable[[Progress], Any] | None,
+    ) -> None:
+        for batch in batches:
             if skip >= len(batch):
                 skip -= len(batch)
                 continue
             batch, skip = batch[skip:] if skip else batch, 0
-            self._learn(batch, recorder or self.learner)
+            self._learn(batch, learner)
             self._done += len(batch)
-            if self._pass == self._first:
-                self._newly_skipped = max(self._skipped - self._skipped_before, 0)
+            self._count_skipped()
             if on_progress is not None:
                 on_progress(Progress(self._meter, self._pass, self.source.bytes_done, self.source.bytes_total))
             if self._due():
                 self._checkpoint()
             if interrupt:
-                return
+                break
+        self._count_skipped()
+
+    def _count_skipped(self) -> None:
+        """Bad lines that no run has met before."""
+        if self._pass == self._first:
+            self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
         if batch.labels is not None and self.learner.negative_label == 0:
             batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
         self._remarks.look(batch)
-        tested = None
-        if self._holdout:
-            held, weights = held_out(self._done, len(batch), self._holdout), batch.each_weight()
-            tested = np.where(held, weights, 0.0)
-            batch = batch.with_labels(batch.labels, np.where(held, 0.0, weights))
-        for first, part, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
-            if self._pass == self._first:
+        scored = self._pass == self._first
+        if scored and self._order is not None:
+            self._order.add(batch.labels)
+        for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
+            if scored:
                 told.score(self._meter)
-            if tested is not None and self._tested is not None:
-                theirs = tested[first : first + len(part)]
-                self._tested.add(told.expected, part.labels, theirs, deviations=told.deviations)
 
     # --- saving -------------------------------------------------------------------------------------------------
 
@@ -390,7 +350,8 @@ class Training:
         self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
 
     def _save(self, unfinished: bool) -> None:
-        where = Unfinished(self._marks, self._pass, self._passes, self._done, self._skipped, self._holdout)
+        which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
+        where = Unfinished(self._marks, *place, which.share, which.last)
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
             self.source.extras,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
-from bayou.sources.reading.reader import Reader
+from bayou.sources.reading.reader import Placed, Reader
 
 ON_ERROR = {"raise": False, "skip": True}
 
@@ -31,6 +30,7 @@ class _Ready:
     strange: np.ndarray  # labels as written that say nothing to the rule
     parsed: ParsedBlock
     batch: Batch | None  # None if its features have no numbers yet
+    done: float | None  # the share of the data that lies before its end
 
 
 class Source:
@@ -41,6 +41,8 @@ class Source:
             batch is out), the names met so far, the numbering. For a new model: `learner.extras = source.extras`.
         rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
         bad: the first few of those as sentences, "file:line:column: what was expected".
+        span: where in the data the batch that is out begins and ends, as shares of them by bytes or rows; None where
+            nobody knows how much there is.
         folded: indices that were too wide for the table of weights and were folded into it.
         remarks: what there is to say of the data that is no error.
         bytes_done, bytes_total: how far, if that can be known.
@@ -85,6 +87,7 @@ class Source:
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
         self._line = 0  # lines of the present file before the present block
+        self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
 
     @property
     def bytes_done(self) -> int:
@@ -107,6 +110,8 @@ class Source:
         try:
             for ready in ahead:
                 batch = self._finish(ready)
+                if ready.done is not None and self.span is not None:
+                    self.span = (self.span[1], max(ready.done, self.span[1]))
                 if len(batch):
                     self.rows += len(batch)
                     yield batch
@@ -139,7 +144,8 @@ class Source:
 
     # --- in any thread ----------------------------------------------------------------------------------------------
 
-    def _work(self, task: Any) -> _Ready:
+    def _work(self, placed: Placed) -> _Ready:
+        task = placed.task
         parsed = self._reader.parse(task)
         labels = self._rule.read(parsed.labels)
         strange = parsed.labels[np.isnan(labels) & ~np.isnan(parsed.labels)]
@@ -149,7 +155,7 @@ class Source:
             labels = labels[~bad]
         raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
         batch = None if self._unnumbered(parsed) else parsed.batch()
-        return _Ready(task.file, task.first, raw, strange, parsed, batch)
+        return _Ready(task.file, task.first, raw, strange, parsed, batch, placed.done)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
         return self.extras.numbering is not None and parsed.indices.dtype == np.uint64

@@ -20,7 +20,7 @@ from bayou.sources import Source
 
 # How often the living table is drawn anew, in seconds.
 SELDOM = 0.25
-COLUMNS = ("log loss", "AUC", "accuracy", "calibration error", "seconds", "model size")
+COLUMNS = ("log loss", "last half", "later rows", "AUC", "accuracy", "calibration error", "seconds", "model size")
 
 
 class Board:
@@ -99,7 +99,9 @@ def summarise(comparison: Comparison) -> None:
     rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
     for entrant in comparison.ranked:
         of = entrant.meter.result()
-        scores = (of.log_loss, of.auc, of.accuracy, of.calibration_error)
+        later = entrant.ahead.loss()
+        two = (None, None) if later is None else (later.learned, later.expected)
+        scores = (of.log_loss, *two, of.auc, of.accuracy, of.calibration_error)
         rows.append((entrant.spec, *map(_number, scores), f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -12,7 +12,7 @@ from bayou.cli.terminal import output
 from bayou.core.printable import printable
 from bayou.evaluate.classification import Running
 from bayou.runs.options import Note
-from bayou.runs.train import Progress, TrainingRun
+from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
 
 # The running table's first row, and how seldom the line of progress is drawn anew, in seconds.
@@ -124,17 +124,24 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     result = run.evaluation
     output.say_skipped(run)
     lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]
+    held_out = f"held out ({run.held_out_rows}), predicted by the finished model"
     scores = [("", result)] + ([("held-out ", run.held_out)] if run.held_out else [])
     for prefix, of in scores:
         if prefix:
-            lines.append(("held-out examples", f"{of.examples:,}"))
+            lines += [(held_out, ""), ("held-out examples", f"{of.examples:,}")]
         for k, (name, value) in enumerate(of.headline().items()):
             seen = ", seen before" * run.seen_before * (not prefix and k == 0)
             lines.append((prefix + name + seen, "-" if value is None else f"{value:.5f}"))
+        if not prefix and run.later_loss is not None and run.later_loss.differs:
+            later = run.later_loss
+            lines.append(("log loss, last half", f"{later.learned:.5f}"))
+            lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
     rate = result.examples / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
     for name, shown in lines:
-        output.tell(f"{name:<28}{shown}")
+        output.tell(f"{name:<28}{shown}".rstrip())
+    for remark in run.remarks:
+        output.say(remark)
     if run.signal:
         kept = "was kept" if path is not None else "is lost"
         output.say(f"interrupted: what was learned so far {kept}")

@@ -19,7 +19,7 @@ rows says how much more the frozen model costs: `Tally` sums it up, in buckets o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -50,6 +50,10 @@ class LaterLoss(NamedTuple):
         """Whether later rows cost clearly more: by 2 % and by three standard errors."""
         gap = self.expected - self.learned
         return gap > 0.02 * self.learned and gap > 3.0 * self.error
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can say it."""
+        return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs")}
 
 
 def new_tally() -> np.ndarray:

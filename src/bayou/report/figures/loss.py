@@ -36,7 +36,8 @@ def loss(facts: RunFacts) -> Figure:
     layout = _layout(facts.run.loss_name, heights, last)
     how = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
-        "was predicted before it was learned from, so this is how well it does on examples it has not seen."
+        "was predicted before it was learned from, so this is how well it does on the next example, told all labels "
+        "before it."
     )
     return Figure("loss", "Loss over time", how, [View("", data, layout)], wide=True)
 

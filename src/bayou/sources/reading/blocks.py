@@ -81,8 +81,12 @@ class Files:
         data[:size] = np.frombuffer(head[:size], np.uint8)
         return Block(data, size, self.names[0], first=True)
 
-    def __iter__(self) -> Iterator[Block]:
+    def rewind(self) -> None:
+        """Nothing was read yet of what the next pass will read."""
         self._finished = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        self.rewind()
         for number, name in enumerate(self.names):
             opened = self._first if number == 0 and self._first else OpenFile(name)
             self._first = None

@@ -83,6 +83,7 @@ class OpenFile:
             self._read_into = buffered.detach().readinto  # a buffer would wait for more than there is
         else:
             self._read_into = buffered.readinto
+        self._tell = self._raw.tell if self._waits else buffered.tell
 
     def head(self) -> bytes:
         """What comes next, up to some 64 KiB, but a whole line if that is not longer; it stays to be read."""
@@ -110,7 +111,7 @@ class OpenFile:
                 break
             got += count
         if not self._waits:
-            self.position = self._raw.tell()
+            self.position = self._tell()
         return got
 
     def rest_after_line(self, room: int) -> np.ndarray:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import ParsedBlock
+
+
+class Placed(NamedTuple):
+    """A task, and the share of the data that lies before its end; None where nobody knows how much there is."""
+
+    task: Any
+    done: float | None = None
 
 
 class Reader:
@@ -35,14 +42,22 @@ class Reader:
         """How far the data were read, if that can be known."""
         return sum(files.bytes_done for files in self._files)
 
+    @property
+    def share_done(self) -> float | None:
+        """The share of the data that tasks were made of; None where nobody knows how much there is."""
+        return None if self.bytes_total is None else self.bytes_done / max(self.bytes_total, 1)
+
+    def _placed(self, tasks: Iterable[Any]) -> Iterator[Placed]:
+        return (Placed(task, self.share_done) for task in tasks)
+
     def start(self) -> None:
         """Find out what has to be known before the first task: nothing, as a rule."""
 
-    def peek(self) -> Any:
+    def peek(self) -> Placed:
         """The first task, which will come again."""
         raise NotImplementedError
 
-    def tasks(self) -> Iterable[Any]:
+    def tasks(self) -> Iterable[Placed]:
         """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
         raise NotImplementedError
 
@@ -64,11 +79,11 @@ class TextReader(Reader):
         self._text, self._parser = files, parser
         self._read_from(files)
 
-    def peek(self) -> Block:
-        return self._text.first_lines()
+    def peek(self) -> Placed:
+        return Placed(self._text.first_lines())
 
-    def tasks(self) -> Iterable[Block]:
-        return self._text
+    def tasks(self) -> Iterable[Placed]:
+        return self._placed(self._text)
 
     def parse(self, block: Block) -> ParsedBlock:
         return ParsedBlock.unreadable(block) if block.trouble is not None else self._parser.parse(block)

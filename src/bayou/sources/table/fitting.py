@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.parsed import ParsedBlock
-from bayou.sources.reading.reader import Reader
+from bayou.sources.reading.reader import Placed, Reader
 from bayou.sources.table.plan import Plan
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class FittingReader(Reader):
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
         self._extras, self._labels, self._dtype = extras, labels, dtype
         self._plan: Plan | None = None
-        self._begun: Iterator[Any] | None = None  # a pass of which some tasks were looked at already
+        self._begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
 
     def _pass(self) -> Iterator[Any]:
         """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
@@ -72,10 +72,10 @@ class FittingReader(Reader):
         """Fit the recipe, unless that is done."""
         if self._extras.required_recipe.fitted:
             return
-        tasks, held, samples, rows = self._pass(), [], [], 0
-        for task in tasks:
-            held.append(task)
-            sample, more = self._sample(task)
+        tasks, held, samples, rows = self._placed(self._pass()), [], [], 0
+        for placed in tasks:
+            held.append(placed)
+            sample, more = self._sample(placed.task)
             if more:
                 samples.append(sample)
                 rows += more
@@ -88,13 +88,13 @@ class FittingReader(Reader):
         self._extras.recipe = self._fitted(samples)
         self._begun = chain(held, tasks)
 
-    def peek(self) -> Any:
+    def peek(self) -> Placed:
         self.start()
-        tasks = self._begun or self._pass()
-        first = next(tasks, _Nothing())
+        tasks = self._begun or self._placed(self._pass())
+        first = next(tasks, Placed(_Nothing()))
         self._begun = chain([first], tasks)
         return first
 
-    def tasks(self) -> Iterator[Any]:
+    def tasks(self) -> Iterator[Placed]:
         begun, self._begun = self._begun, None
-        return self._pass() if begun is None else begun
+        return self._placed(self._pass()) if begun is None else begun

@@ -12,6 +12,7 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,12 @@ class Chunks:
         streams = isinstance(parts, Sequence) and any(hasattr(part, "read_next_batch") for part in parts)
         self.again = iter(parts) is not parts and not streams
         self._kept: deque[tuple[int, pa.Table]] = deque()
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that can be asked: of tables in a list."""
+        parts = self._parts if isinstance(self._parts, Sequence) else ()
+        return sum(map(len, parts)) if parts and all(hasattr(part, "__len__") for part in parts) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -99,6 +106,10 @@ class ChunkReader(ArrowReader):
     def __init__(self, data: Chunks, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(data, extras, labels=labels, dtype=dtype)
         self.again = data.again
+
+    @cached_property
+    def _length(self) -> int | None:
+        return self._data.rows
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         return self._data.batches()

@@ -51,7 +51,7 @@ class ParquetReader(FittingReader):
         self._names = files.names
         self.bytes_total = files.bytes_total
         self._tables: dict[str, ArrowTable] = {}
-        self._done = 0.0
+        self._done = self._bytes_a_row = 0.0  # bytes on disk
 
     @property
     def bytes_done(self) -> int:
@@ -70,7 +70,9 @@ class ParquetReader(FittingReader):
     def _pass(self) -> Iterator[RowRange]:
         self._done = 0.0
         for name in self._names:
-            yield from row_ranges(self._batches(name), name)
+            for part in row_ranges(self._batches(name), name):
+                self._done += self._bytes_a_row * (part.stop - part.start)
+                yield part
 
     def _batches(self, name: str) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -80,15 +82,14 @@ class ParquetReader(FittingReader):
         self.plan.places(names_of(file.schema_arrow), name)  # all that are needed must be there
         there = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in wanted)]
         self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in there)))
-        rows, size = file.metadata.num_rows, os.path.getsize(name)
+        rows = file.metadata.num_rows
+        self._bytes_a_row = os.path.getsize(name) / max(rows, 1)
         groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
         bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
         with _readable(name, " further"):
             # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
-            for batch in file.iter_batches(batch_rows, columns=there, use_threads=True):
-                yield batch
-                self._done += size * batch.num_rows / max(rows, 1)
+            yield from file.iter_batches(batch_rows, columns=there, use_threads=True)
 
     def start(self) -> None:
         if self._extras.required_recipe.fitted:

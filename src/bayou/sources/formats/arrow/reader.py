@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,10 +71,23 @@ class ArrowReader(FittingReader):
         super().__init__(extras, labels, dtype)
         self._data = data
         self._table: ArrowTable | None = None
+        self._given = 0  # rows
         self.again = not hasattr(data, "read_next_batch")  # what is itself a stream is used up
 
+    @cached_property
+    def _length(self) -> int | None:
+        """How many rows there are, where that can be asked."""
+        return len(self._data) if hasattr(self._data, "__len__") else None
+
+    @property
+    def share_done(self) -> float | None:
+        return None if self._length is None else self._given / max(self._length, 1)
+
     def _pass(self) -> Iterator[RowRange]:
-        return row_ranges(self._batches(), "the table")
+        self._given = 0
+        for part in row_ranges(self._batches(), "the table"):
+            self._given += part.stop - part.start
+            yield part
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

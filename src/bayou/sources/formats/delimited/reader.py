@@ -173,6 +173,8 @@ class DelimitedReader(FittingReader):
 
     def _pass(self) -> Iterator[_LaidOutBlock]:
         for files in self._files:
+            files.rewind()
+        for files in self._files:
             cutter = _RowCutter(files.names[0], self._format)
             files.cut = cutter
             for block in files:

@@ -1,0 +1,137 @@
+"""Examples that a run holds out: which they are, and what the finished model makes of them.
+
+`0.1` are the last tenth of the data, as far as bytes (of a table, rows) tell where that begins: what a model meets that
+was trained on the rest and is then used. `random:0.1` are spread evenly over the data, and the same in every pass.
+They are kept until all is learned. Of more than MOST_VALUES feature values every other example is dropped, again and
+again, so that memory is bounded; those that are left are spread evenly, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.regression import meter_for
+from bayou.runs.rows import Refused, spread_evenly
+from bayou.sources import Source
+
+MOST_VALUES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Which examples are held out.
+
+    >>> Holdout.of("random:.1"), str(Holdout.of(0.1)), bool(Holdout.of(None))
+    (Holdout(share=0.1, last=False), '0.1', False)
+    """
+
+    share: float = 0.0
+    last: bool = True  # the last ones; else spread evenly
+
+    @classmethod
+    def of(cls, given: float | str | None) -> Holdout:
+        """From what a run was told: 0.1, or "random:0.1"."""
+        found = re.fullmatch(r"(random:)?(.*)", str(given or 0).strip(), re.DOTALL)
+        try:
+            share = float(found[2]) if found else -1.0
+        except ValueError:
+            share = -1.0
+        if not 0.0 <= share <= 0.9:
+            raise BadInput(
+                f"--holdout is {given}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
+                "random:0.1 for a tenth that is spread evenly."
+            )
+        return cls(share, found is None or found[1] is None)
+
+    def __bool__(self) -> bool:
+        return self.share > 0.0
+
+    def __str__(self) -> str:
+        return f"{'' if self.last else 'random:'}{self.share:g}"
+
+    def check(self, source: Source) -> None:
+        """Refuse to look for the end of data that have none yet."""
+        if self and self.last and source.span is None:
+            raise BadInput(
+                f"--holdout {self} is about the last rows, and nobody knows how many a pipe or an iterator will give; "
+                f"read a file or a table, or use --holdout random:{self.share:g}."
+            )
+
+    def of_batch(self, first: int, batch: Batch, span: tuple[float, float] | None) -> np.ndarray:
+        """Whether each row is held out, of a batch whose first row has that number, and that spans this share."""
+        if not self.last or span is None:
+            return spread_evenly(first, len(batch), self.share)
+        begin, end = span
+        return begin + (end - begin) * (np.arange(len(batch)) + 0.5) / max(len(batch), 1) > 1.0 - self.share
+
+
+@dataclass
+class HeldOut:
+    """The examples that are held out, as they come by.
+
+    Attributes:
+        seen: how many there were; rows: of how many.
+    """
+
+    which: Holdout
+    seen: int = 0
+    rows: int = 0
+    _kept: list[Batch] = field(default_factory=list)
+    _step: int = 1
+
+    def others(self, source: Source, keep: bool) -> Iterator[Batch]:
+        """A pass over the source without what is held out, which is kept meanwhile if `keep`."""
+        self.rows = 0
+        for batch in source:
+            held = self.which.of_batch(self.rows, batch, source.span)
+            self.rows += len(batch)
+            if not held.any():
+                yield batch
+                continue
+            if keep:
+                self._keep(batch.take(np.flatnonzero(held)))
+            if not held.all():
+                yield batch.take(np.flatnonzero(~held))
+
+    def _keep(self, batch: Batch) -> None:
+        # Row number k of those held out is kept if it is a multiple of the step.
+        self._kept.append(_every(batch, -self.seen % self._step, self._step))
+        self.seen += len(batch)
+        while sum(part.nonzeros + len(part) for part in self._kept) > MOST_VALUES and sum(map(len, self._kept)) > 1:
+            self._kept = _thinned(self._kept)
+            self._step *= 2
+
+    def evaluate(self, learner: Learner, refused: Refused) -> Any:
+        """How good the model is on them, as it is now, frozen; None if there are none."""
+        meter = meter_for(learner.record.task)
+        for batch in self._kept:
+            for _, part, predicted in refused.accepted(batch, lambda rows: learner.predict(rows, "later")):
+                meter.add(predicted.expected, part.labels, part.weights, deviations=predicted.deviation)
+        return meter.result() if meter.examples else None
+
+    @property
+    def in_words(self) -> str:
+        """Which they are: "the last 10 %"."""
+        share = f"{100 * self.seen / max(self.rows, 1):.2g} %"
+        return f"the last {share}" if self.which.last else f"{share}, spread evenly"
+
+
+def _every(batch: Batch, first: int, step: int) -> Batch:
+    return batch if step == 1 else batch.take(np.arange(first, len(batch), step))
+
+
+def _thinned(parts: Iterable[Batch]) -> list[Batch]:
+    """Every other row, counted through all parts."""
+    kept, first = [], 0
+    for part in parts:
+        kept.append(_every(part, first, 2))
+        first = (first + len(part)) % 2
+    return kept
