@@ -27,7 +27,7 @@ from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.prediction import Prediction, ScoreRule, Scores, Weights, no_posterior
+from bayou.core.prediction import Part, Prediction, Reading, ScoreRule, Scores, Weights, no_posterior
 from bayou.core.storage import Stored
 from bayou.core.validation import LIMIT, check_batch, feature_numbers, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
@@ -35,6 +35,7 @@ from bayou.kernels.random import draw_scores
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 _ROWS = 8192
 HORIZONS = {"next": False, "later": True}
+VIEWS = {"model": False, "associated": True}
 
 
 class Learner(Stored):
@@ -328,6 +329,24 @@ class Learner(Stored):
             mean = np.array(self._mean_at(features), np.float64)
             variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
         return Weights(mean, variance)
+
+    def reading(self, features: Any, view: str = "model") -> Reading:
+        """Some weights and the intercept for people to read, with what their variances come from.
+
+        `view` is "model" for the weights that predict, or for the bank "associated": what went with the labels so far,
+        as its most careful lane learned it, whether or not that is trusted to go on.
+        """
+        associated = one_of("view", view, VIEWS)
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            return self._associated(features) if associated else self._reading(features)
+
+    def _reading(self, features: np.ndarray) -> Reading:
+        weights, intercept = self.weights_at(features), self.intercept
+        return Reading(weights.mean, intercept[0], [Part(1.0, weights, intercept)] if self.record.posterior else [])
+
+    def _associated(self, features: np.ndarray) -> Reading:
+        raise BadInput(f"{self.name} models have one view of their weights; only the bank has another.")
 
     @property
     def intercept(self) -> tuple[float, float]:

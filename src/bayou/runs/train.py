@@ -6,6 +6,7 @@ run.evaluation.log_loss, run.skipped, run.learner
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import time
@@ -23,6 +24,7 @@ from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.learner import Learner
+from bayou.core.uses import Uses
 from bayou.evaluate.classification import Evaluation, Running
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
@@ -239,6 +241,8 @@ class Training:
         if self._pass == self._done == 0:
             learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
+        uses = self.source.extras.uses if resumed else None
+        self._uses = Uses() if uses is None else copy.deepcopy(uses)
         self._refused = Refused(self.source)
         self._holdout = holdout or 0.0
         self._meter = meter_for(learner.record.task)
@@ -351,6 +355,7 @@ class Training:
         for first, part, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
             if self._pass == self._first:
                 told.score(self._meter)
+                self._uses.count(part)
             if tested is not None and self._tested is not None:
                 theirs = tested[first : first + len(part)]
                 self._tested.add(told.expected, part.labels, theirs, deviations=told.deviations)
@@ -373,9 +378,8 @@ class Training:
 
     def _save(self, unfinished: bool) -> None:
         where = Unfinished(self._data, self._pass, self._passes, self._done, self._skipped, self._holdout)
-        self.learner.extras = replace(
-            self.source.extras, counters=self._counters(), unfinished=where if unfinished else None
-        )
+        counted = {"uses": self._uses, "counters": self._counters()}
+        self.learner.extras = replace(self.source.extras, **counted, unfinished=where if unfinished else None)
         if self._path is not None:
             self.learner.save(self._path)
 

@@ -28,6 +28,8 @@ from bayou.kernels.random import GOLDEN, mix, unit
 from bayou.learners.bank.combination import Combination, combined, learn_damping, learn_stackers, scratch_for
 
 KEPT, SHARE, MOST = 16384, 8, 8192
+# The best output with a variance has a share of at least exp(-FARTHEST), which changes no probability.
+FARTHEST = 230.0
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows, then over kept ones.
 LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
@@ -94,14 +96,19 @@ def next_block(weights, row, examples, stop):
 def _renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
     room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
-    shares, kept, final_shares = into.shares, into.kept, into.final_shares
-    least = np.inf
+    shares, kept, final_shares, knows = into.shares, into.kept, into.final_shares, into.knows
+    least = least_known = np.inf
     for o in range(2, n_outputs + 2):
         if kept[o] > 0.0:
             least = min(least, losses[o])
+            if knows[o] > 0.0:
+                least_known = min(least_known, losses[o])
+    # Variances are those of the outputs that know theirs, by their evidence, however far AdaGrad is ahead of them.
+    far = max(least_known - least - FARTHEST, 0.0) if least_known < np.inf else 0.0
     whole = 0.0
     for o in range(2, n_outputs + 2):
-        shares[o] = math.exp(least - losses[o]) if kept[o] > 0.0 else 0.0
+        ahead = least - losses[o] + (far if knows[o] > 0.0 else 0.0)
+        shares[o] = math.exp(ahead) if kept[o] > 0.0 else 0.0
         whole += shares[o]
     for o in range(2, n_outputs + 2):
         shares[o] /= whole

@@ -31,10 +31,11 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
-back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands (`weights`).
+back, P = S(mean / sqrt(1 + C8 variance)).
 
 **Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
-learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`.
+learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`. The weights are those of this one,
+linearised as it stands (`weights`).
 
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares (`merging`).
 
@@ -49,7 +50,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,6 +58,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
+from bayou.core.prediction import Reading
 from bayou.kernels.vector import LANES, aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.lanes import (
@@ -81,8 +83,8 @@ from bayou.learners.bank.later import (
     renew_shares,
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
-from bayou.learners.bank.presets import PRESETS, Lane, own_lanes, settings_of
-from bayou.learners.bank.weights import intercept_of, weights_of
+from bayou.learners.bank.presets import PRESETS, Output, most_careful, own_lanes, settings_of
+from bayou.learners.bank.weights import intercept_of, lane_part, parts_of, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -92,23 +94,6 @@ STRIDE = 1024
 LEARNED, RESTS = range(2)
 # Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
 FINALS = ("bank", "mixture", "stacker", "stacker with memory")
-
-
-class Output(NamedTuple):
-    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
-
-    lane: Lane
-    temper: float  # kp of this output
-    weight: float  # its share of the mixture
-    stacking: float  # its coefficient c_k, the mean over both stackers by their shares
-    loss: float  # its own mean log loss so far; NaN once it was dropped
-    scale: float  # the factor e^l it has learned, 1 if it learns none
-    kept: bool  # not dropped by narrowing
-
-    @property
-    def name(self) -> str:
-        """The lane's name, and kp where this is its second output."""
-        return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
 class Bank(Learner):
@@ -421,10 +406,18 @@ class Bank(Learner):
 
     def _weights_at(self, features: Any) -> np.ndarray:
         """Means and variances of some weights."""
-        return weights_of(self._lanes, self._combination, np.arange(self._n_features)[features])
+        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
 
     def _intercept(self) -> tuple[float, float]:
-        return intercept_of(self._lanes, self._combination)
+        return intercept_of(self._lanes, self._frozen_combination)
+
+    def _reading(self, features: np.ndarray) -> Reading:
+        parts = parts_of(self._lanes, self._frozen_combination, features)
+        return Reading(self._weights_at(features)[0].astype(np.float64), self.intercept[0], parts)
+
+    def _associated(self, features: np.ndarray) -> Reading:
+        part = lane_part(self._lanes, most_careful(self._chosen), features)
+        return Reading(part.weights.mean, part.intercept[0], [part])
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts, signs = (

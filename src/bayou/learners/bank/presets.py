@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,23 @@ class Lane:
         words = ["scaled"] * self.scale + ["tempered"] * (self.temper[0] < 1.0) + ["normalised"] * self.normalise
         memory = f", memory {self.memory:g}" if self.memory else ""
         return f"{' '.join(words) or 'plain'} {self.prior_variance:g}{memory}"
+
+
+class Output(NamedTuple):
+    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
+
+    lane: Lane
+    temper: float  # kp of this output
+    weight: float  # its share of the mixture
+    stacking: float  # its coefficient c_k, the mean over both stackers by their shares
+    loss: float  # its own mean log loss so far; NaN once it was dropped
+    scale: float  # the factor e^l it has learned, 1 if it learns none
+    kept: bool  # not dropped by narrowing
+
+    @property
+    def name(self) -> str:
+        """The lane's name, and kp where this is its second output."""
+        return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
 def _scaled(v0: float, memory: float = 0.0) -> Lane:
@@ -118,6 +135,14 @@ def _own_lane(given: Any) -> Lane:
         memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
         rate=rate,
     )
+
+
+def most_careful(lanes: Sequence[Lane]) -> int:
+    """The scaled lane of the smallest prior: of all lanes the nearest to logistic regression over all examples."""
+    scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.memory and lane.rate is None]
+    if not scaled:
+        raise BadInput("the bank has no scaled lane without memory, which would show what was associated.")
+    return min(scaled, key=lambda k: lanes[k].prior_variance)
 
 
 def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
