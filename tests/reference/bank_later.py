@@ -38,7 +38,8 @@ class LaterReference:
         self.stackers = [Stacker(K, 0.0, bank.has_intercept)] if bank.stackers else []
         self.log_finals = np.zeros(1 + len(self.stackers))
         self.learned = 0
-        self.damping = np.zeros(K)
+        self.damping = np.zeros(K)  # of each output, and of the score, in the mean of the last examples; less 1
+        self.score_damping = 0.0
         self.loss = 0.0  # summed, as it learned
 
     def levels(self, look: Look):
@@ -57,13 +58,16 @@ class LaterReference:
         """From what lanes said of a row before its block; the log loss of what this one said of it."""
         z, f, _, q = self.levels(look)
         loss = -float(log_sigmoid(y * self.logit(look)))
-        damping = damping_of([self.bank.outputs[o] for o in self.outputs], look, self.score(look)[1])
+        damping = damping_of([self.bank.outputs[o] for o in self.outputs], look, 0.0)
+        score_damping = np.sqrt(1.0 + C8 * self.score(look)[1]) - 1.0
         for stacker in self.stackers:
             stacker.learn(*f, y, weight)
         self.log_evidence += weight * log_sigmoid(y * z)
         self.log_finals += weight * log_sigmoid(y * q)
         self.learned += 1
-        self.damping += (damping - self.damping) * max(1.0 / self.learned, DAMPED_MEMORY)
+        latest = max(1.0 / self.learned, DAMPED_MEMORY)
+        self.damping += (damping - self.damping) * latest
+        self.score_damping += (score_damping - self.score_damping) * latest
         self.loss += weight * loss
         return loss
 
@@ -81,7 +85,8 @@ class LaterReference:
         """Those that a bank shows: of this combination, linearised."""
         of = [self.bank.outputs[o][0] for o in self.outputs]
         shares, finals = softmax(self.log_evidence), softmax(self.log_finals)
-        return linear_weights(self.bank, of, shares, finals, self.stackers, self.damping, self.mixing())
+        damping = (1.0 + self.damping) / (1.0 + self.score_damping) - 1.0
+        return linear_weights(self.bank, of, shares, finals, self.stackers, damping, self.mixing())
 
     def mixing(self) -> np.ndarray:
         """Of the outputs that know their variance, by their evidence, however far AdaGrad is ahead; of all, if none."""

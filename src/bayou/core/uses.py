@@ -1,9 +1,9 @@
 """Uses: how often features came and with which values, from a sample of the rows that were learned.
 
-Weights cannot be read without them: whether a column gives every row one feature, what the mean row is, how much of the
-score's spread a column carries. Row number t is counted with probability min(1, 4096/t), and then for as many rows as it
-stands for; so counting costs next to nothing after the first few thousand rows, and memory goes with the number of
-different features among some tens of thousands of rows.
+Weights cannot be read without them: whether a column gives every row one feature, what the mean row is, how much of
+the score's spread a column carries. Row number t is counted with probability min(1, 4096/t), and then for as many rows
+as it stands for; so counting costs next to nothing after the first few thousand rows, and memory goes with the number
+of different features among some tens of thousands of rows.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ exactly one feature, the mean weight over the rows moves to the intercept:
 
     w_i -= sum_j u_j w_j        intercept += sum_j u_j w_j        u_j the share of rows with value j, sum_j u_j = 1
 
-Scores of rows of values that were met stay as they are. Other features (words, numbers, features of svmlight) keep their
-weights, and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are those of
-the contrasts, part by part of a mixture (`Reading`), with weights independent within a part:
+Scores of rows of values that were met stay as they are. Other features (words, numbers, features of svmlight) keep
+their weights, and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are
+those of the contrasts, part by part of a mixture (`Reading`), with weights independent within a part:
 
     Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
 
@@ -83,6 +83,20 @@ class ShownWeights:
     families: list[Family]
     recipe: Recipe | None
 
+    def name(self, place: int) -> str:
+        """That of one of the features; its number, if it has none."""
+        known = self.names[place]
+        return str(self.features[place]) if known is None else known
+
+    @property
+    def centred_in_words(self) -> str:
+        """Which weights are centred, as the end of a sentence; nothing where none is."""
+        columns = list(dict.fromkeys(family.column for family in self.families if family.complete))
+        if not columns:
+            return ""
+        some = f"{len(columns)} columns are" if len(columns) > 1 else f"{columns[0]} are"
+        return f"; weights of {some} centred: 0 is their mean over the rows"
+
     @property
     def carried(self) -> np.ndarray:
         """Of each feature, the variance over the rows of its part of the score; those of a column's values add up."""
@@ -152,7 +166,7 @@ def shown_weights(
     known = [None] * len(features) if names is None else names.name_of(features)
     reading = learner.reading(features, view)
     moments = None if uses is None or not uses.counted else uses.at(features)
-    family, families = _families(known, recipe, moments)
+    family, families = _families(known, recipe, moments, reading.mean)
     shares = np.zeros(len(features)) if moments is None else moments.mean
     centred = np.where(_of_complete(family, families), family, -1)
 
@@ -197,7 +211,7 @@ def _of_complete(family: np.ndarray, families: Sequence[Family]) -> np.ndarray:
 
 
 def _families(
-    names: Sequence[str | None], recipe: Recipe | None, moments: Moments | None
+    names: Sequence[str | None], recipe: Recipe | None, moments: Moments | None, mean: np.ndarray
 ) -> tuple[np.ndarray, list[Family]]:
     """The family of each feature by its name."""
     found: dict[tuple[str, str], int] = {}
@@ -208,12 +222,12 @@ def _families(
             key = None if name is None else _family_of(name, recipe, known)
             if key is not None:
                 family[k] = found.setdefault(key, len(found))
-    ones = np.zeros(len(names)) if moments is None else moments.seen
-    whole = np.bincount(family + 1, ones, minlength=len(found) + 1)[1:]
-    # A row's values in a family that is complete are all 1.
-    other = np.zeros(len(names)) if moments is None else np.abs(moments.square - moments.seen)
-    other = np.bincount(family + 1, other, minlength=len(found) + 1)[1:]
-    complete = (np.abs(whole - 1.0) < COMPLETE) & (other < COMPLETE)
+    if moments is None:
+        return family, [Family(*key, False) for key in found]
+    # A row has one feature of a complete family, of value 1. Weights of exactly 0 were left out on purpose, and stay 0.
+    odd = np.abs(moments.square - moments.seen) + (mean == 0.0)
+    seen, odd = (np.bincount(family + 1, sums, minlength=len(found) + 1)[1:] for sums in (moments.seen, odd))
+    complete = (np.abs(seen - 1.0) < COMPLETE) & (odd < COMPLETE)
     return family, [Family(*key, bool(yes)) for key, yes in zip(found, complete, strict=True)]
 
 

@@ -24,8 +24,17 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from bayou.core.links import C8
 from bayou.kernels.random import GOLDEN, mix, unit
-from bayou.learners.bank.combination import Combination, combined, learn_damping, learn_stackers, scratch_for
+from bayou.learners.bank.combination import (
+    DAMPED_MEMORY,
+    SCORE,
+    Combination,
+    combined,
+    learn_damping,
+    learn_stackers,
+    scratch_for,
+)
 
 KEPT, SHARE, MOST = 16384, 8, 8192
 # The best output with a variance has a share of at least exp(-FARTHEST), which changes no probability.
@@ -137,7 +146,7 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
     room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
     here = scratch_for(into, said)
-    summed, kept, n_outputs = into.losses[0], into.kept, into.lane_of.size
+    summed, kept, damping, n_outputs = into.losses[0], into.kept, into.damping, into.lane_of.size
     chances, final_chances = here.chances, here.final_chances
     for n in range(rows.size):
         row = rows[n]
@@ -145,7 +154,8 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
         place = (n if ahead else row) * 2 * width
         _, _, sure_plus, sure_minus, variance = combined(into, here, told, place, width, means, covariances)
         counted += 1
-        learn_damping(into, here, variance, counted)
+        learn_damping(into, here, 0.0, counted)
+        damping[SCORE] += (math.sqrt(1.0 + C8 * variance) - 1.0 - damping[SCORE]) * max(1.0 / counted, DAMPED_MEMORY)
         positive = y > 0.0
         label, final_label = (0, 0) if positive else (room, n_finals)
         loss[row] = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))

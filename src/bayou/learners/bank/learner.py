@@ -60,7 +60,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.vector import LANES, aligned_zeros
-from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.combination import SCORE, Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
@@ -413,7 +413,8 @@ class Bank(Learner):
 
     def _reading(self, features: np.ndarray) -> Reading:
         parts = parts_of(self._lanes, self._frozen_combination, features)
-        return Reading(self._weights_at(features)[0].astype(np.float64), self.intercept[0], parts)
+        reading = Reading(self._weights_at(features)[0].astype(np.float64), self.intercept[0], parts)
+        return reading.times(1.0 / (1.0 + float(self._frozen_combination.damping[SCORE])))
 
     def _associated(self, features: np.ndarray) -> Reading:
         part = lane_part(self._lanes, most_careful(self._chosen), features)

@@ -15,7 +15,7 @@ from numba import njit
 
 from bayou.core.prediction import Part, Weights
 from bayou.kernels.vector import LANES
-from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
 
 # A lane with less of the mixture than this changes no digit of a variance.
@@ -33,7 +33,8 @@ class Linear(NamedTuple):
 
 def linearised(lanes: Lanes, combination: Combination) -> Linear:
     width, of, slots = lanes.width, combination.lane_of, combination.slots
-    shares, stretch = combination.shares[slots], 1.0 / (1.0 + combination.damping[slots])
+    damping = combination.damping
+    shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
     each, offset = combination.final_shares[0] * shares, 0.0
     for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
         c = mean[slots]
