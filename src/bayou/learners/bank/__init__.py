@@ -10,8 +10,8 @@ merging         one bank out of two
 """
 
 from bayou.core.registry import Record
-from bayou.learners.bank.learner import Bank, Output
-from bayou.learners.bank.presets import PRESETS, Lane
+from bayou.learners.bank.learner import Bank
+from bayou.learners.bank.presets import PRESETS, Lane, Output
 
 RECORD = Record(
     name="bank",
