@@ -115,7 +115,9 @@ def test_bad_lines_are_skipped_for_all(data, tmp_path):
     assert "spoiled.svm:701" in found["bad"][0]
     assert "line 902: marginal:prior_variance=1e9" in found["bad"][1]
     for a, b in zip(found["learners"], clean["learners"], strict=True):
-        assert {**a, "seconds": 0} == {**b, "seconds": 0}
+        # How far ahead a row was predicted depends on the rows at hand, which the refused one divides.
+        assert a["later_loss"]["expected"] == pytest.approx(b["later_loss"]["expected"], rel=0.1)
+        assert {**a, "seconds": 0, "later_loss": 0} == {**b, "seconds": 0, "later_loss": 0}
     assert "2 bad lines were skipped, for all alike" in run(tmp_path / "spoiled.svm", "--bits", "8", *learners).stderr
     said = run(tmp_path / "spoiled.svm", "--bits", "8", *learners, "--on-error", "raise", code=1)
     assert "spoiled.svm:701" in said.stderr

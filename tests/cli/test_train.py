@@ -262,19 +262,24 @@ def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
         run(data, "--bits", "8", "--model", model, *more, code=130)
 
 
-@pytest.mark.parametrize("batches", [1, 4, 7, 10, 14])
-def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batches) -> None:
+@pytest.mark.parametrize(
+    ("batches", "holdout"), [(1, "0.1"), (4, "random:0.1"), (7, "0.1"), (10, "random:0.1"), (10, "0.1"), (14, "0.1")]
+)
+def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batches, holdout) -> None:
     """Also in a later pass, with examples held out and bad lines: weights and counters are those of one run."""
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 10_000)
     lines = data.read_text().splitlines()
     (tmp_path / "x.svm").write_text("\n".join(["hello", *lines[:2000], "1 1:x", *lines[2000:]]))
-    options = ["--passes", "2", "--holdout", "0.1"]
-    run(tmp_path / "x.svm", "--bits", "8", "--model", tmp_path / "whole.bayou", *options)
+    monkeypatch.setattr("bayou.runs.rows.AT_HAND", 1)
+    options = ["--passes", "2", "--holdout", holdout, "--json"]
+    straight = run(tmp_path / "x.svm", "--bits", "8", "--model", tmp_path / "whole.bayou", *options)
     interrupted(tmp_path / "x.svm", tmp_path / "m.bayou", batches, *options, monkeypatch=monkeypatch)
     assert not same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
     # what was asked for at first is remembered
-    assert "0.1" in run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--holdout", "0.2", code=1).stderr
-    run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou")
+    told = run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--holdout", "0.2", code=1).stderr
+    assert f"had {holdout}." in told
+    again = run(tmp_path / "x.svm", "--resume", tmp_path / "m.bayou", "--model", tmp_path / "m.bayou", "--json")
+    assert json.loads(again.stdout)["holdout"]["examples"] == json.loads(straight.stdout)["holdout"]["examples"] > 290
     assert same(tmp_path / "m.bayou", tmp_path / "whole.bayou")
     one, two = (bayou.load(tmp_path / f"{name}.bayou").extras.counters.to_json() for name in ("m", "whole"))
     assert one.pop("runs") == 2

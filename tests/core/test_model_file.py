@@ -534,7 +534,7 @@ def test_the_file_format_is_that_of_the_first_version(tmp_path):
         "examples": 9, "nonzeros": 18, "skipped": 1, "weight": 10.0, "loss": 5.5, "runs": 2, "log_loss": 0.55,
     }  # fmt: skip
     assert attached["unfinished"] == {
-        "data": ["/a", "/b"], "pass": 1, "passes": 3, "rows": 7, "skipped": 1, "holdout": 0.1,
+        "data": ["/a", "/b"], "pass": 1, "passes": 3, "rows": 7, "skipped": 1, "holdout": 0.1, "last": False,
     }  # fmt: skip
     assert {key for key in keys if key.startswith("attached:")} == {
         "attached:names.indices", "attached:names.ends", "attached:names.text", "attached:names.full",
@@ -609,3 +609,10 @@ def test_models_of_different_recipes_are_not_merged(one, other, said):
         first.merge(second)
     with pytest.raises(BadModel, match="different recipes"):
         first.merge(first, base=second)
+
+
+def test_an_interrupted_run_of_an_earlier_version_counted_held_out_rows_too():
+    plain = {"data": ["/a"], "pass": 0, "passes": 1, "rows": 70, "skipped": 0, "holdout": 0.1}
+    assert Unfinished.from_json(plain).rows == 63
+    assert Unfinished.from_json({**plain, "last": False}).rows == 70
+    assert Unfinished.from_json({**plain, "last": True}).last is True

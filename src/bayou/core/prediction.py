@@ -203,6 +203,10 @@ class Prediction:
         self._check_classes("negatives; leave the rate out")
         return replace(self, _negative_rate=self._negative_rate * negative_rate)
 
+    def of_data_as_learned(self) -> Prediction:
+        """The same for data that lack as many of the negatives as those that were learned from."""
+        return replace(self, _negative_rate=1.0)
+
     def _check_classes(self, what: str) -> None:
         if self._scores.noise is not None:
             raise WrongTask(f"{self._learner} predicts numbers, which have no {what}.")

@@ -18,6 +18,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.prediction import Prediction
 from bayou.evaluate.regression import meter_for
 from bayou.runs.rows import Refused, spread_evenly
 from bayou.sources import Source
@@ -49,7 +50,7 @@ class Holdout:
                 f"--holdout is {given}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
-        return cls(share, found is None or found[1] is None)
+        return cls(share, found is None or found[1] is None) if share else cls()
 
     def __bool__(self) -> bool:
         return self.share > 0.0
@@ -112,8 +113,12 @@ class HeldOut:
     def evaluate(self, learner: Learner, refused: Refused) -> Any:
         """How good the model is on them, as it is now, frozen; None if there are none."""
         meter = meter_for(learner.record.task)
+
+        def predict(rows: Batch) -> Prediction:
+            return learner.predict(rows, "later").of_data_as_learned()
+
         for batch in self._kept:
-            for _, part, predicted in refused.accepted(batch, lambda rows: learner.predict(rows, "later")):
+            for _, part, predicted in refused.accepted(batch, predict):
                 meter.add(predicted.expected, part.labels, part.weights, deviations=predicted.deviation)
         return meter.result() if meter.examples else None
 

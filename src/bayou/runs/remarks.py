@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.evaluate.later import LabelOrder
 from bayou.sources import Source
 
 # How many of the first rows are looked at, and how many of each class there must be among them.
@@ -28,10 +29,13 @@ class Remarks:
         self._missing = 0 if source.recipe.numbers else ROWS
         self._telling: list[str] = []
         self._any = False
+        self._order = None if source.recipe.numbers else LabelOrder()
 
     def look(self, batch: Batch) -> None:
-        """Before it is learned from. Once there are enough rows nothing is done: names are few at first."""
+        """Before it is learned from, in the first pass. Columns are looked at while there are few names yet."""
         self._any = True
+        if self._order is not None:
+            self._order.add(batch.labels)
         if self._missing > 0:
             self._rows.append(batch[: self._missing])
             self._missing -= len(self._rows[-1])
@@ -56,6 +60,8 @@ class Remarks:
             said.append(f"{shown} {what}; what is not known before the label is, leave out (of a table: --ignore)")
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
             said.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
+        if self._order is not None and (pattern := self._order.remark()):
+            said.append(pattern)
         return said
 
 

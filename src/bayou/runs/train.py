@@ -24,8 +24,6 @@ from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.uses import Uses
-from bayou.evaluate.later import LabelOrder
-from bayou.evaluate.later import in_words as later_in_words
 from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.runs import memory
@@ -181,7 +179,7 @@ class Training:
         if unfinished is not None:
             self._pass, self._done = unfinished.passed, unfinished.rows
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
-            had = Holdout(unfinished.holdout, unfinished.last)
+            had = Holdout(unfinished.holdout, unfinished.last) if unfinished.holdout else Holdout()
             if holdout not in (None, had):
                 raise BadModel(f"--holdout is {holdout}, but the run to go on with had {had}.")
             holdout = had
@@ -194,7 +192,6 @@ class Training:
         self._remarks = Remarks(self.source)
         self._held_out = HeldOut(holdout or Holdout())
         self._held_out.which.check(self.source)
-        self._order = None if self.source.recipe.numbers else LabelOrder()
         self._meter = meter_for(learner.record.task)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
@@ -248,15 +245,9 @@ class Training:
             unsaved=unsaved,
             notes=self._notes,
             held_out_rows="" if held_out is None else self._held_out.in_words,
-            remarks=[*self._remarks.after(self._meter), *self._order_remarks(later)],
+            remarks=self._remarks.after(self._meter),
             later_loss=later,
         )
-
-    def _order_remarks(self, later: Any) -> list[str]:
-        """What is no error, but should be known of what the run showed."""
-        said = [None if self._order is None else self._order.remark()]
-        said.append(None if later is None or not later.differs else later_in_words(later))
-        return [sentence for sentence in said if sentence]
 
     def write_report(self, run: TrainingRun) -> None:
         """What the run showed, for people; a model that could not be saved is still the first thing to say."""
@@ -329,10 +320,9 @@ class Training:
     def _learn(self, batch: Batch, learner: Any) -> None:
         if batch.labels is not None and self.learner.negative_label == 0:
             batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
-        self._remarks.look(batch)
         scored = self._pass == self._first
-        if scored and self._order is not None:
-            self._order.add(batch.labels)
+        if scored:
+            self._remarks.look(batch)
         for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
             if scored:
                 told.score(self._meter)

@@ -11,6 +11,7 @@ from typing import Any
 from bayou.cli.terminal import output
 from bayou.core.printable import printable
 from bayou.evaluate.classification import Running
+from bayou.evaluate.later import in_words
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
@@ -124,6 +125,7 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     result = run.evaluation
     output.say_skipped(run)
     lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]
+    later = run.later_loss if run.later_loss is not None and run.later_loss.differs else None
     held_out = f"held out ({run.held_out_rows}), predicted by the finished model"
     scores = [("", result)] + ([("held-out ", run.held_out)] if run.held_out else [])
     for prefix, of in scores:
@@ -132,16 +134,15 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         for k, (name, value) in enumerate(of.headline().items()):
             seen = ", seen before" * run.seen_before * (not prefix and k == 0)
             lines.append((prefix + name + seen, "-" if value is None else f"{value:.5f}"))
-        if not prefix and run.later_loss is not None and run.later_loss.differs:
-            later = run.later_loss
+        if not prefix and later is not None:
             lines.append(("log loss, last half", f"{later.learned:.5f}"))
             lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
     rate = result.examples / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
     for name, shown in lines:
         output.tell(f"{name:<28}{shown}".rstrip())
-    for remark in run.remarks:
-        output.say(remark)
+    if later is not None:
+        output.say(in_words(later))
     if run.signal:
         kept = "was kept" if path is not None else "is lost"
         output.say(f"interrupted: what was learned so far {kept}")

@@ -83,6 +83,7 @@ class OpenFile:
             self._read_into = buffered.detach().readinto  # a buffer would wait for more than there is
         else:
             self._read_into = buffered.readinto
+        self._packed = first.startswith((_GZIP, _ZSTD))
         self._tell = self._raw.tell if self._waits else buffered.tell
 
     def head(self) -> bytes:
@@ -111,7 +112,7 @@ class OpenFile:
                 break
             got += count
         if not self._waits:
-            self.position = self._tell()
+            self.position = self._tell() - (0 if self._packed else len(self._ahead))
         return got
 
     def rest_after_line(self, room: int) -> np.ndarray:
