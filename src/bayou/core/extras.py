@@ -213,7 +213,11 @@ class Extras:
         if self.names is not None and names is not None and other.names is not None:
             names.merge(other.names)
         numberings = (self.numbering, other.numbering)
-        uses = None if self.uses is None or other.uses is None else self.uses.merge(other.uses, base and base.uses)
+        uses = (
+            None
+            if self.uses is None or other.uses is None
+            else self.uses.merge(other.uses, base.uses if base else None)
+        )
         return Extras(
             recipe=self.recipe,
             names=names,

@@ -39,10 +39,14 @@ class Features:
 
 def _counted(sample: Sample) -> Uses:
     """The features of the rows that are remembered; of very long rows they are not."""
-    uses, rows = Uses(), [k for k, row in enumerate(sample.features) if row is not None]
+    uses, rows = (
+        Uses(),
+        [(mass, *row) for mass, row in zip(sample.mass, sample.features, strict=True) if row is not None],
+    )
     if rows:
-        features, values = (np.concatenate([sample.features[k][part] for k in rows]) for part in (0, 1))
-        uses.add(np.array([len(sample.features[k][0]) for k in rows]), features, values, sample.mass[rows])
+        mass, features, values = zip(*rows, strict=True)
+        lengths = np.array([len(row) for row in features])
+        uses.add(lengths, np.concatenate(features), np.concatenate(values), np.array(mass))
     return uses
 
 

@@ -378,8 +378,12 @@ class Training:
 
     def _save(self, unfinished: bool) -> None:
         where = Unfinished(self._data, self._pass, self._passes, self._done, self._skipped, self._holdout)
-        counted = {"uses": self._uses, "counters": self._counters()}
-        self.learner.extras = replace(self.source.extras, **counted, unfinished=where if unfinished else None)
+        self.learner.extras = replace(
+            self.source.extras,
+            uses=self._uses,
+            counters=self._counters(),
+            unfinished=where if unfinished else None,
+        )
         if self._path is not None:
             self.learner.save(self._path)
 
