@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou import sources
+from bayou import Batch, sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.learners import FTRL, Bank, Marginal
 from bayou.learners.bank import Lane
+from bayou.learners.bank.weights import lane_part
 from bayou.outputs.shown_weights import shown_weights
 
 
@@ -51,7 +52,7 @@ def families(shown) -> dict:
 
 def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner, data):
     shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
-    raw = learner.reading(learner.touched)
+    raw = learner.reading(learner.touched, squares=(X**2).mean(axis=0))
     assert families(shown) == {
         ("site", "value"): True,
         ("hour", "bin"): True,
@@ -76,7 +77,8 @@ def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner
 def test_variances_are_those_of_the_contrasts(learner, data):
     """By draws: one of the parts, then its weights."""
     shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
-    parts, rng, n = learner.reading(learner.touched).parts, np.random.default_rng(0), 40_000
+    parts = learner.reading(learner.touched, squares=(X**2).mean(axis=0)).parts
+    rng, n = np.random.default_rng(0), 40_000
     drawn = []
     for part, times in zip(parts, rng.multinomial(n, [part.share for part in parts]), strict=True):
         w = part.weights.mean + part.weights.sd * rng.normal(size=(times, len(shown.mean)))
@@ -91,17 +93,22 @@ def test_variances_are_those_of_the_contrasts(learner, data):
     np.testing.assert_allclose(np.append(shown.intercept_sd, shown.sd), sd, rtol=0.05)
 
 
-def test_parts_of_a_bank_make_up_its_variance(data):
+def test_a_banks_weights_add_up_to_the_log_odds(data):
+    """Each lane's part damped as in the mean row; before, in the mean of the last thousand rows."""
     bank = bayou.train(data, **OPTIONS).learner
-    reading, weights = bank.reading(bank.touched), bank.weights_at(bank.touched)
-    factor = np.median(reading.mean / weights.mean)
-    assert 0.3 < factor <= 1.0  # log-odds are damped scores
-    np.testing.assert_allclose(reading.mean, factor * weights.mean, rtol=1e-5)
-    shares = np.array([part.share for part in reading.parts])
-    means = np.array([part.weights.mean for part in reading.parts])
-    variances = np.array([part.weights.variance for part in reading.parts])
-    mixed = shares @ (variances + (means - shares @ means) ** 2)
-    np.testing.assert_allclose(mixed, factor**2 * weights.variance, rtol=1e-4)
+    X, touched = matrix(bank, data)[:, bank.touched], bank.touched
+    said = bank.predict(Batch.from_csr(matrix(bank, data)), horizon="later").log_odds
+    for squares in (X**2).mean(axis=0), None:
+        reading = bank.reading(touched, squares=squares)
+        summed = X @ reading.mean + reading.intercept
+        assert np.corrcoef(summed, said)[0, 1] > 0.98
+        assert 0.8 < np.polyfit(summed, said, 1)[0] < 1.25
+    lane = next(k for k, lane in enumerate(bank._chosen) if lane.normalise)
+    own = lane_part(bank._lanes, lane, touched)
+    root = np.sqrt(1.0 + np.pi / 8 * ((X**2).mean(axis=0) @ own.weights.variance + own.intercept[1]))
+    reading = bank.reading(touched, squares=(X**2).mean(axis=0))
+    part = next(p for p in reading.parts if np.allclose(p.weights.mean * root, own.weights.mean, rtol=1e-6))
+    np.testing.assert_allclose(part.weights.variance * root**2, own.weights.variance, rtol=1e-6)
 
 
 def test_what_a_column_carries_is_the_spread_of_its_part_of_the_score(marginal, data):

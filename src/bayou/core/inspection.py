@@ -129,18 +129,19 @@ class Inspected(Stored):
             variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
         return Weights(mean, variance)
 
-    def reading(self, features: Any, view: str = "model") -> Reading:
-        """Some weights and the intercept for people to read, with what their variances come from.
+    def reading(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> Reading:
+        """Weights and the intercept for people to read, with what their variances come from.
 
         `view` is "model" for the weights that predict, or for the bank "associated": what went with the labels so far,
-        as its most careful lane learned it, whether or not that is trusted to go on.
+        as its most careful lane learned it, whether or not that is trusted to go on. `squares`: if features are all
+        that were met, the mean squares of their values over all rows, by which the bank knows how unsure its lanes are.
         """
         associated = one_of("view", view, VIEWS)
         features = feature_numbers(features, self._n_features)
         with self._lock:
-            return self._associated(features) if associated else self._reading(features)
+            return self._associated(features) if associated else self._reading(features, squares)
 
-    def _reading(self, features: np.ndarray) -> Reading:
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         weights, intercept = self.weights_at(features), self.intercept
         return Reading(weights.mean, intercept[0], [Part(1.0, weights, intercept)] if self.record.posterior else [])
 

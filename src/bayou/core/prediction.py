@@ -255,18 +255,6 @@ class Reading(NamedTuple):
     intercept: float
     parts: Sequence[Part]  # none without a posterior
 
-    def times(self, factor: float) -> Reading:
-        """In another unit: that of log-odds, where scores are damped before they become probabilities."""
-        parts = [
-            Part(
-                part.share,
-                Weights(factor * part.weights.mean, factor**2 * np.asarray(part.weights.variance)),
-                (factor * part.intercept[0], factor**2 * part.intercept[1]),
-            )
-            for part in self.parts
-        ]
-        return Reading(factor * self.mean, factor * self.intercept, parts)
-
 
 def reach(level: Any) -> float:
     """How many standard deviations to either side of its mean hold this share of a normal distribution.

@@ -151,21 +151,20 @@ class ShownWeights:
 
 def shown_weights(
     learner: Learner,
-    features: np.ndarray | None = None,
     *,
     view: str = "model",
     recipe: Recipe | None = None,
     names: Any = None,
     uses: Uses | None = None,
 ) -> ShownWeights:
-    """What to show of a learner; recipe, names and uses are its own if not given, features those it has met."""
+    """What to show of the features that a learner has met; recipe, names and uses are its own if not given."""
     extras = learner.extras
     recipe, names = recipe or extras.recipe, names or extras.names
     uses = extras.uses if uses is None else uses
-    features = learner.touched if features is None else features
+    features = learner.touched
     known = [None] * len(features) if names is None else names.name_of(features)
-    reading = learner.reading(features, view)
     moments = None if uses is None or not uses.counted else uses.at(features)
+    reading = learner.reading(features, view, None if moments is None else moments.square)
     family, families = _families(known, recipe, moments, reading.mean)
     shares = np.zeros(len(features)) if moments is None else moments.mean
     centred = np.where(_of_complete(family, families), family, -1)

@@ -62,7 +62,7 @@ from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
 from bayou.kernels.vector import aligned_zeros
-from bayou.learners.bank.combination import SCORE, Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lane_weights, lanes_to_draw
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
 from bayou.learners.bank.lanes import (
@@ -89,7 +89,7 @@ from bayou.learners.bank.later import (
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
-from bayou.learners.bank.weights import intercept_of, lane_part, parts_of, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_part, log_odds_reading, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -393,10 +393,8 @@ class Bank(Learner):
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination)
 
-    def _reading(self, features: np.ndarray) -> Reading:
-        parts = parts_of(self._lanes, self._frozen_combination, features)
-        reading = Reading(self._weights_at(features)[0].astype(np.float64), self.intercept[0], parts)
-        return reading.times(1.0 / (1.0 + float(self._frozen_combination.damping[SCORE])))
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        return log_odds_reading(self._lanes, self._frozen_combination, features, squares)
 
     def _associated(self, features: np.ndarray) -> Reading:
         part = lane_part(self._lanes, most_careful(self._chosen), features)

@@ -3,7 +3,8 @@
 Every mixture is read as one of logits, so that the score is a sum over lanes. The coefficients of a lane's outputs
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
 the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
-mixture of lanes; `parts_of` has the lanes one by one, for variances of sums and differences.
+mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
+variances of sums and differences.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bayou.core.prediction import Part, Weights
+from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
@@ -85,16 +86,31 @@ def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
     return Part(1.0, lane_weights(lanes, lane, features), intercept)
 
 
-def parts_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> list[Part]:
-    """The lanes that the variance of weights is a mixture of, their means stretched as they are in the score."""
+def log_odds_reading(
+    lanes: Lanes, combination: Combination, features: np.ndarray, squares: np.ndarray | None
+) -> Reading:
+    """The combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and the lanes one by one.
+
+    With the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
+    without, roots are as they were in the mean of about the last thousand examples.
+    """
+    parts = [lane_part(lanes, k, features) for k in range(lanes.width)]
+    damping = combination.damping.copy()
+    damping[SCORE] = 0.0
+    if squares is not None:
+        s = np.array([squares @ part.weights.variance + part.intercept[1] for part in parts])  # type: ignore[operator]
+        spread = combination.output_spread[combination.slots].astype(np.float64) * s[combination.lane_of]
+        damping[combination.slots] = np.sqrt(1.0 + spread) - 1.0
+    combination = combination._replace(damping=damping)
     _, mixing, stretched, _ = linearised(lanes, combination)
-    stacked, parts = _stacked_variance(combination), []
+    stacked, shown = _stacked_variance(combination), []
     for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist():
-        _, weights, (mean, variance) = lane_part(lanes, k, features)
-        stretch = float(stretched[k])
-        weights = Weights(stretch * weights.mean, weights.variance)
-        parts.append(Part(float(mixing[k]), weights, (stretch * mean, variance + stacked)))
-    return parts
+        (_, weights, (mean, variance)), stretch = parts[k], float(stretched[k])
+        weights = Weights(stretch * weights.mean, stretch**2 * np.asarray(weights.variance))
+        shown.append(Part(float(mixing[k]), weights, (stretch * mean, stretch**2 * variance + stacked)))
+    mean = weights_of(lanes, combination, features)[0].astype(np.float64)
+    intercept = intercept_of(lanes, combination)[0] if lanes.has_intercept else 0.0
+    return Reading(mean, intercept, shown)
 
 
 def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
