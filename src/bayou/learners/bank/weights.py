@@ -98,7 +98,7 @@ def log_odds_reading(
     damping = combination.damping.copy()
     damping[SCORE] = 0.0
     if squares is not None:
-        s = np.array([squares @ part.weights.variance + part.intercept[1] for part in parts])  # type: ignore[operator]
+        s = np.array([squares @ part.weights.variance + part.intercept[1] for part in parts])
         spread = combination.output_spread[combination.slots].astype(np.float64) * s[combination.lane_of]
         damping[combination.slots] = np.sqrt(1.0 + spread) - 1.0
     combination = combination._replace(damping=damping)
