@@ -135,6 +135,7 @@ class Recipe:
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
         if self.positive is not None:
             put("positive", str(self.positive))
+            _text("positive", self.positive)
         if self.label_above is not None:
             put("label_above", _number("label_above", self.label_above))
             if self.positive is not None:
@@ -252,11 +253,17 @@ def _number(name: str, value: Any) -> float:
 def _text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise BadInput(f"{name} is {value!r}; it must be text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(part, str) for part in value):
         raise BadInput(f"{name} is {value!r}; it must be a list of column names.")
+    for part in value:
+        _text(name, part)
     return tuple(dict.fromkeys(value))
 
 
@@ -265,5 +272,7 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
     for pair in value:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise BadInput(f"cross holds {pair!r}; each must be a pair of names such as ('user', 'ad').")
+        for part in pair:
+            _text("a name in cross", part)
         pairs.append((pair[0], pair[1]))
     return tuple(dict.fromkeys(pairs))

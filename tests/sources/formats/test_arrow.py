@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -374,3 +375,12 @@ def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
             extras = Extras.new(Recipe(kind="table"))
             with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a name of its own"):
                 list(Source(make(extras), extras))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX alone")
+def test_a_file_whose_name_is_no_text_is_read(tmp_path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
+    frame(10).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.parquet").rename(path)
+    extras = Extras.new(Recipe(kind="table"))
+    assert sum(map(len, Source(ParquetReader(Files([path]), extras), extras))) == 10
