@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+import bayou
 from bayou import Batch
 from bayou.cli import app
 from bayou.core.extras import Extras
@@ -180,9 +183,59 @@ def test_a_model_that_learned_nothing(run, tmp_path):
     assert len(done.stdout.splitlines()) == 2
 
 
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """A table: late from EWR and by day; the hour tells nothing."""
+    rng = np.random.default_rng(0)
+    origin, hour = rng.choice(["EWR", "JFK", "LGA"], 800, p=[0.5, 0.3, 0.2]), rng.integers(0, 4, 800)
+    late = rng.random(800) < np.where(origin == "EWR", 0.7, 0.3)
+    folder = tmp_path_factory.mktemp("flights")
+    data = pa.table({"origin": origin, "hour": hour, "late": late.astype(int)})
+    for learner in ("marginal", "bank"):
+        bayou.train(data, label="late", learner=learner, bits=10, model=folder / f"{learner}.bayou")
+    return folder
+
+
+@pytest.mark.parametrize("view", ["model", "associated"])
+def test_a_columns_weights_are_around_their_mean_and_the_intercept_is_the_mean_rows_score(run, flights, view):
+    done = run("features", flights / "bank.bayou", "--view", view, "--out", "-")
+    assert done.exit_code == 0, done.output
+    rows = {row["feature"]: float(row["mean"]) for row in table(done.stdout)}
+    origins = [rows[f"origin={name}"] for name in ("EWR", "JFK", "LGA")]
+    assert origins[0] > 0 > max(origins[1:])
+    assert np.average(origins, weights=[0.5, 0.3, 0.2]) == pytest.approx(0.0, abs=0.05)
+    assert -0.4 < rows["(intercept)"] < 0.4  # half of them are late
+    assert "(intercept) is the score of the mean row; weights of 2 columns are centred" in done.stderr
+
+
+def test_by_column(run, flights):
+    done = run("features", flights / "marginal.bayou", "--by", "column")
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["column", "spread", "values", "most", "telling"]
+    assert [line.split()[0] for line in lines[1:]] == ["origin", "hour"]
+    assert re.fullmatch(r"origin +0\.[5-9]\d+ +3  EWR \+0\.\d\d, JFK -\d\.\d\d, LGA -\d\.\d\d", lines[1])
+    assert "spread: how far a column moves the score" in done.stderr
+    rows = table(run("features", flights / "marginal.bayou", "--by", "column", "--top", 1, "--out", "-").stdout)
+    assert [row["feature"] for row in rows] == ["origin=EWR", "origin=JFK", "origin=LGA"]
+    assert {row["column"] for row in rows} == {"origin"}
+    assert [float(row["seen"]) for row in rows] == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
+    spread = np.sqrt(sum(float(row["seen"]) * float(row["mean"]) ** 2 for row in rows))
+    assert float(rows[0]["spread"]) == pytest.approx(spread, rel=1e-6)
+
+
+def test_views_and_columns_that_are_not_there(run, model, flights):
+    done = run("features", flights / "marginal.bayou", "--view", "associated")
+    assert done.exit_code == 1
+    assert "marginal models have one view of their weights" in done.stderr
+    done = run("features", model, "--by", "column")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "it does not know how often features came" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--view", "swamp"], "must be one of model, associated"),
         (["--by", "swamp"], "must be one of mean, z, inclusion"),
         (["--by", "inclusion"], "marginal models have no inclusion"),
         (["--out", "f.txt"], "must end in .csv"),

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou import simulate, sources
 from bayou.cli import app, options
+from bayou.cli.terminal import output
 from bayou.core.extras import Extras
 from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Marginal
@@ -300,7 +301,8 @@ def test_a_pipe_that_closes_early_is_no_error(data, model, tmp_path):
     command = f"{sys.executable} -m bayou predict {many} --model {model} | head -n 2"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 2
-    assert done.stderr == ""
+    # A slow machine may say that it compiles; nobody may complain.
+    assert done.stderr.replace(output.COMPILING, "").strip() == ""
 
 
 def test_nothing_is_learned(run, data, model):

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import bayou
+from bayou.cli.terminal import output
 
 NOISE = ("Traceback", "Exception ignored", "Error", "Errno", "lost sys.std")
 TRAIN = f"{sys.executable} -m bayou train {{data}} --learner marginal --bits 4 --model {{model}}"
@@ -58,7 +59,7 @@ def test_a_reader_that_had_enough_is_told_by_the_exit_code(data, tmp_path) -> No
     command = f"{sys.executable} -m bayou predict {tmp_path / 'many.svm'} --model {tmp_path / 'm.bayou'}"
     done = shell(f"{command} | head -n 2; echo ${{PIPESTATUS[0]}}")
     assert done.stdout.splitlines()[2:] == ["141"]
-    assert done.stderr == ""
+    assert done.stderr.replace(output.COMPILING, "").strip() == ""  # a slow machine may say that it compiles
 
 
 def test_a_slow_reader_gets_everything(data, tmp_path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import random
 import re
 import tempfile
 import traceback
@@ -61,6 +62,16 @@ JSON = [
 ]  # fmt: skip
 
 
+_NUMBERS = [None, 0.0, -0.0, 1.0, 17.0, 2.5, -3.0, 1e300, -1e-300, math.nan, math.inf, -math.inf, 2.0**53, 65.0]
+_WORDS = [None, "", "Rome", "TRUE", "a b", "é ΑΒΓ", "NA", " x ", "7", "a\x00b", "word " * 50, '"', "\n"]
+_VALUES: dict[str, list[Any]] = {
+    "y": [*_NUMBERS, 0.0, 1.0, -1.0] * 2, "w": [None, 0, 1, 2, 1000], "city": _WORDS, "on": [None, True, False],
+    "id": [None, 0, -7, 7, 2**53 + 1, -(2**63), 2**63 - 1], "x": _NUMBERS, "age": [None, 0, 17, 18, 65, -(2**31)],
+    "size": _NUMBERS, "said": _WORDS, "junk": _NUMBERS,
+}  # fmt: skip
+_TYPES = {"age": "int32", "id": "int64", "w": "int32", "size": "float32"}
+
+
 def attack(seconds: float, seed: int) -> Counts:
     """A round is a file of each format."""
     counts = Counts()
@@ -76,7 +87,7 @@ def attack(seconds: float, seed: int) -> Counts:
 class _Comparison:
     def __init__(self, counts: Counts, folder: Path) -> None:
         self._counts, self._folder = counts, folder
-        self.checks: list[Callable[[int], None]] = [self.svmlight, self.csv, self.tsv, self.json]
+        self.checks: list[Callable[[int], None]] = [self.svmlight, self.csv, self.tsv, self.json, self.parquet]
         self._wabbit = None
         if importlib.util.find_spec("vowpalwabbit"):
             self._wabbit = oracles.Wabbit(20)
@@ -89,7 +100,8 @@ class _Comparison:
     def _found(self, name: str, text: bytes, recipe: Recipe, seed: int) -> dict[int, Row]:
         """What bayou finds: {line: row}. Every line is an example, refused and counted, or nothing at all."""
         path = self._folder / name
-        path.write_bytes(text)
+        if text:
+            path.write_bytes(text)
         rows: dict[int, Row] = {}
         format = {".svm": "svmlight"}.get(path.suffix, path.suffix[1:])
         options = {
@@ -162,6 +174,28 @@ class _Comparison:
 
     def tsv(self, seed: int) -> None:
         self.csv(seed, b"\t", "a.tsv")
+
+    def parquet(self, seed: int) -> None:
+        """Strange values in columns of every type, read back by Arrow itself; cut into groups of rows anywhere."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rng = random.Random(seed)
+        columns = {
+            name: pa.array(rng.choices(_VALUES[name], k=LINES // 3), _TYPES.get(name))
+            for name in rng.sample(_NAMES, len(_NAMES))
+        }
+        path = self._folder / "a.parquet"
+        pq.write_table(pa.table(columns), path, row_group_size=rng.randint(1, 400))
+        mine = self._found("a.parquet", b"", TABLE, seed)
+        read = pq.read_table(path).to_pylist()
+        theirs: dict[int, Row] = {}
+        for line, found in enumerate(read, 1):
+            cells = [oracles.cell_of(found[name]) for name in _NAMES]
+            if (row := oracles.example(TABLE, _NAMES, cells)) is not None:
+                theirs[line] = row
+        self._counts.add("lines", len(read))
+        self._compare("parquet", seed, [repr(found).encode() for found in read], mine, theirs, exact=True)
 
     def json(self, seed: int) -> None:
         text = mutated(JSON, LINES // 3, seed)

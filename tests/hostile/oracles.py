@@ -114,7 +114,7 @@ class Wabbit:
         """None where the line cannot be handed over, for VW's face takes texts, and where VW reads numbers with less
         care: those of so many digits that they overflow its sums, and those with exponents beyond those of float32.
         """
-        if re.search(rb"[\d.]{18}|[eE][+-]?\d{3}|[eE]-[3-9]\d", line):
+        if re.search(rb"[\d.]{18}|[eE][+-]?\d{3}|[eE][+-]?[3-9]\d", line):
             return None
         try:
             found = self._vw.parse(line.decode().removesuffix("\r"))

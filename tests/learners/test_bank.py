@@ -16,9 +16,10 @@ from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import PRESETS, Bank, Lane
 from bayou.learners.bank import learner as bank_module
+from bayou.learners.bank.inspection import FINALS
 from bayou.learners.bank.lanes import ROWS, SCALED, SETTLED
-from bayou.learners.bank.learner import FINALS
 from bayou.learners.bank.steps import LEAST_ROOT
+from bayou.learners.bank.weights import intercept_of, weights_of
 from tests.reference.bank import BankReference, unit_of
 
 WIDTH = 130  # the longest rows have 100 features
@@ -122,11 +123,14 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
     unit = unit_of(slow.log_lengths)
     rate = max((lane.lane.rate * unit for lane in slow.lanes if lane.lane.rate is not None), default=0.0)
     any_gaussian = any(lane.lane.rate is None for lane in slow.lanes)
-    near(bank.mean, mean[:-1], size=np.sqrt(variance[:-1]) + rate)
-    near(bank.variance, variance[:-1], size=0.0 if any_gaussian else rate**2)
+    # Those of the combination for the next row; the ones shown, for later rows, are in test_bank_later.
+    found = weights_of(bank._lanes, bank._combination, np.arange(bank.n_features))
+    near(found[0], mean[:-1], size=np.sqrt(variance[:-1]) + rate)
+    near(found[1], variance[:-1], size=0.0 if any_gaussian else rate**2)
     if slow.has_intercept:
-        near(bank.intercept[0], mean[-1], size=math.sqrt(variance[-1]))
-        near(bank.intercept[1], variance[-1])
+        intercept = intercept_of(bank._lanes, bank._combination)
+        near(intercept[0], mean[-1], size=math.sqrt(variance[-1]))
+        near(intercept[1], variance[-1])
     else:
         assert bank.intercept == (0.0, 0.0)
 
@@ -298,10 +302,12 @@ def test_weights_are_in_the_units_of_the_features():
     np.testing.assert_allclose(longer.variance * 1e6, short.variance, rtol=1e-9)
 
 
-def linear(learner: Bank, X) -> tuple[float, float]:
+def linear(learner: Bank, X, horizon: str) -> tuple[float, float]:
     """How the bank's scores go with the sum of its weights: their correlation, and the slope."""
-    summed = X @ learner.mean.astype(float) + learner.intercept[0]
-    score = learner.predict(Batch.from_csr(X)).mean
+    combination = learner._later if horizon == "later" else learner._combination
+    weights = weights_of(learner._lanes, combination, np.arange(learner.n_features))[0]
+    summed = X @ weights.astype(float) + intercept_of(learner._lanes, combination)[0]
+    score = learner.predict(Batch.from_csr(X), horizon).mean
     return float(np.corrcoef(summed, score)[0, 1]), float(np.polyfit(summed, score, 1)[0])
 
 
@@ -316,11 +322,12 @@ def test_weights_add_up_to_the_score_where_lanes_are_damped_differently():
     w = rng.normal(0, 3.0, width) * (rng.random(width) < 0.3)
     learner = Bank(width)
     learner.learn(Batch.from_csr(X, rng.random(n) < expit(X @ w - 3.0)))
-    correlation, slope = linear(learner, X)
+    assert linear(learner, X, "later")[0] > 0.99
+    correlation, slope = linear(learner, X, "next")
     assert correlation > 0.99
     assert 0.7 < slope < 1.4
     learner._combination.damping[:] = 0.0  # as if damped logits were the lanes' own means
-    assert not 0.2 < linear(learner, X)[1] < 5.0
+    assert not 0.2 < linear(learner, X, "next")[1] < 5.0
 
 
 def test_a_word_of_spam_has_a_positive_weight(data_directory):
@@ -330,7 +337,7 @@ def test_a_word_of_spam_has_a_positive_weight(data_directory):
     X = sparse.csr_array(counts.fit_transform([message["text"] for message in messages]), dtype=float)
     learner = Bank(X.shape[1])
     learner.learn(Batch.from_csr(X, [float(message["label"]) for message in messages]))
-    assert linear(learner, X)[0] > 0.9
+    assert linear(learner, X, "later")[0] > 0.9
     spam, ham = (
         learner.mean[[counts.vocabulary_[word] for word in words]] for words in (("txt", "claim"), ("my", "me"))
     )
@@ -354,9 +361,9 @@ def test_a_fresh_bank_knows_only_its_priors():
     assert {output.loss for output in learner.lanes} == {level["loss"] for level in learner.levels.values()}
     assert learner.lanes[0].loss == pytest.approx(math.log(2))
     assert not learner.mean.any()
-    gaussian = [(output.weight, output.lane.prior_variance) for output in learner.lanes if output.lane.rate is None]
-    shares, variances = zip(*gaussian, strict=True)
-    np.testing.assert_allclose(learner.variance, np.average(variances, weights=shares), rtol=1e-6)
+    lanes = [output.lane for output in learner.lanes]
+    variances = [lane.prior_variance for lane in lanes if lane.rate is None and not lane.memory]
+    np.testing.assert_allclose(learner.variance, np.mean(variances), rtol=1e-6)
     assert learner.predict(Batch.from_rows([{0: 1.0}])).probability[0] == pytest.approx(0.5)
 
 

@@ -1,6 +1,7 @@
 """The bank's answer for later rows: the kernel against its reference, what it leaves alone, and what it is for."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from bayou import Batch
 from bayou.core.errors import BadInput
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import Lane
-from bayou.learners.bank.later import KEPT, LaterLoss, next_block
+from bayou.learners.bank.later import KEPT, LaterLoss, next_block, renew_shares
+from bayou.learners.bank.weights import weights_of
 from tests.reference.bank import BankReference
 from tests.reference.bank_later import LaterReference, learn_both, predict_later
 
@@ -54,6 +56,12 @@ def test_as_the_reference_says(lanes, combine):
     np.testing.assert_allclose(said.probability, probability, atol=1e-9)
     np.testing.assert_allclose(said.mean, mean, atol=1e-8)
     np.testing.assert_allclose(said.variance, variance, atol=1e-8)
+    mean, variance = later.weights()
+    size = np.sqrt(variance)
+    np.testing.assert_allclose((bank.mean - mean[:-1]) / size[:-1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(bank.variance, variance[:-1], rtol=1e-9)
+    np.testing.assert_allclose((bank.intercept[0] - mean[-1]) / size[-1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(bank.intercept[1], variance[-1], rtol=1e-9)
 
 
 def test_what_to_expect_is_the_mean_gap_of_the_last_half():
@@ -131,6 +139,23 @@ def test_labels_that_alternate_do_not_fool_it():
     assert bank.later_loss().differs
 
 
+def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
+    """By 800 nats: as shares, the evidence of all others is 0."""
+    X, y, _ = stream(seed=2)
+    bank, reference = (make(20, lanes=LANES["own"]) for make in (partial(Bank, dtype="float64"), BankReference))
+    bank.learn(Batch.from_csr(X, y))
+    later = LaterReference(reference)
+    learn_both(reference, later, X, y, np.ones(len(y)), lambda t: True)
+    adagrad = [bank._outputs[o][0] == 3 for o in np.flatnonzero(bank._static)]
+    bank._later.losses[0][bank._later.slots] += np.where(adagrad, 0.0, 800.0)
+    renew_shares(bank._later)
+    later.log_evidence -= np.where(adagrad, 0.0, 800.0)
+    np.testing.assert_allclose(bank.variance, later.weights()[1][:-1], rtol=1e-9)
+    assert bank.variance.min() > 1e-9
+    variance = bank.predict(Batch.from_csr(X), horizon="later").variance
+    np.testing.assert_allclose(variance, predict_later(reference, later, X)[2], rtol=1e-9)
+
+
 def test_predicting_later_changes_nothing_and_files_keep_it(tmp_path):
     X, y, weights = stream(seed=3)
     bank = Bank(20)
@@ -164,6 +189,8 @@ def test_a_model_that_never_learned_it_answers_for_the_next_row(tmp_path):
     with pytest.warns(UserWarning, match="train it anew"):
         said = old.predict(rows, horizon="later").probability
     assert np.array_equal(said, bank.predict(rows).probability)
+    np.testing.assert_array_equal(old.mean, weights_of(bank._lanes, bank._combination, np.arange(20))[0])
+    assert not np.array_equal(old.mean, bank.mean)
     old.learn(Batch.from_csr(sp.vstack([X] * 4), np.tile(y, 4), np.tile(weights, 4)))
     assert old.looks_later
 

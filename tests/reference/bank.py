@@ -420,8 +420,7 @@ class BankReference:
             stacker.learn(*self._stacked_features(look.zm, look.z), y, weight)
         self.final_shares = share_step(self.final_shares, look.q, y, self.learned, weight)
         self.learned += 1
-        own = np.array([1.0 + C8 * kp * look.seen[k].s for k, kp in self.outputs])
-        damping = np.clip(np.sqrt(own / (1.0 + C8 * variance)), 1.0 / DAMPED_MOST, DAMPED_MOST) - 1.0
+        damping = damping_of(self.outputs, look, variance)
         self.damping += self.kept * (damping - self.damping) * max(1.0 / self.learned, DAMPED_MEMORY)
         if self.learned in self.narrowing:
             self.narrow(self.narrowing[self.learned])
@@ -481,42 +480,14 @@ class BankReference:
     # --- one weight for each feature --------------------------------------------------------------------
 
     def coefficients(self) -> np.ndarray:
-        """Of each output in the combination linearised as it stands: every mixture is read as one of logits.
-
-        The mixture is sum_k w_k z_k. A stacker is b + (1 + a) times the mixture + sum_k c_k (z_k - mixture).
-        """
-        each = self.final_shares[0] * self.shares
-        for share, stacker in zip(self.final_shares[1:], self.stackers, strict=True):
-            a, c = stacker.mean[1], stacker.mean[2:]
-            each = each + share * ((1.0 + a - np.sum(c)) * self.shares + c)
-        return each
+        return coefficients(self.shares, self.final_shares, self.stackers)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of all features' weights and, last, of the intercept.
-
-        A weight is the sum over outputs of coefficient times e^l mu, in the units of the features, stretched from the
-        scale of what the output says, m / sqrt(1 + C8 kp s), to that of the score's mean. Its variance is
-        that of the mixture, which draws a Gaussian lane and then the lane's own weight (any lane, if all are AdaGrad).
-        The intercept has the stackers' b besides.
-        """
-        unit = unit_of(self.log_lengths)
-        factors = np.array([np.append(np.full(self.n_features, lane.factor(unit)), 1.0) for lane in self.lanes])
-        means = factors * [lane.mean for lane in self.lanes]
-        variances = factors**2 * [lane.variance(self.square) for lane in self.lanes]
+        """Those of the combination for the next row; see `linear_weights`."""
         of = [k for k, _ in self.outputs]
-        mean = (self.coefficients() / (1.0 + self.damping)) @ means[of]
-
         known = self.shares * [self.lanes[k].lane.rate is None for k in of]
         mixing = known / np.sum(known) if np.any(known > 0) else self.shares
-        # A lane of two outputs has one weight: stretched as its outputs are on average.
-        shares = np.bincount(of, self.shares)
-        stretch = np.bincount(of, self.shares / (1.0 + self.damping)) / np.where(shares > 0, shares, 1.0)
-        apart = (stretch[:, None] * means)[of]
-        variance = mixing @ variances[of] + mixing @ (apart - mixing @ apart) ** 2
-        for share, stacker in zip(self.final_shares[1:], self.stackers, strict=True):
-            mean[-1] += share * stacker.mean[0]
-            variance[-1] += share * stacker.covariance[0, 0]
-        return mean, variance
+        return linear_weights(self, of, self.shares, self.final_shares, self.stackers, self.damping, mixing)
 
     # --- draws ------------------------------------------------------------------------------------------
 
@@ -542,3 +513,46 @@ class BankReference:
         lane, r = self.lanes[k], np.sqrt({"choose": 0.5, "interval": 1.0}[purpose])
         factors = np.append(np.full(self.n_features, lane.factor(unit_of(self.log_lengths))), 1.0)
         return factors * (lane.mean + r * normals * np.sqrt(lane.variance(self.square)))
+
+
+def damping_of(outputs, look: Look, variance: float) -> np.ndarray:
+    """How much more than the score each output (a lane and its kp) is damped in one row, less 1."""
+    own = np.array([1.0 + C8 * kp * look.seen[k].s for k, kp in outputs])
+    return np.clip(np.sqrt(own / (1.0 + C8 * variance)), 1.0 / DAMPED_MOST, DAMPED_MOST) - 1.0
+
+
+def coefficients(shares, final_shares, stackers) -> np.ndarray:
+    """Of each output in a combination linearised as it stands: every mixture is read as one of logits.
+
+    The mixture is sum_k w_k z_k. A stacker is b + (1 + a) times the mixture + sum_k c_k (z_k - mixture).
+    """
+    each = final_shares[0] * shares
+    for share, stacker in zip(final_shares[1:], stackers, strict=True):
+        a, c = stacker.mean[1], stacker.mean[2:]
+        each = each + share * ((1.0 + a - np.sum(c)) * shares + c)
+    return each
+
+
+def linear_weights(bank: BankReference, of, shares, final_shares, stackers, damping, mixing):
+    """Means and variances of all features' weights and, last, of the intercept; `of` has the lane of each output.
+
+    A weight is the sum over outputs of coefficient times e^l mu, in the units of the features, stretched from the
+    scale of what the output says, m / sqrt(1 + C8 kp s), to that of the score's mean. Its variance is
+    that of a mixture, which draws an output with probability `mixing`, a Gaussian one if there is any, and then the
+    lane's own weight. The intercept has the stackers' b besides.
+    """
+    unit = unit_of(bank.log_lengths)
+    factors = np.array([np.append(np.full(bank.n_features, lane.factor(unit)), 1.0) for lane in bank.lanes])
+    means = factors * [lane.mean for lane in bank.lanes]
+    variances = factors**2 * [lane.variance(bank.square) for lane in bank.lanes]
+    mean = (coefficients(shares, final_shares, stackers) / (1.0 + damping)) @ means[of]
+
+    # A lane of two outputs has one weight: stretched as its outputs are on average.
+    each = np.bincount(of, shares, minlength=len(bank.lanes))
+    stretch = np.bincount(of, shares / (1.0 + damping), minlength=len(bank.lanes)) / np.where(each > 0, each, 1.0)
+    apart = (stretch[:, None] * means)[of]
+    variance = mixing @ variances[of] + mixing @ (apart - mixing @ apart) ** 2
+    for share, stacker in zip(final_shares[1:], stackers, strict=True):
+        mean[-1] += share * stacker.mean[0]
+        variance[-1] += share * stacker.covariance[0, 0]
+    return mean, variance

@@ -5,7 +5,16 @@ It reads the lanes of a `BankReference` and never changes them. Answers to `test
 
 import numpy as np
 
-from tests.reference.bank import C8, BankReference, Look, Stacker, mixed_logit
+from tests.reference.bank import (
+    C8,
+    DAMPED_MEMORY,
+    BankReference,
+    Look,
+    Stacker,
+    damping_of,
+    linear_weights,
+    mixed_logit,
+)
 from tests.reference.common import active_features, label_signs, log_sigmoid, sigmoid
 
 SUREST = 30.0
@@ -24,10 +33,13 @@ class LaterReference:
         static = [o for o, (k, _) in enumerate(bank.outputs) if not bank.lanes[k].lane.memory]
         self.outputs = np.array(static or range(len(bank.outputs)))
         K = len(self.outputs)
+        self.knows = np.array([bank.lanes[bank.outputs[o][0]].lane.rate is None for o in self.outputs])
         self.log_evidence = np.zeros(K)
         self.stackers = [Stacker(K, 0.0, bank.has_intercept)] if bank.stackers else []
         self.log_finals = np.zeros(1 + len(self.stackers))
         self.learned = 0
+        self.damping = np.zeros(K)  # of each output, and of the score, in the mean of the last examples; less 1
+        self.score_damping = 0.0
         self.loss = 0.0  # summed, as it learned
 
     def levels(self, look: Look):
@@ -46,11 +58,16 @@ class LaterReference:
         """From what lanes said of a row before its block; the log loss of what this one said of it."""
         z, f, _, q = self.levels(look)
         loss = -float(log_sigmoid(y * self.logit(look)))
+        damping = damping_of([self.bank.outputs[o] for o in self.outputs], look, 0.0)
+        score_damping = np.sqrt(1.0 + C8 * self.score(look)[1]) - 1.0
         for stacker in self.stackers:
             stacker.learn(*f, y, weight)
         self.log_evidence += weight * log_sigmoid(y * z)
         self.log_finals += weight * log_sigmoid(y * q)
         self.learned += 1
+        latest = max(1.0 / self.learned, DAMPED_MEMORY)
+        self.damping += (damping - self.damping) * latest
+        self.score_damping += (score_damping - self.score_damping) * latest
         self.loss += weight * loss
         return loss
 
@@ -59,11 +76,24 @@ class LaterReference:
         z, _, stacked, q = self.levels(look)
         w, u = softmax(self.log_evidence), softmax(self.log_finals)
         s = np.array([look.seen[self.bank.outputs[o][0]].s for o in self.outputs])
-        known = w * [self.bank.lanes[self.bank.outputs[o][0]].lane.rate is None for o in self.outputs]
-        own = np.sum(known * s) / np.sum(known) if np.any(known > 0) else 0.0
+        own = np.sum(self.mixing() * s) if np.any(self.knows) else 0.0
         apart = u[0] * np.sum(w * (z - np.sum(w * z)) ** 2) + np.sum(u * (q - np.sum(u * q)) ** 2)
         variance = float(own + apart + np.sum(u[1:] * [v for _, v in stacked]))
         return self.logit(look) * float(np.sqrt(1.0 + C8 * variance)), variance
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those that a bank shows: of this combination, linearised."""
+        of = [self.bank.outputs[o][0] for o in self.outputs]
+        shares, finals = softmax(self.log_evidence), softmax(self.log_finals)
+        damping = (1.0 + self.damping) / (1.0 + self.score_damping) - 1.0
+        return linear_weights(self.bank, of, shares, finals, self.stackers, damping, self.mixing())
+
+    def mixing(self) -> np.ndarray:
+        """Of the outputs that know their variance, by their evidence, however far AdaGrad is ahead; of all, if none."""
+        known = self.knows if np.any(self.knows) else np.ones(len(self.outputs), dtype=bool)
+        mixing = np.zeros(len(self.outputs))
+        mixing[known] = softmax(self.log_evidence[known])
+        return mixing
 
 
 def learn_both(bank: BankReference, later: LaterReference, X, y, weights, kept) -> np.ndarray:

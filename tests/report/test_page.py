@@ -10,9 +10,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from plotly import graph_objects
 
+import bayou
 from bayou import BadInput, Batch, evaluate
 from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
 from bayou.report import Recorder, Run, page, write
@@ -118,8 +120,11 @@ def test_numbers_in_the_figures_are_those_of_the_run(report) -> None:
         assert sum(trace["y"]) == pytest.approx(1.0, abs=1e-3)
     weights = views["features"][0]["data"][0]
     learner = facts.learner
-    assert weights["x"] == pytest.approx(learner.mean[facts.top.index], rel=1e-3)
-    assert weights["error_x"]["array"] == pytest.approx(1.96 * np.sqrt(learner.variance[facts.top.index]), rel=1e-2)
+    shown = facts.influence.shown
+    places = np.searchsorted(shown.features, facts.top.index)
+    assert np.corrcoef(shown.mean, learner.mean[shown.features])[0, 1] > 0.999
+    assert weights["x"] == pytest.approx(shown.mean[places], rel=1e-3)
+    assert weights["error_x"]["array"] == pytest.approx(1.96 * shown.sd[places], rel=1e-2)
     lanes = views["lanes"][0]["data"]
     assert np.sum([trace["y"] for trace in lanes], axis=0) == pytest.approx(1.0, abs=1e-3)
     assert {trace["name"]: trace["y"][-1] for trace in lanes} == pytest.approx(
@@ -276,3 +281,22 @@ def test_it_is_written_whole_or_not_at_all(tmp_path, monkeypatch) -> None:
     write(path, run, data)
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     assert path.stat().st_size < 2_500_000
+
+
+def test_columns_of_a_table_come_before_their_values(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    site, hour = rng.choice(["a", "<b>"], 500), rng.choice(["night", "day"], 500)
+    late = rng.random(500) < np.where(site == "a", 0.8, 0.2)
+    bayou.train(
+        pa.table({"site": site, "hour": hour, "late": late.astype(int)}),
+        label="late", learner="marginal", bits=10, report=tmp_path / "r.html",
+    )  # fmt: skip
+    text = (tmp_path / "r.html").read_text()
+    parsed = Parsed(text)
+    assert list(parsed.figures).index("columns") < list(parsed.figures).index("features")
+    bars = parsed.figures["columns"][0]["data"][0]
+    assert len(bars["x"]) == 2
+    assert bars["x"][0] > 3 * bars["x"][1]
+    assert bars["customdata"][0][0] == "site"
+    assert "<b>" not in bars["customdata"][0][2]
+    assert re.search(r"move the score the most, .*: site \(\d\.\d+; most telling: site=", text)

@@ -110,3 +110,23 @@ def test_devices_may_be_named_more_than_once(here):
     Path("null.html").symlink_to("/dev/null")
     run = bayou.train(table, label="y", learner="ftrl", bits=4, model="/dev/null", report="null.html")
     assert run.evaluation.examples == 40
+
+
+@pytest.mark.parametrize(
+    ("command", "size", "code", "words"),
+    [
+        # Long only with what is put around it while the file is written.
+        ("train x.svm --model {}", 245, 2, "--model is"),
+        ("train x.svm --model {}", 5000, 2, "--model is"),
+        ("merge m.bayou m.csv --out {}", 5000, 2, "--out is"),
+        ("simulate random --out {}", 5000, 2, "--out is"),
+        ("reproduce table1 --out {}", 5000, 2, "--out is"),
+        ("merge m.bayou {} --out o", 5000, 1, "no such model file"),
+        ("info {}", 5000, 1, "no such model file"),
+    ],
+)
+def test_a_name_that_is_too_long_is_said_before_the_work(here, command, size, code, words):
+    said = CliRunner().invoke(app, command.format("x" * size).split())
+    assert said.exit_code == code, said.output
+    assert words in said.stderr
+    assert ("File name too long" in said.stderr) == (code == 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,7 @@ def merge(
     # Not in place of one of them, although all are read first: merged once more, it would count twice.
     options.check_outputs({"--out": out}, models, base)
     for k, path in enumerate(models):
-        if path.exists() and any(other.exists() and path.samefile(other) for other in models[:k]):
+        if os.path.exists(path) and any(os.path.exists(other) and path.samefile(other) for other in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
 
     from bayou.cli.startup import without_blas

@@ -93,7 +93,7 @@ def reproduce(
 
 def _make_folder(out: Path) -> None:
     """Make the folder for the files, or say before the work that it cannot be made."""
-    if out.exists() and not out.is_dir():
+    if os.path.exists(out) and not os.path.isdir(out):
         raise BadUsage(f"--out is {out}, which is a file; it must be a folder.")
     try:
         out.mkdir(exist_ok=True)

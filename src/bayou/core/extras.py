@@ -1,13 +1,13 @@
 """Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
 
     recipe, names, numbering    enough to read raw data as they were read when the model learned
+    uses                        how often features came, to read weights by
     counters                    what the model has seen in all its runs, and how well it predicted that
     unfinished                  where a run stands that was interrupted, or that saves on its way
     finished                    the files that were learned to their end
 
 In a model file the header has `recipe`, `counters`, `unfinished` and `finished` as JSON under "attached"; the arrays of
-names and numbering stand under "attached:names." and "attached:numbering.". Whatever else an older file has there is
-ignored.
+names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there is ignored.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from bayou.core.names import Names
     from bayou.core.numbering import Numbering
     from bayou.core.recipe import Recipe
+    from bayou.core.uses import Uses
 
-_NAMES, _NUMBERING = "names.", "numbering."
+_NAMES, _NUMBERING, _USES = "names.", "numbering.", "uses."
 _LOSSES = ("log_loss", "squared_loss")
 # How many differences of two recipes are shown.
 _SHOWN = 5
@@ -139,6 +140,7 @@ class Extras:
     recipe: Recipe | None = None
     names: Names | None = None
     numbering: Numbering | None = None
+    uses: Uses | None = None
     counters: Counters | None = None
     unfinished: Unfinished | None = None
     finished: list[FileMark] = field(default_factory=list)
@@ -197,7 +199,8 @@ class Extras:
 
     def copy(self) -> Extras:
         """Extras of their own, for a copy of the model."""
-        return replace(self, names=copy.deepcopy(self.names), numbering=copy.deepcopy(self.numbering))
+        own = {name: copy.deepcopy(getattr(self, name)) for name in ("names", "numbering", "uses")}
+        return replace(self, **own)
 
     def check_alike(self, other: Extras) -> None:
         """Refuse another model's extras if the two models cannot be merged because of them."""
@@ -227,10 +230,16 @@ class Extras:
         if self.names is not None and names is not None and other.names is not None:
             names.merge(other.names)
         numberings = (self.numbering, other.numbering)
+        uses = (
+            None
+            if self.uses is None or other.uses is None
+            else self.uses.merge(other.uses, None if base is None else base.uses)
+        )
         return Extras(
             recipe=self.recipe,
             names=names,
             numbering=copy.deepcopy(max(numberings, key=lambda numbering: -1 if numbering is None else len(numbering))),
+            uses=uses,
             counters=_added(self.counters, other.counters, None if base is None else base.counters),
             finished=list(dict.fromkeys([*self.finished, *other.finished])),
         )
@@ -245,7 +254,7 @@ class Extras:
         """For the arrays of a model file."""
         return {
             prefix + name: array
-            for prefix, part in ((_NAMES, self.names), (_NUMBERING, self.numbering))
+            for prefix, part in ((_NAMES, self.names), (_NUMBERING, self.numbering), (_USES, self.uses))
             if part is not None
             for name, array in part.arrays().items()
         }
@@ -268,13 +277,15 @@ class Extras:
         from bayou.core.names import Names
         from bayou.core.numbering import Numbering
         from bayou.core.recipe import Recipe
+        from bayou.core.uses import Uses
 
-        recipe, names, numbering = part("recipe", Recipe), under(_NAMES), under(_NUMBERING)
+        recipe, names, numbering, uses = part("recipe", Recipe), under(_NAMES), under(_NUMBERING), under(_USES)
         return replace(
             extras,
             recipe=recipe,
             names=Names.from_arrays(recipe.n_features, names) if names else None,
             numbering=Numbering.from_arrays(recipe.n_features, numbering) if numbering else None,
+            uses=Uses.from_arrays(uses) if uses else None,
         )
 
 

@@ -24,23 +24,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numba import njit
 
-from bayou.core import forking, links, model_file, registry
+from bayou.core import forking, links, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
 from bayou.core.checks import float_type, one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
+from bayou.core.inspection import Inspected
 from bayou.core.prediction import (
     HORIZONS,
     ONLY_NEXT,
     Prediction,
     ScoreRule,
     Scores,
-    Weights,
     corrected,
     no_posterior,
 )
-from bayou.core.storage import Stored
-from bayou.core.validation import check_batch, feature_numbers, numbers_of, signs_of
+from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
@@ -49,7 +48,7 @@ _ROWS = 8192
 _PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
 
-class Learner(Stored):
+class Learner(Inspected):
     """Base of all learners; see the module's docstring for what a new one must say.
 
     A learner has one lock: one thread learns, and others predict from a `snapshot`.
@@ -67,7 +66,6 @@ class Learner(Stored):
     """
 
     name: ClassVar[str]
-    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
     # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
 
@@ -298,111 +296,6 @@ class Learner(Stored):
 
     def new_stream(self) -> None:
         """Say that what comes next was never learned from, also after `end_pass`; for learners of many passes."""
-
-    # --- looking inside -----------------------------------------------------------------------------------------
-
-    @property
-    def record(self) -> registry.Record:
-        return registry.find(self.name)
-
-    @property
-    def n_features(self) -> int:
-        return self._n_features
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments, defaults filled in."""
-        return copy.deepcopy(self._parameters)
-
-    @property
-    def examples(self) -> int:
-        """How many examples were learned from; those of weight 0 do not count."""
-        return self._examples
-
-    @property
-    def negative_label(self) -> int | None:
-        """How this learner's stream writes a negative label, -1 or 0; None before the first."""
-        return self._negative
-
-    @property
-    def negative_rate(self) -> float:
-        """The share of the full stream's negatives that was learned from, as the recipe has it; 1 without one."""
-        return 1.0 if self.extras.recipe is None or self._regresses else self.extras.recipe.negative_rate
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that the weights take once all of them are touched."""
-        return self._nbytes_for(self._n_features)
-
-    @classmethod
-    def memory_for(cls, n_features: int, **parameters: Any) -> int:
-        """The bytes that `cls(n_features, **parameters)` would take once all weights are touched, without making it.
-
-        >>> from bayou.learners import Marginal
-        >>> Marginal.memory_for(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
-        8
-        """
-        # One weight tells what each of them takes.
-        alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
-        return cls(n_features=1, **alike).nbytes_for(whole_number("n_features", n_features, 1, MAX_FEATURES))
-
-    def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with `n_features` weights."""
-        return self._nbytes_for(whole_number("n_features", n_features, 0))
-
-    def _nbytes_for(self, n_features: int) -> int:
-        arrays = self._arrays()
-        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
-        return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
-
-    @property
-    def touched(self) -> np.ndarray:
-        """The features whose weights are no longer as the prior says, in ascending order."""
-        with self._lock:
-            arrays = self._arrays()
-            found = [model_file.nonzero_rows(arrays[name]) for name in self._per_feature]
-        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
-
-    @property
-    def mean(self) -> np.ndarray:
-        """A copy of all weights' means."""
-        with self._lock:
-            return np.array(self._mean_at(slice(None)))
-
-    @property
-    def variance(self) -> np.ndarray:
-        """A copy of all weights' variances."""
-        if not self.record.posterior:
-            raise no_posterior(self.name)
-        with self._lock:
-            return np.array(self._variance_at(slice(None)))
-
-    def weights_at(self, features: Any) -> Weights:
-        """What is believed of some weights: their means, variances and intervals.
-
-        >>> from bayou.learners import Marginal
-        >>> low, high = Marginal(n_features=10).weights_at([3, 7]).interval(0.9)
-        >>> low.round(3), high.round(3)
-        (array([-1.645, -1.645]), array([1.645, 1.645]))
-        """
-        features = feature_numbers(features, self._n_features)
-        with self._lock:
-            mean = np.array(self._mean_at(features), np.float64)
-            variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
-        return Weights(mean, variance)
-
-    @property
-    def intercept(self) -> tuple[float, float]:
-        """(mean, variance) of the intercept: (0, 0) for a learner without one, the variance NaN without a posterior."""
-        with self._lock:
-            return self._intercept() if self._has_intercept else (0.0, 0.0)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{key}={'array' if isinstance(value, np.ndarray) else repr(value)}"
-            for key, value in self._parameters.items()
-        )
-        return f"{type(self).__name__}({shown})"
 
     # --- copies, files, merging ---------------------------------------------------------------------------------
 

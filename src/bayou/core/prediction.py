@@ -20,6 +20,7 @@ whose recipe tells R answers with these when it is asked (`predict`, `sample`); 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -233,6 +234,26 @@ class Weights(NamedTuple):
             raise NoPosterior("weights without a posterior have no interval; use a Bayesian learner such as marginal.")
         room = reach(level) * np.sqrt(self.variance)
         return self.mean - room, self.mean + room
+
+
+class Part(NamedTuple):
+    """One of the learners that a belief is a mixture of: its share, its weights, its intercept (mean, variance)."""
+
+    share: float
+    weights: Weights
+    intercept: tuple[float, float]
+
+
+class Reading(NamedTuple):
+    """Some weights and the intercept as they add up to a score, and what their variances come from.
+
+    Differences of weights are surer than the weights: parts that are at odds about all weights of a column may agree on
+    their differences. So variances of sums and differences are made part by part.
+    """
+
+    mean: np.ndarray
+    intercept: float
+    parts: Sequence[Part]  # none without a posterior
 
 
 def reach(level: Any) -> float:

@@ -13,6 +13,8 @@ from scipy.special import entr
 
 from bayou.core.names import collision_rate
 from bayou.core.prediction import Scores
+from bayou.core.recipe import Recipe
+from bayou.outputs.shown_weights import ColumnShown
 from bayou.report.influence import Features, Influence
 from bayou.report.recorder import STRETCHES, Recorder, Sample
 from bayou.report.uncertainty import Split, split
@@ -39,6 +41,7 @@ class Data:
     folded: int = 0
     remarks: Sequence[str] = ()
     names: Any = None  # `Names`, or anything with its `name_of`
+    recipe: Recipe | None = None
     hashed: bool = False
     negative_rate: float = 1.0
 
@@ -54,6 +57,7 @@ class Data:
             remarks=list(told.remarks),
             folded=source.folded,
             names=source.extras.names,
+            recipe=source.recipe,
             hashed=source.recipe.kind != "svmlight" and not source.recipe.exact,
             negative_rate=source.recipe.negative_rate,
         )
@@ -241,7 +245,13 @@ class RunFacts:
 
     @cached_property
     def influence(self) -> Influence:
-        return Influence(self.learner, self.late, self.data.names)
+        return Influence(self.learner, self.late, self.data.names, self.data.recipe)
+
+    @cached_property
+    def columns(self) -> list[ColumnShown]:
+        """Those that carry the most; none where the data have no columns, or only one."""
+        columns = [column for column in self.influence.shown.columns() if column.spread > 0]
+        return columns[:DRAWN] if len(columns) > 1 else []
 
     @cached_property
     def top(self) -> Features:

@@ -1,9 +1,10 @@
 """Which features matter: how much of the scores' spread each carries, and what is believed of its weight.
 
 A feature of weight w and value x (0 where it is absent) adds w x to the score. What it carries is the variance of that,
-w^2 Var(x), over the remembered rows of the run's second half: a large weight of a rare feature carries
-little, and so does that of a feature whose value is always the same. Shares are of the sum over features; that features
-come together does not enter.
+w^2 Var(x), over the rows: a large weight of a rare feature carries little, and so does that of a feature whose value is
+always the same. Weights are as `outputs.shown_weights` has them, and so is what the values of a column carry. Rows are
+those that the model has counted, or else the remembered ones of the run's second half. Shares are of the sum over
+features; that features come together does not enter.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 import numpy as np
 
 from bayou.core.learner import Learner
+from bayou.core.recipe import Recipe
+from bayou.core.uses import Uses
+from bayou.outputs.shown_weights import shown_weights
 from bayou.report.recorder import Sample
 
 
@@ -33,36 +37,28 @@ class Features:
         return len(self.index)
 
 
-class Influence:
-    """What all touched features carry, with their beliefs."""
+def _counted(sample: Sample) -> Uses:
+    """The features of the rows that are remembered; of very long rows they are not."""
+    uses, known = Uses(), {k: row for k, row in enumerate(sample.features) if row is not None}
+    if known:
+        features, values = (np.concatenate(parts) for parts in zip(*known.values(), strict=True))
+        uses.add(np.array([len(row[0]) for row in known.values()]), features, values, sample.mass[list(known)])
+    return uses
 
-    def __init__(self, learner: Learner, sample: Sample, names: Any = None) -> None:
+
+class Influence:
+    """What all touched features carry, with their beliefs; `shown` has their weights as they are read."""
+
+    def __init__(self, learner: Learner, sample: Sample, names: Any = None, recipe: Recipe | None = None) -> None:
+        uses = learner.extras.uses or _counted(sample)
+        self.shown = shown_weights(learner, recipe=recipe, names=names, uses=uses)
         self._names = names
-        self.touched = learner.touched
-        weights = learner.weights_at(self.touched)
-        self.mean, self.sd = weights.mean, weights.sd
+        self.touched, self.mean, self.sd = self.shown.features, self.shown.mean, self.shown.sd
         inclusion = getattr(learner, "inclusion", None)
         self.inclusion = None if inclusion is None else np.asarray(inclusion, np.float64)[self.touched]
-        self.seen, spread = self._use(sample)
-        carried = self.mean**2 * spread
+        self.seen = np.zeros(len(self.touched)) if self.shown.uses is None else self.shown.uses.seen
+        carried = self.shown.carried
         self.share = carried / carried.sum() if carried.sum() > 0 else np.zeros(len(carried))
-
-    def _use(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """Of each touched feature: the share of rows that have it, and the variance of its value over all rows."""
-        rows = [(mass, row) for mass, row in zip(sample.mass, sample.features, strict=True) if row is not None]
-        if not rows or not len(self.touched):
-            return np.zeros(len(self.touched)), np.zeros(len(self.touched))
-        indices = np.concatenate([row[0] for _, row in rows]).astype(np.int64)
-        values = np.concatenate([row[1] for _, row in rows]).astype(np.float64)
-        mass = np.repeat([mass for mass, _ in rows], [len(row[0]) for _, row in rows])
-        place = np.minimum(np.searchsorted(self.touched, indices), len(self.touched) - 1)
-        there = self.touched[place] == indices
-        total = sum(mass for mass, _ in rows)
-        seen, first, second = (
-            np.bincount(place[there], (mass * values**power)[there], minlength=len(self.touched)) / total
-            for power in range(3)
-        )
-        return seen, np.maximum(second - first**2, 0.0)
 
     def names_of(self, indices: np.ndarray) -> list[str]:
         known = [None] * len(indices) if self._names is None else self._names.name_of(indices)

@@ -95,10 +95,11 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         scores=_scores(runs) if len(runs) > 1 else [],
         good=[f for f in drawn if f.key in ("loss", "predicted", "reliability", "scores")],
         sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
-        known=[f for f in drawn if f.key in ("features", "inclusion")],
+        known=[f for f in drawn if f.key in ("columns", "features", "inclusion")],
         inside=[f for f in drawn if f.key == "lanes"],
         unsure=_rows(facts, facts.unsure) if facts.has_posterior and facts.result.examples else [],
         surprising=_rows(facts, facts.surprising) if facts.result.examples else [],
+        columns=_columns(facts),
         features=_features(facts),
         parts=_parts(facts),
         data=_data(facts),
@@ -214,6 +215,21 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
             ),
         }
         for k in range(len(sample))
+    ]
+
+
+def _columns(facts: RunFacts) -> list[dict[str, str]]:
+    shown = facts.influence.shown
+    return [
+        {
+            "name": column.name,
+            "spread": f"{column.spread:.4f}",
+            "values": f"{column.features:,}",
+            "telling": "; ".join(
+                f"{words.shortened(shown.name(i), 40)} {words.signed(shown.mean[i])}" for i in column.telling.tolist()
+            ),
+        }
+        for column in facts.columns
     ]
 
 

@@ -9,6 +9,8 @@ from bayou.report.facts import NAMED, Run, RunFacts
 
 # From this weight in the mixture on, a bank has settled on a lane.
 SETTLED = 0.5
+# How many columns are named.
+LEADING = 4
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
@@ -20,6 +22,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         ("Later rows", _later(facts)),
         ("Accuracy" if facts.regress else "Ranking", _ranking(facts)),
         ("Lanes", _parts(facts)),
+        ("Columns", _columns(facts)),
         ("Features", _features(facts)),
         ("Uncertainty", _uncertainty(facts)),
         ("Least sure", _unsure(facts)),
@@ -105,6 +108,19 @@ def _parts(facts: RunFacts) -> str:
     if stacked:
         text += f" {percent(stacked)} of its final prediction comes from stacking the lanes, which also corrects them."
     return text
+
+
+def _columns(facts: RunFacts) -> str:
+    """Which columns move the score, and the most telling value of each of the first."""
+    found, shown = facts.columns[:LEADING], facts.influence.shown
+    if not found:
+        return ""
+    told = []
+    for column in found:
+        values = [f"{shortened(shown.name(i), 40)} {signed(shown.mean[i])}" for i in column.telling[:2].tolist()]
+        most = f"; most telling: {', '.join(values)}" if values else ""
+        told.append(f"{shortened(column.name, 40)} ({number(column.spread)}{most})")
+    return f"From row to row these move the score the most, each by so much as a standard deviation: {listed(told)}."
 
 
 def _features(facts: RunFacts) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bayou.core import checks
 from bayou.core.errors import BadInput
+from bayou.core.files import is_special
 from bayou.runs.options import names_of
 
 STANDARD = "-"  # standard input, or standard output
@@ -62,21 +63,20 @@ def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
     if path is None or checks.path(option, path) == "-":
         return
     here = Path(os.path.realpath(path))  # the file a link points to
-    if here.is_dir():
+    if os.path.isdir(here):
         raise BadInput(f"{option} is {path}, which is a folder; no file can be written there. Name a file in it.")
-    if not here.parent.is_dir():
+    if not os.path.isdir(here.parent):
         folder = Path(path).parent
-        why = (
-            f"{folder} is a file; choose another" if folder.exists() else f"there is no folder {folder}; make it first"
-        )
+        there = os.path.exists(folder)
+        why = f"{folder} is a file; choose another" if there else f"there is no folder {folder}; make it first"
         raise BadInput(f"{option} is {path}, but {why}.")
-    if here.exists() and not here.is_file():
+    if is_special(here):
         return  # a pipe or a device, which is written to as it is
     try:  # files are written under another name in their folder; what counts is whether that can be made
-        tempfile.TemporaryFile(dir=here.parent).close()
+        tempfile.NamedTemporaryFile(dir=here.parent, prefix=f".{here.name}.", suffix=".part").close()
     except OSError as error:
         raise BadInput(
-            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder."
+            f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder or name."
         ) from None
 
 

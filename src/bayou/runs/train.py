@@ -6,6 +6,7 @@ run.evaluation.log_loss, run.skipped, run.learner
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import time
@@ -22,6 +23,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.uses import Uses
 from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.runs import memory
@@ -184,6 +186,8 @@ class Training:
         if self._pass == self._done == 0:
             learner.new_stream()
         self._first = self._pass  # in which predictions are scored: later ones have seen their examples
+        uses = self.source.extras.uses if resumed else None
+        self._uses = Uses() if uses is None else copy.deepcopy(uses)
         self._refused = Refused(self.source)
         self._remarks = Remarks(self.source)
         self._held_out = HeldOut(holdout or Holdout())
@@ -322,6 +326,7 @@ class Training:
         for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
             if scored:
                 told.score(self._meter)
+                self._uses.count(told.batch)
 
     # --- saving -------------------------------------------------------------------------------------------------
 
@@ -345,6 +350,7 @@ class Training:
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
             self.source.extras,
+            uses=self._uses,
             counters=self._counters(),
             unfinished=where if unfinished else None,
             finished=list(dict.fromkeys([*self._learned, *learned]))[-KEPT:],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Loading compiled kernels takes less than this; what takes longer is compiling.
 COMPILING_AFTER = 2.0
+COMPILING = "compiling the kernels; this happens once, takes up to a minute, and is kept"
 # How many bad lines are shown.
 SHOWN = 5
 
@@ -61,7 +62,7 @@ def compiling() -> Iterator[None]:
     """Say what takes so long, if the kernels are being compiled: they are, the first time on a machine."""
 
     def tell() -> None:
-        say("compiling the kernels; this happens once, takes up to a minute, and is kept")
+        say(COMPILING)
 
     timer = threading.Timer(COMPILING_AFTER, tell)
     timer.daemon = True

@@ -7,10 +7,12 @@ combination     what is made of all they say
 weights         the weights that a bank shows
 draws           and those that it draws
 merging         one bank out of two
+inspection      what it tells of its parts
 """
 
 from bayou.core.registry import Record
-from bayou.learners.bank.learner import Bank, Output
+from bayou.learners.bank.inspection import Output
+from bayou.learners.bank.learner import Bank
 from bayou.learners.bank.presets import PRESETS, Lane
 
 RECORD = Record(

@@ -25,6 +25,7 @@ SUREST, SUREST_STACKED = 30.0, 15.0
 STACKER_PRIOR, STACKER_SPREAD, STACKER_MEMORY = 0.01, 10.0, 1e-4
 # The mean of how far outputs are damped is that of about a thousand examples; none counts for more than this.
 DAMPED_MEMORY, DAMPED_MOST = 1e-3, 100.0
+SCORE = 0
 
 
 class Combination(NamedTuple):
@@ -44,7 +45,9 @@ class Combination(NamedTuple):
     stacker_covariance: np.ndarray
     # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
     losses: np.ndarray
-    damping: np.ndarray  # how much more an output is damped than the score is, lately; less 1
+    # How much more an output is damped than the score is, lately; less 1. The combination for later rows has apart how
+    # much an output is damped, and in slot SCORE how much the score is.
+    damping: np.ndarray
 
     @property
     def slots(self) -> slice:

@@ -24,10 +24,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from bayou.core.links import C8
 from bayou.kernels.random import GOLDEN, mix, unit
-from bayou.learners.bank.combination import Combination, combined, learn_damping, learn_stackers, scratch_for
+from bayou.learners.bank.combination import (
+    DAMPED_MEMORY,
+    SCORE,
+    Combination,
+    combined,
+    learn_damping,
+    learn_stackers,
+    scratch_for,
+)
 
 KEPT, SHARE, MOST = 16384, 8, 8192
+# The best output with a variance has a share of at least exp(-FARTHEST), which changes no probability.
+FARTHEST = 230.0
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows, then over kept ones.
 LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
@@ -98,14 +109,19 @@ def next_block(weights, row, examples, stop):
 def _renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
     room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
-    shares, kept, final_shares = into.shares, into.kept, into.final_shares
-    least = np.inf
+    shares, kept, final_shares, knows = into.shares, into.kept, into.final_shares, into.knows
+    least = least_known = np.inf
     for o in range(2, n_outputs + 2):
         if kept[o] > 0.0:
             least = min(least, losses[o])
+            if knows[o] > 0.0:
+                least_known = min(least_known, losses[o])
+    # Variances are those of the outputs that know theirs, by their evidence, however far AdaGrad is ahead of them.
+    far = max(least_known - least - FARTHEST, 0.0) if least_known < np.inf else 0.0
     whole = 0.0
     for o in range(2, n_outputs + 2):
-        shares[o] = math.exp(least - losses[o]) if kept[o] > 0.0 else 0.0
+        ahead = least - losses[o] + (far if knows[o] > 0.0 else 0.0)
+        shares[o] = math.exp(ahead) if kept[o] > 0.0 else 0.0
         whole += shares[o]
     for o in range(2, n_outputs + 2):
         shares[o] /= whole
@@ -135,7 +151,7 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
     room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
     here = scratch_for(into, said)
-    summed, kept, n_outputs = into.losses[0], into.kept, into.lane_of.size
+    summed, kept, damping, n_outputs = into.losses[0], into.kept, into.damping, into.lane_of.size
     chances, final_chances = here.chances, here.final_chances
     for n in range(rows.size):
         row = rows[n]
@@ -143,7 +159,8 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
         place = (n if ahead else row) * 2 * width
         _, _, sure_plus, sure_minus, variance = combined(into, here, told, place, width, means, covariances)
         counted += 1
-        learn_damping(into, here, variance, counted)
+        learn_damping(into, here, 0.0, counted)
+        damping[SCORE] += (math.sqrt(1.0 + C8 * variance) - 1.0 - damping[SCORE]) * max(1.0 / counted, DAMPED_MEMORY)
         positive = y > 0.0
         label, final_label = (0, 0) if positive else (room, n_finals)
         lost = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))

@@ -32,11 +32,11 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
-back, P = S(mean / sqrt(1 + C8 variance)). The weights are those of the combination linearised as it stands (`weights`).
-A draw has the weights of one lane (`draws`).
+back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
 
 **Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
-learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`.
+learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`. The weights are those of this one,
+linearised as it stands (`weights`).
 
 Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares (`merging`).
 
@@ -51,7 +51,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,10 +59,12 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
+from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
-from bayou.kernels.vector import LANES, aligned_zeros
+from bayou.kernels.vector import aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lane_weights, lanes_to_draw
+from bayou.learners.bank.inspection import Output, levels_of, outputs_of
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
@@ -72,7 +74,6 @@ from bayou.learners.bank.lanes import (
     PRIOR,
     ROWS,
     SCALED,
-    WEIGHT,
     Lanes,
     run_lanes,
 )
@@ -86,9 +87,9 @@ from bayou.learners.bank.later import (
     renew_shares,
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
-from bayou.learners.bank.presets import PRESETS, Lane, own_lanes, settings_of
+from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
-from bayou.learners.bank.weights import intercept_of, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_part, log_odds_reading, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -96,25 +97,6 @@ NARROWING = {4096: 12, 16384: 8}
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
 LEARNED, RESTS = range(2)
-# Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
-FINALS = ("bank", "mixture", "stacker", "stacker with memory")
-
-
-class Output(NamedTuple):
-    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
-
-    lane: Lane
-    temper: float  # kp of this output
-    weight: float  # its share of the mixture
-    stacking: float  # its coefficient c_k, the mean over both stackers by their shares
-    loss: float  # its own mean log loss so far; NaN once it was dropped
-    scale: float  # the factor e^l it has learned, 1 if it learns none
-    kept: bool  # not dropped by narrowing
-
-    @property
-    def name(self) -> str:
-        """The lane's name, and kp where this is its second output."""
-        return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
 class Bank(Learner):
@@ -375,14 +357,8 @@ class Bank(Learner):
     def lanes(self) -> list[Output]:
         """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
         with self._lock:
-            combination = self._combination
-            scales = np.exp(self._lanes.scale[0])[combination.lane_of]
-            columns = [combination.shares, self._stacking(), self._mean_losses(), combination.kept]
-            numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
-            return [
-                Output(self._chosen[lane], temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
-                for (lane, temper), (weight, stacking, loss, kept, scale) in zip(self._outputs, numbers, strict=True)
-            ]
+            chosen = [(self._chosen[lane], temper) for lane, temper in self._outputs]
+            return outputs_of(self._lanes, self._combination, chosen)
 
     def parts(self) -> list[dict[str, Any]]:
         """`lanes` and `levels` in words and numbers, for the command."""
@@ -397,28 +373,12 @@ class Bank(Learner):
     def levels(self) -> dict[str, dict[str, float]]:
         """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
         with self._lock:
-            losses = self._mean_losses()[-LANES:]
-            shares = [1.0, *self._combination.final_shares]
-            names = FINALS[: len(shares)]
-            return {
-                name: {"share": float(share), "loss": float(loss)}
-                for name, share, loss in zip(names, shares, losses, strict=False)
-            }
+            return levels_of(self._lanes, self._combination)
 
     @property
     def storeys(self) -> dict[str, dict[str, float]]:
         """`levels`, under the name that it had before."""
         return self.levels
-
-    def _mean_losses(self) -> np.ndarray:
-        weight = self._lanes.stream[WEIGHT]
-        summed = self._combination.losses[0] - np.log(self._combination.losses[1])
-        return summed / weight if weight else np.full(summed.size, math.log(2.0))
-
-    def _stacking(self) -> np.ndarray:
-        """The coefficients of the outputs in the stackers, averaged by the stackers' shares."""
-        shares, means = self._combination.final_shares[1:], self._combination.stacker_mean
-        return shares @ means / shares.sum() if shares.size else np.zeros(means.shape[1])
 
     def _mean_at(self, features: Any) -> np.ndarray:
         return self._weights_at(features)[0]
@@ -428,10 +388,17 @@ class Bank(Learner):
 
     def _weights_at(self, features: Any) -> np.ndarray:
         """Means and variances of some weights."""
-        return weights_of(self._lanes, self._combination, np.arange(self._n_features)[features])
+        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
 
     def _intercept(self) -> tuple[float, float]:
-        return intercept_of(self._lanes, self._combination)
+        return intercept_of(self._lanes, self._frozen_combination)
+
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        return log_odds_reading(self._lanes, self._frozen_combination, features, squares)
+
+    def _associated(self, features: np.ndarray) -> Reading:
+        part = lane_part(self._lanes, most_careful(self._chosen), features)
+        return Reading(part.weights.mean, part.intercept[0], [part])
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Each draw from one lane (`draws`)."""

@@ -120,6 +120,14 @@ def _own_lane(given: Any) -> Lane:
     )
 
 
+def most_careful(lanes: Sequence[Lane]) -> int:
+    """The scaled lane of the smallest prior: of all lanes the nearest to logistic regression over all examples."""
+    scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.memory and lane.rate is None]
+    if not scaled:
+        raise BadInput("the bank has no scaled lane without memory, which would show what was associated.")
+    return min(scaled, key=lambda k: lanes[k].prior_variance)
+
+
 def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
     """What the kernels must know of every lane, a column each; `intercept_variance` None is max(3, prior_variance)."""
     settings = np.zeros((PRECISION + 1, padded(len(lanes))))

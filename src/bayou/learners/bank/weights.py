@@ -3,7 +3,8 @@
 Every mixture is read as one of logits, so that the score is a sum over lanes. The coefficients of a lane's outputs
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
 the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
-mixture of lanes.
+mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
+variances of sums and differences.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.vector import LANES
-from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
+
+# A lane with less of the mixture than this changes no digit of a variance.
+NEGLIGIBLE = 1e-12
 
 
 class Linear(NamedTuple):
@@ -29,7 +34,8 @@ class Linear(NamedTuple):
 
 def linearised(lanes: Lanes, combination: Combination) -> Linear:
     width, of, slots = lanes.width, combination.lane_of, combination.slots
-    shares, stretch = combination.shares[slots], 1.0 / (1.0 + combination.damping[slots])
+    damping = combination.damping
+    shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
     each, offset = combination.final_shares[0] * shares, 0.0
     for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
         c = mean[slots]
@@ -47,13 +53,64 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
 def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
     """Mean and variance of the intercept."""
     coefficients, mixing, stretched, offset = linearised(lanes, combination)
-    means, gains = lanes.intercept
-    mean = float(coefficients @ means) + offset
-    means = stretched * means
-    variances = np.where(lanes.settings[RATE] > 0, 0.0, 1.0 / (lanes.settings[BIAS_PRIOR] + gains))
+    mean = float(coefficients @ lanes.intercept[0]) + offset
+    means = stretched * lanes.intercept[0]
+    variances = _intercept_variances(lanes) + _stacked_variance(combination)
+    return mean, float(mixing @ (variances + (means - mixing @ means) ** 2))
+
+
+def _intercept_variances(lanes: Lanes) -> np.ndarray:
+    return np.where(lanes.settings[RATE] > 0, 0.0, 1.0 / (lanes.settings[BIAS_PRIOR] + lanes.intercept[1]))
+
+
+def _stacked_variance(combination: Combination) -> float:
+    """What the stackers do not know of their b."""
     stackers = zip(combination.final_shares[1:], combination.stacker_covariance, strict=True)
-    stacked = sum(share * covariance[0, 0] for share, covariance in stackers)
-    return mean, float(mixing @ (variances + (means - mixing @ means) ** 2) + stacked)
+    return float(sum(share * covariance[0, 0] for share, covariance in stackers))
+
+
+def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> Weights:
+    """What one lane believes of some weights."""
+    place, factor = lane // LANES * 2 * LANES + lane % LANES, lanes.factors()[lane]
+    mean = factor * lanes.state[features, place].astype(np.float64)
+    if lanes.settings[RATE, lane] > 0:
+        return Weights(mean, np.zeros(len(features)))
+    square = np.where(lanes.squares[features, 1] > 0, lanes.squares[features, 0].astype(np.float64), 1.0)
+    prior = lanes.settings[PRIOR, lane] + lanes.settings[PER_SQUARE, lane] * square
+    return Weights(mean, factor**2 / (prior + lanes.state[features, place + LANES].astype(np.float64)))
+
+
+def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
+    """One lane by itself."""
+    intercept = float(lanes.intercept[0, lane]), float(_intercept_variances(lanes)[lane])
+    return Part(1.0, lane_weights(lanes, lane, features), intercept)
+
+
+def log_odds_reading(
+    lanes: Lanes, combination: Combination, features: np.ndarray, squares: np.ndarray | None
+) -> Reading:
+    """The combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and the lanes one by one.
+
+    With the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
+    without, roots are as they were in the mean of about the last thousand examples.
+    """
+    parts = [lane_part(lanes, k, features) for k in range(lanes.width)]
+    damping = combination.damping.copy()
+    damping[SCORE] = 0.0
+    if squares is not None:
+        s = np.array([squares @ part.weights.variance + part.intercept[1] for part in parts])
+        spread = combination.output_spread[combination.slots].astype(np.float64) * s[combination.lane_of]
+        damping[combination.slots] = np.sqrt(1.0 + spread) - 1.0
+    combination = combination._replace(damping=damping)
+    _, mixing, stretched, _ = linearised(lanes, combination)
+    stacked, shown = _stacked_variance(combination), []
+    for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist():
+        (_, weights, (mean, variance)), stretch = parts[k], float(stretched[k])
+        weights = Weights(stretch * weights.mean, stretch**2 * np.asarray(weights.variance))
+        shown.append(Part(float(mixing[k]), weights, (stretch * mean, stretch**2 * variance + stacked)))
+    mean = weights_of(lanes, combination, features)[0].astype(np.float64)
+    intercept = intercept_of(lanes, combination)[0] if lanes.has_intercept else 0.0
+    return Reading(mean, intercept, shown)
 
 
 def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:

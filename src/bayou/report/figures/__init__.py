@@ -7,7 +7,7 @@ page. Text that comes from users is escaped, since plotly reads a little HTML.
 from __future__ import annotations
 
 from bayou.report.facts import RunFacts
-from bayou.report.figures.features import features, inclusion
+from bayou.report.figures.features import columns, features, inclusion
 from bayou.report.figures.lanes import lanes
 from bayou.report.figures.loss import compared, loss
 from bayou.report.figures.parts import Figure, View
@@ -28,5 +28,5 @@ def all_of(facts: RunFacts) -> list[Figure]:
         made += [reliability(facts), scores(facts)]
     if facts.has_posterior:
         made += [split_over_time(facts), deviations(facts), split_scatter(facts)]
-    made += [features(facts), inclusion(facts), lanes(facts)]
+    made += [columns(facts), features(facts), inclusion(facts), lanes(facts)]
     return [figure for figure in made if figure is not None]

@@ -12,6 +12,44 @@ from bayou.report.facts import DRAWN, RunFacts
 from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
 from bayou.report.influence import Features
 
+# How many values of a column are named where it is pointed at.
+NAMED_VALUES = 5
+
+
+def columns(facts: RunFacts) -> Figure | None:
+    shown, found = facts.influence.shown, facts.columns
+    if not found:
+        return None
+    custom = [
+        [
+            escaped(words.shortened(column.name, 80)),
+            words.count(column.features, "feature"),
+            "<br>".join(
+                f"{words.signed(shown.mean[i])} {escaped(words.shortened(shown.name(i), 60))}"
+                for i in column.telling[:NAMED_VALUES].tolist()
+            ),
+        ]
+        for column in found
+    ]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [column.spread for column in found],
+        "y": list(range(len(found))),
+        "marker": {"color": "@blue/65"},
+        "customdata": custom,
+        "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>moves the score by %{x:.3g} (sd)"
+        "<br>%{customdata[2]}<extra></extra>",
+    }
+    axis = {"title": {"text": "how far it moves the score from row to row (sd)"}, "rangemode": "tozero"}
+    layout = _named_rows([column.name for column in found]) | {"xaxis": axis}
+    how = (
+        "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
+        "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
+        "values."
+    )
+    return Figure("columns", "Columns", how, [View("spread", [bars], layout)], height=110 + 22 * len(found), wide=True)
+
 
 def features(facts: RunFacts) -> Figure | None:
     influence = facts.influence
@@ -27,6 +65,8 @@ def features(facts: RunFacts) -> Figure | None:
         f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
         "feature's share of the variance of the scores; a large weight of a rare feature carries little."
     )
+    if any(family.complete for family in influence.shown.families):
+        how += " Of a column that every row has a value of, 0 is the mean over the rows."
     if not facts.learner.record.linear:
         how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
     height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)

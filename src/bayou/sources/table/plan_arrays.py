@@ -81,7 +81,7 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         for column, seed in zip(columns, seeds, strict=True)
     ]
     # And what they are called.
-    bin_names = [[*_bin_names(column), f"{column.name}="] for column in columns]
+    bin_names = [[*names_of_bins(column), f"{column.name}="] for column in columns]
     texts = [column.name.encode() for column in columns]
     bin_texts = [text.encode() for names in bin_names for text in names]
     ends = np.cumsum([0, *map(len, texts + bin_texts)])
@@ -161,9 +161,9 @@ def _told_apart(edges: Sequence[float]) -> list[str]:
     return texts
 
 
-def _bin_names(column: Column) -> list[str]:
+def names_of_bins(column: Column) -> list[str]:
     """
-    >>> _bin_names(Column("age", "bins", edges=(17, 22.5)))
+    >>> names_of_bins(Column("age", "bins", edges=(17, 22.5)))
     ['age<17', 'age in [17,22.5)', 'age>=22.5']
     """
     edges = _told_apart(column.edges)

@@ -1,0 +1,134 @@
+"""Uses: how often features came and with which values, from a sample of the rows that were learned.
+
+Weights cannot be read without them: whether a column gives every row one feature, what the mean row is, how much of
+the score's spread a column carries. Row number t is counted with probability min(1, 4096/t), and then for as many rows
+as it stands for; so counting costs next to nothing after the first few thousand rows, and memory goes with the number
+of different features among some tens of thousands of rows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+from numba import njit
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadModel
+from bayou.core.numbering import UNKNOWN, Numbering
+from bayou.kernels.random import GOLDEN, mix, unit
+
+KEPT = 4096
+_ROOM = 2**32 - 1
+
+
+class Moments(NamedTuple):
+    """Of some features over all rows, 0 where a feature is absent."""
+
+    seen: np.ndarray  # the share of rows that have it
+    mean: np.ndarray  # of its value
+    square: np.ndarray  # of its value
+
+
+class Uses:
+    """Sums over rows: how many have a feature, its values, and their squares.
+
+    Attributes:
+        rows: how many rows there were; counted: how many rows those in the sample stand for.
+
+    >>> uses = Uses()
+    >>> uses.count(Batch.from_rows([{3: 1.0}, {3: 1.0, 7: 2.0}], labels=[1, 0]))
+    >>> uses.at(np.array([3, 7, 9])).mean.tolist()
+    [1.0, 1.0, 0.0]
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.counted = 0.0
+        self._numbering = Numbering(_ROOM)  # of features, as they come; an id is a feature's number and 1
+        self._sums = np.zeros((3, 1024))  # rows, values, squares
+
+    def __len__(self) -> int:
+        return len(self._numbering)
+
+    def count(self, batch: Batch) -> None:
+        """Rows that are learned; those of weight 0 are not."""
+        learned = np.arange(len(batch)) if batch.weights is None else np.flatnonzero(batch.weights)
+        drawn = _drawn(self.rows, len(learned))
+        stands_for = np.maximum((self.rows + 1 + drawn) / KEPT, 1.0)
+        self.rows += len(learned)
+        if len(drawn):
+            some = batch.take(learned[drawn])
+            self.add(np.diff(some.indptr), some.indices, some.values, stands_for)
+
+    def add(self, lengths: np.ndarray, features: np.ndarray, values: np.ndarray, stands_for: np.ndarray) -> None:
+        """Rows of so many features, one after another, and how many rows each stands for."""
+        each, values = np.repeat(stands_for, lengths), values.astype(np.float64)
+        self._put(features, np.stack([each, each * values, each * values**2]))
+        self.counted += float(np.sum(stands_for))
+
+    def _put(self, features: np.ndarray, sums: np.ndarray) -> None:
+        places = self._numbering.add(features.astype(np.uint64) + np.uint64(1))
+        if len(self) > self._sums.shape[1]:
+            grown = np.zeros((3, 2 * len(self)))
+            grown[:, : self._sums.shape[1]] = self._sums
+            self._sums = grown
+        for total, more in zip(self._sums, sums, strict=True):
+            np.add.at(total, places, more)
+
+    def at(self, features: np.ndarray) -> Moments:
+        """Of some features; of those that were not in the sample nothing is known, and all is 0."""
+        places = self._numbering.find(np.asarray(features).astype(np.uint64) + np.uint64(1))
+        known = places != UNKNOWN
+        found = np.zeros((3, len(places)))
+        found[:, known] = self._sums[:, places[known]] / max(self.counted, 1e-300)
+        return Moments(*found)
+
+    def merge(self, other: Uses, base: Uses | None = None) -> Uses:
+        """Those of two streams; what both have from `base` counts once."""
+        merged = copy.deepcopy(self)
+        for one, sign in ((other, 1), (base, -1)):
+            if one is not None:
+                merged._put(one._features, sign * one._sums[:, : len(one)])
+                merged.rows += sign * one.rows
+                merged.counted += sign * one.counted
+        return merged
+
+    @property
+    def _features(self) -> np.ndarray:
+        return self._numbering.arrays()["ids"] - np.uint64(1)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as arrays, for a file. Indicators, whose three sums are the same, have one."""
+        sums = self._sums[:, : len(self)]
+        plain = {"features": self._features.astype(np.uint32), "rows": np.array([self.rows, self.counted])}
+        return plain | {"sums": sums[:1].copy() if (sums == sums[0]).all() else sums.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Back from `arrays`."""
+        self = cls()
+        try:
+            features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
+            self._put(np.ascontiguousarray(features, np.uint32), np.broadcast_to(sums, (3, len(features))))
+        except (KeyError, TypeError, ValueError):
+            raise BadModel("how often features came is incomplete; the file is damaged.") from None
+        if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):
+            raise BadModel("how often features came does not fit the model; the file is damaged.")
+        self.rows, self.counted = int(rows), float(counted)
+        return self
+
+
+@njit(cache=True, nogil=True)
+def _drawn(before, n):
+    """Which of the next n rows are counted, as a function of their numbers alone."""
+    drawn = np.empty(n, np.int64)
+    found = 0
+    for k in range(n):
+        t = before + 1 + k
+        if t <= KEPT or unit(mix(np.uint64(t) * GOLDEN)) * t < KEPT:
+            drawn[found] = k
+            found += 1
+    return drawn[:found]

@@ -1,0 +1,65 @@
+"""What a bank tells of its parts: each output of each lane, and the levels of the combination."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.kernels.vector import LANES
+from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.presets import Lane
+
+# Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
+FINALS = ("bank", "mixture", "stacker", "stacker with memory")
+
+
+class Output(NamedTuple):
+    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
+
+    lane: Lane
+    temper: float  # kp of this output
+    weight: float  # its share of the mixture
+    stacking: float  # its coefficient c_k, the mean over both stackers by their shares
+    loss: float  # its own mean log loss so far; NaN once it was dropped
+    scale: float  # the factor e^l it has learned, 1 if it learns none
+    kept: bool  # not dropped by narrowing
+
+    @property
+    def name(self) -> str:
+        """The lane's name, and kp where this is its second output."""
+        return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
+
+
+def outputs_of(lanes: Lanes, combination: Combination, chosen: list[tuple[Lane, float]]) -> list[Output]:
+    """All outputs, each of a lane and its kp."""
+    scales = np.exp(lanes.scale[0])[combination.lane_of]
+    columns = [combination.shares, _stacking(combination), _mean_losses(lanes, combination), combination.kept]
+    numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
+    return [
+        Output(lane, temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
+        for (lane, temper), (weight, stacking, loss, kept, scale) in zip(chosen, numbers, strict=True)
+    ]
+
+
+def levels_of(lanes: Lanes, combination: Combination) -> dict[str, dict[str, float]]:
+    """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
+    losses, shares = _mean_losses(lanes, combination)[-LANES:], [1.0, *combination.final_shares]
+    return {
+        name: {"share": float(share), "loss": float(loss)}
+        for name, share, loss in zip(FINALS[: len(shares)], shares, losses, strict=False)
+    }
+
+
+def _mean_losses(lanes: Lanes, combination: Combination) -> np.ndarray:
+    weight = lanes.stream[WEIGHT]
+    summed = combination.losses[0] - np.log(combination.losses[1])
+    return summed / weight if weight else np.full(summed.size, math.log(2.0))
+
+
+def _stacking(combination: Combination) -> np.ndarray:
+    """The coefficients of the outputs in the stackers, averaged by the stackers' shares."""
+    shares, means = combination.final_shares[1:], combination.stacker_mean
+    return shares @ means / shares.sum() if shares.size else np.zeros(means.shape[1])

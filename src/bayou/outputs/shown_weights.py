@@ -1,0 +1,265 @@
+"""Weights as people read them: centred by column, around the score of the mean row.
+
+Weights of a table are known only up to a constant for each column: where every row has one value of `origin`, adding 1
+to the weights of all origins and taking 1 from the intercept changes no score. So for every column that gives each row
+exactly one feature, the mean weight over the rows moves to the intercept:
+
+    w_i -= sum_j u_j w_j        intercept += sum_j u_j w_j        u_j the share of rows with value j, sum_j u_j = 1
+
+Scores of rows of values that were met stay as they are. Other features (words, numbers, features of svmlight) keep
+their weights, and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are
+those of the contrasts, part by part of a mixture (`Reading`), with weights independent within a part:
+
+    Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
+
+**What a column carries** is the standard deviation over the rows of its part of the score. A whole number's two
+features, bin and value, are added up first. Words of a text count as independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayou.core.learner import Learner
+from bayou.core.recipe import Column, Recipe
+from bayou.core.uses import Moments, Uses
+from bayou.sources.table.plan_arrays import names_of_bins
+
+# A column gives each row one feature if their uses add up to the rows within this.
+COMPLETE = 0.01
+# The most telling values of a column, and how many standard deviations from 0 they are at least.
+TELLING, SURE = 5, 1.64
+AND = " & "
+
+
+class Family(NamedTuple):
+    """Features of which a row has one, if the family is complete: a column's values, its bins, a cross of columns."""
+
+    column: str
+    kind: str  # "value" or "bin", of both halves for a cross
+    complete: bool
+
+
+@dataclass(frozen=True)
+class ColumnShown:
+    """What a column carries; `telling` are places of its most telling features, the first tells most.
+
+    >>> ColumnShown("month", spread=0.5, features=12, telling=np.array([3, 7])).spread
+    0.5
+    """
+
+    name: str
+    spread: float  # sd over the rows of its part of the score
+    features: int
+    telling: np.ndarray
+
+
+@dataclass(frozen=True)
+class ShownWeights:
+    """The weights of some features, and the intercept, as they are shown.
+
+    >>> import pyarrow as pa
+    >>> import bayou
+    >>> flights = pa.table({"origin": ["EWR", "JFK"] * 500, "late": [1, 0, 0, 0] * 250})
+    >>> shown = shown_weights(bayou.train(flights, label="late").learner)
+    >>> [name for name, mean in zip(shown.names, shown.mean) if mean > 0]
+    ['origin=EWR']
+    >>> bool(abs(shown.mean.sum()) < 1e-6), [column.name for column in shown.columns()]
+    (True, ['origin'])
+    """
+
+    features: np.ndarray
+    names: list[str | None]
+    mean: np.ndarray
+    sd: np.ndarray | None  # None without a posterior
+    intercept: float
+    intercept_sd: float  # NaN without a posterior
+    uses: Moments | None  # None where they were not counted: then nothing is centred
+    family: np.ndarray  # of each feature, -1 for none
+    families: list[Family]
+    recipe: Recipe | None
+
+    def name(self, place: int) -> str:
+        """That of one of the features; its number, if it has none."""
+        known = self.names[place]
+        return str(self.features[place]) if known is None else known
+
+    @property
+    def centred_in_words(self) -> str:
+        """Which weights are centred, as the end of a sentence; nothing where none is."""
+        columns = list(dict.fromkeys(family.column for family in self.families if family.complete))
+        if not columns:
+            return ""
+        some = f"{len(columns)} columns are" if len(columns) > 1 else f"{columns[0]} are"
+        return f"; weights of {some} centred: 0 is their mean over the rows"
+
+    @property
+    def carried(self) -> np.ndarray:
+        """Of each feature, the variance over the rows of its part of the score; those of a column's values add up."""
+        if self.uses is None:
+            return np.zeros(len(self.features))
+        complete = _of_complete(self.family, self.families)
+        return self.mean**2 * np.where(complete, self.uses.seen, self.uses.square - self.uses.mean**2)
+
+    def columns(self) -> list[ColumnShown]:
+        """All columns, those that carry most first; none where uses were not counted or data have no columns."""
+        if self.uses is None:
+            return []
+        carried, found = self.carried, []
+        for name in dict.fromkeys(family.column for family in self.families):
+            own = [k for k, family in enumerate(self.families) if family.column == name]
+            there = np.flatnonzero(np.isin(self.family, own))
+            sure = there if self.sd is None else there[np.abs(self.mean[there]) > SURE * self.sd[there]]
+            telling = sure[np.argsort(-carried[sure], kind="stable")[:TELLING]]
+            variance = self._joined(name, own)
+            variance = float(carried[there].sum()) if variance is None else variance
+            found.append(ColumnShown(name, float(np.sqrt(max(variance, 0.0))), len(there), telling))
+        return sorted(found, key=lambda column: -column.spread)
+
+    def _joined(self, name: str, own: list[int]) -> float | None:
+        """The variance of bin and value of a whole number together; None for other columns."""
+        column = _columns(self.recipe).get(name)
+        if column is None or column.role != "whole" or self.uses is None:
+            return None
+        values, bins = (
+            np.flatnonzero(np.isin(self.family, [k for k in own if self.families[k].kind == kind]))
+            for kind in ("value", "bin")
+        )
+        of_bin = np.zeros(len(column.edges) + 1)
+        rest = self.uses.seen[bins].copy()  # rows whose number is not whole, or missing
+        place = {self.names[i]: n for n, i in enumerate(bins.tolist())}
+        texts = names_of_bins(column)
+        for k, text in enumerate(texts):
+            if text in place:
+                of_bin[k] = self.mean[bins[place[text]]]
+        numbers = np.array([float(str(self.names[i])[len(name) + 1 :] or "nan") for i in values.tolist()])
+        bin_of = np.searchsorted(column.edges, numbers, side="right")
+        for k, text in enumerate(texts):
+            if text in place:
+                rest[place[text]] -= self.uses.seen[values[bin_of == k]].sum()
+        shares = np.append(self.uses.seen[values], np.maximum(rest, 0.0))
+        parts = np.append(self.mean[values] + of_bin[bin_of], self.mean[bins])
+        if not shares.sum():
+            return 0.0
+        centre = np.average(parts, weights=shares)
+        return float(np.average((parts - centre) ** 2, weights=shares))
+
+
+def shown_weights(
+    learner: Learner,
+    *,
+    view: str = "model",
+    recipe: Recipe | None = None,
+    names: Any = None,
+    uses: Uses | None = None,
+) -> ShownWeights:
+    """What to show of the features that a learner has met; recipe, names and uses are its own if not given."""
+    extras = learner.extras
+    recipe, names = recipe or extras.recipe, names or extras.names
+    uses = extras.uses if uses is None else uses
+    features = learner.touched
+    known = [None] * len(features) if names is None else names.name_of(features)
+    moments = None if uses is None or not uses.counted else uses.at(features)
+    reading = learner.reading(features, view, None if moments is None else moments.square)
+    family, families = _families(known, recipe, moments, reading.mean)
+    shares = np.zeros(len(features)) if moments is None else moments.mean
+    centred = np.where(_of_complete(family, families), family, -1)
+
+    def shown(mean: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
+        return mean - _means(mean, shares, centred), intercept + float(shares @ mean)
+
+    mean, intercept = shown(reading.mean, reading.intercept)
+    variance, intercept_variance = np.zeros(len(features)), 0.0
+    first, intercept_first = np.zeros(len(features)), 0.0
+    for share, weights, (bias, bias_variance) in reading.parts:
+        assert weights.variance is not None
+        theirs, their_intercept = shown(weights.mean, bias)
+        away, intercept_away = theirs - mean, their_intercept - intercept
+        others = _sums(shares**2 * weights.variance, centred)
+        own = np.where(centred >= 0, (1.0 - 2.0 * shares) * weights.variance + others, weights.variance)
+        variance += share * (own + away**2)
+        intercept_variance += share * (bias_variance + float(shares**2 @ weights.variance) + intercept_away**2)
+        first, intercept_first = first + share * away, intercept_first + share * intercept_away
+    sd = np.sqrt(np.maximum(variance - first**2, 0.0)) if reading.parts else None
+    intercept_sd = np.sqrt(max(intercept_variance - intercept_first**2, 0.0)) if reading.parts else np.nan
+    return ShownWeights(
+        *(features, list(known), mean, sd, intercept, float(intercept_sd), moments, family, families, recipe)
+    )
+
+
+def _sums(values: np.ndarray, family: np.ndarray) -> np.ndarray:
+    """The sum over each feature's family; 0 for those of none."""
+    return np.append(np.bincount(family + 1, values, minlength=1)[1:], 0.0)[family]
+
+
+def _means(mean: np.ndarray, shares: np.ndarray, family: np.ndarray) -> np.ndarray:
+    """The mean weight of each feature's family."""
+    sums = _sums(shares, family)
+    return _sums(shares * mean, family) / np.where(sums > 0, sums, 1.0)
+
+
+def _of_complete(family: np.ndarray, families: Sequence[Family]) -> np.ndarray:
+    return np.array([*(one.complete for one in families), False])[family]
+
+
+# --- which column a feature is of -------------------------------------------------------------------------------------
+
+
+def _families(
+    names: Sequence[str | None], recipe: Recipe | None, moments: Moments | None, mean: np.ndarray
+) -> tuple[np.ndarray, list[Family]]:
+    """The family of each feature by its name."""
+    found: dict[tuple[str, str], int] = {}
+    family = np.full(len(names), -1)
+    if recipe is not None and recipe.kind != "svmlight":
+        known = _known(_columns(recipe))
+        for k, name in enumerate(names):
+            key = None if name is None else _family_of(name, recipe, known)
+            if key is not None:
+                family[k] = found.setdefault(key, len(found))
+    if moments is None:
+        return family, [Family(*key, False) for key in found]
+    # A row has one feature of a complete family, of value 1. Weights of exactly 0 were left out on purpose, and stay 0.
+    odd = np.abs(moments.square - moments.seen) + (mean == 0.0)
+    seen, odd = (np.bincount(family + 1, sums, minlength=len(found) + 1)[1:] for sums in (moments.seen, odd))
+    complete = (np.abs(seen - 1.0) < COMPLETE) & (odd < COMPLETE)
+    return family, [Family(*key, bool(yes)) for key, yes in zip(found, complete, strict=True)]
+
+
+def _columns(recipe: Recipe | None) -> dict[str, Column]:
+    return {column.name: column for column in (recipe.columns if recipe is not None else None) or ()}
+
+
+def _family_of(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+    """(column, kind); of VW text the namespace stands for the column."""
+    if recipe.cross and AND in name:
+        halves = [_family_of_one(half, recipe, known) for half in name.split(AND, 1)]
+        if all(halves):
+            (one, kind), (other, other_kind) = halves  # type: ignore[misc]
+            return f"{one}{AND}{other}", f"{kind}{AND}{other_kind}"
+    return _family_of_one(name, recipe, known)
+
+
+def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+    if recipe.kind == "vw":
+        namespace, mark, _ = name.partition("^")
+        return (namespace, "value") if mark else None
+    at = name.find("=")
+    while name not in known and at >= 0:  # a column's name may have such a sign, too
+        if name[:at] in known:
+            return name[:at], "value"
+        at = name.find("=", at + 1)
+    return known.get(name)
+
+
+def _known(columns: dict[str, Column]) -> dict[str, tuple[str, str]]:
+    """The families of columns themselves, of their bins, and of a missing number, which is one of the bins."""
+    known = {name: (name, "value") for name in columns}
+    for name, column in columns.items():
+        if column.role in ("bins", "whole"):
+            known |= dict.fromkeys([*names_of_bins(column), f"{name}="], (name, "bin"))
+    return known

@@ -1,0 +1,70 @@
+"""How often features came: the sums, the sample, and what merging and files keep of them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bayou import BadModel, Batch
+from bayou.core.uses import KEPT, Uses
+
+
+def rows(n, seed=0, ones=False):
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, 30, 0.2, format="csr", random_state=seed)
+    X.data = np.ones(X.nnz) if ones else rng.normal(2.0, 1.0, X.nnz)
+    return X, rng.integers(0, 2, n)
+
+
+def counted(X, y, weights=None, cuts=(0,)) -> Uses:
+    uses = Uses()
+    for first, last in zip(cuts, [*cuts[1:], X.shape[0]], strict=True):
+        some = slice(first, last)
+        uses.count(Batch.from_csr(X[some], y[some], None if weights is None else weights[some]))
+    return uses
+
+
+def test_few_rows_are_counted_one_by_one_and_those_of_weight_0_are_not():
+    X, y = rows(500)
+    weights = np.where(np.arange(500) % 3, 2.0, 0.0)
+    found = counted(X, y, weights).at(np.arange(31))
+    dense = np.append(X.toarray(), np.zeros((500, 1)), axis=1)[weights > 0]
+    np.testing.assert_allclose(found.seen, (dense != 0).mean(axis=0))
+    np.testing.assert_allclose(found.mean, dense.mean(axis=0))
+    np.testing.assert_allclose(found.square, (dense**2).mean(axis=0))
+
+
+def test_many_rows_are_counted_by_a_sample_that_stands_for_them_however_they_are_cut():
+    X, y = rows(10 * KEPT, ones=True)
+    whole, cut = counted(X, y), counted(X, y, cuts=(0, 1, 700, 9000, 9001))
+    assert whole.rows == 10 * KEPT
+    assert whole.counted == pytest.approx(whole.rows, rel=0.05)
+    np.testing.assert_allclose(whole.at(np.arange(30)).seen, np.asarray(X.mean(axis=0)).ravel(), atol=0.02)
+    features = np.arange(30)
+    np.testing.assert_allclose(cut.at(features).seen, whole.at(features).seen, rtol=1e-12)
+
+
+def test_merging_adds_and_counts_the_base_once():
+    X, y = rows(600)
+    base, whole = counted(X[:200], y[:200]), counted(X, y)
+    one, other = Uses.from_arrays(base.arrays()), Uses.from_arrays(base.arrays())
+    one.count(Batch.from_csr(X[200:400], y[200:400]))
+    other.count(Batch.from_csr(X[400:], y[400:]))
+    merged = one.merge(other, base)
+    assert (merged.rows, merged.counted) == (600, 600.0)
+    for found, expected in zip(merged.at(np.arange(30)), whole.at(np.arange(30)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_files_keep_them(ones):
+    X, y = rows(300, ones=ones)
+    uses = counted(X, y)
+    arrays = uses.arrays()
+    assert len(arrays["sums"]) == (1 if ones else 3)
+    again = Uses.from_arrays(arrays)
+    for found, expected in zip(again.at(np.arange(30)), uses.at(np.arange(30)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(BadModel, match="how often features came"):
+        Uses.from_arrays({"features": arrays["features"], "rows": arrays["rows"]})
+    with pytest.raises(BadModel, match="how often features came"):
+        Uses.from_arrays({**arrays, "features": np.zeros_like(arrays["features"])})
