@@ -84,7 +84,7 @@ from bayou.learners.bank.later import (
 )
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, Output, most_careful, own_lanes, settings_of
-from bayou.learners.bank.weights import intercept_of, lane_part, log_odds_reading, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_reading, log_odds_reading, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -414,9 +414,8 @@ class Bank(Learner):
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         return log_odds_reading(self._lanes, self._frozen_combination, features, squares)
 
-    def _associated(self, features: np.ndarray) -> Reading:
-        part = lane_part(self._lanes, most_careful(self._chosen), features)
-        return Reading(part.weights.mean, part.intercept[0], [part])
+    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        return lane_reading(self._lanes, most_careful(self._chosen), features, squares)
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts, signs = (
