@@ -13,24 +13,13 @@ still enough.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bayou.core.links import C8
-from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import BIAS_PRIOR, KEEP, LIVE, PER_SQUARE, PRIOR, RATE, SPREAD, Lanes
+from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, Lanes
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
-
-
-class LaneWeights(NamedTuple):
-    """What one lane believes of some weights, in the units of the features."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    intercept: tuple[float, float]  # likewise
 
 
 def lanes_to_draw(lanes: Lanes, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
@@ -48,16 +37,3 @@ def lanes_to_draw(lanes: Lanes, combination: Combination) -> tuple[np.ndarray, n
     numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()
-
-
-def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> LaneWeights:
-    settings, factor, place = lanes.settings[:, lane], lanes.factors()[lane], lane // LANES * 2 * LANES + lane % LANES
-    mean = factor * lanes.state[features, place].astype(np.float64)
-    intercept, gained = lanes.intercept[:, lane].tolist()
-    if settings[RATE] > 0:
-        return LaneWeights(mean, np.zeros(len(features)), (intercept, 0.0))
-    precision = settings[PRIOR] + lanes.state[features, place + LANES].astype(np.float64)
-    if settings[PER_SQUARE] > 0:
-        square, uses = lanes.squares[features].T
-        precision += settings[PER_SQUARE] * np.where(uses > 0, square, 1.0)
-    return LaneWeights(mean, factor**2 / precision, (intercept, 1.0 / (settings[BIAS_PRIOR] + gained)))

@@ -63,7 +63,7 @@ from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
 from bayou.kernels.vector import aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
-from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lane_weights, lanes_to_draw
+from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
@@ -89,7 +89,7 @@ from bayou.learners.bank.later import (
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
-from bayou.learners.bank.weights import intercept_of, lane_reading, log_odds_reading, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_part, lane_reading, log_odds_reading, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -404,9 +404,10 @@ class Bank(Learner):
         numbers, chances = lanes_to_draw(self._lanes, self._combination)
         taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
         for lane in np.unique(taken).tolist():
-            mean, variance, (bias, bias_variance) = lane_weights(self._lanes, lane, batch.indices)
-            intercept = (bias, share * bias_variance) if self._has_intercept else (0.0, 0.0)
-            self._draw_gaussian(batch, mean, share * variance, intercept, seed, np.flatnonzero(taken == lane), scores)
+            _, weights, (bias, unsure) = lane_part(self._lanes, lane, batch.indices)
+            variance = share * np.asarray(weights.variance)
+            intercept = (bias, share * unsure) if self._has_intercept else (0.0, 0.0)
+            self._draw_gaussian(batch, weights.mean, variance, intercept, seed, np.flatnonzero(taken == lane), scores)
 
     def _add(self, other: Self, base: Self | None) -> None:
         parts, signs = (
