@@ -88,6 +88,7 @@ def taught(kind=Marginal, **parameters):
         lambda: evaluate.progressive(object(), [BATCH]),
         lambda: evaluate.progressive(taught(), ["a"]),
         lambda: evaluate.progressive(taught(), 0.5),
+        lambda: evaluate.progressive(taught(), np.array(1.0)),
         lambda: evaluate.progressive(taught(), [BATCH], on_progress=[]),
         lambda: evaluate.progressive(taught(), [BATCH], task=np.ones(2)),
         lambda: evaluate.best_fixed_weights("ab", 3),

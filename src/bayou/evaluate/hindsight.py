@@ -131,7 +131,7 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
 
 def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The same batches; one without labels, or something else, is refused."""
-    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr"):
+    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
         raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
     for batch in batches:
         check_is_batch(batch)
