@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -75,6 +76,9 @@ def taught(kind=Marginal, **parameters):
         lambda: sources.Extras.of("m.bayou"),
         lambda: sources.open(3),
         lambda: sources.open([1, 2]),
+        lambda: sources.open(np.array(1.0)),
+        lambda: list(sources.open(pd.DataFrame([[1, 2]], columns=["a", "a"]), recipe={"label": "a"})),
+        lambda: list(sources.open([pd.DataFrame([[1, 2]], columns=["a", "a"])], recipe={"label": "a"})),
         lambda: sources.open("d.svm", recipe=3),
         lambda: sources.open("d.svm", recipe={"colour": "red"}),
         lambda: sources.open("d.svm", extras=taught()),

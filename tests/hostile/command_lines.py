@@ -53,7 +53,7 @@ WORDS = (
     "", " ", "0", "-1", "1e400", "nan", "-", "--", "=", ",", "*", "[x", "a=b", "a,b", "label", "clicked", "age", "city",
     "ünï", "\u202e", "\x1b[31m", "\udcff", "x" * 5000, "'", "$x$", "%s", "{}", "../..", "/", "~", "true", "None",
 )  # fmt: skip
-NUMBERS = ("0", "1", "2", "-1", "1e3", "0.5", "nan", "inf", "-inf", "", "many", "9" * 30, "0x10", "٣", "1_000", "1e400")
+NUMBERS = ("0", "1", "2", "-1", "1e3", "0.5", "nan", "inf", "-inf", "", "many", "0x10", "1e400", "٣", "1_000", "9" * 30)
 # What takes time or memory in proportion: sound values are small.
 SMALL = {
     "bits": ("3", "4", "5", "5", "5", "31"),
@@ -172,7 +172,8 @@ class Grammar:
     def _value(self, parameter) -> str:
         rng, name = self._rng, parameter.name
         if rng.random() < 0.06:
-            return rng.choice(WORDS if rng.random() < 0.5 else NUMBERS)
+            # A thousand passes are no mistake; they only take their time.
+            return rng.choice(WORDS if rng.random() < 0.5 else NUMBERS[:-2] if name == "passes" else NUMBERS)
         if name in ("model", "resume", "like", "models", "base") and not (name == "model" and not parameter.required):
             return self._path(self._models[:4] if rng.random() < 0.5 else self._models)
         if name == "data":

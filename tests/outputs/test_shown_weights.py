@@ -172,7 +172,12 @@ def test_crosses_and_namespaces_are_columns_too(tmp_path):
 def test_the_associated_view_is_the_banks_most_careful_lane(data):
     bank = bayou.train(data, **OPTIONS).learner
     reading = bank.reading([1, 2, 3], "associated")
-    np.testing.assert_array_equal(reading.mean, np.exp(bank._lanes.scale[0, 0]) * bank._lanes.state[1:4, 0])
+    expected = np.exp(bank._lanes.scale[0, 0]) * bank._lanes.state[1:4, 0]
+    np.testing.assert_array_equal(reading.mean, expected)
+    squares = np.array([0.0, 0.5, 0.25])
+    variance = squares @ reading.parts[0].weights.variance + reading.parts[0].intercept[1]
+    damped = bank.reading([1, 2, 3], "associated", squares)
+    np.testing.assert_allclose(damped.mean, expected / np.sqrt(1.0 + np.pi / 8 * variance), rtol=1e-12)
     with pytest.raises(BadInput, match="only the bank has another"):
         Marginal(4).reading([0], "associated")
     plain = Bank(4, lanes=[Lane()])

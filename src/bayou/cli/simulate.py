@@ -26,7 +26,7 @@ KINDS = ("random", "nonbinary", "categorical", "longtail", "groups")
 def simulate(
     kind: Annotated[str, typer.Argument(help=f"Which stream: {', '.join(KINDS)}.")],
     out: Annotated[str, typer.Option(help="Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.")],
-    examples: Annotated[int, typer.Option(min=0, help="Number of examples.")] = 100_000,
+    examples: Annotated[int, typer.Option(min=0, max=10**12, help="Number of examples.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
     truth: Annotated[Path | None, typer.Option(help="Where to write the true weights: a .npz file.")] = None,
     set_: Annotated[

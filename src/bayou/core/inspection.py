@@ -139,13 +139,13 @@ class Inspected(Stored):
         associated = one_of("view", view, VIEWS)
         features = feature_numbers(features, self._n_features)
         with self._lock:
-            return self._associated(features) if associated else self._reading(features, squares)
+            return (self._associated if associated else self._reading)(features, squares)
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         weights, intercept = self.weights_at(features), self.intercept
         return Reading(weights.mean, intercept[0], [Part(1.0, weights, intercept)] if self.record.posterior else [])
 
-    def _associated(self, features: np.ndarray) -> Reading:
+    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         raise BadInput(f"{self.name} models have one view of their weights; only the bank has another.")
 
     @property

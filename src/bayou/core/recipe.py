@@ -143,6 +143,7 @@ class Recipe:
             if not isinstance(self.positive, str | int | float | np.generic):
                 raise BadInput(f"positive is {shown(self.positive)}; it must be the text of a label, or a number.")
             put("positive", str(self.positive))
+            _text("positive", self.positive)
         if self.label_above is not None:
             put("label_above", finite_number("label_above", self.label_above))
             if self.positive is not None:
@@ -255,10 +256,17 @@ def _shown(value: Any) -> str:
 def _text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise BadInput(f"{name} is {shown(value)}; it must be text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(texts(name, value, "a list of column names")))
+    found = texts(name, value, "a list of column names")
+    for part in found:
+        _text(name, part)
+    return tuple(dict.fromkeys(found))
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
@@ -267,5 +275,7 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
         parts = () if isinstance(pair, str) else several("cross", pair, "pairs of names")
         if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
             raise BadInput(f"cross holds {shown(pair)}; each must be a pair of names such as ('user', 'ad').")
+        for part in parts:
+            _text("a name in cross", part)
         pairs.append((parts[0], parts[1]))
     return tuple(dict.fromkeys(pairs))

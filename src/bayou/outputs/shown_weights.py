@@ -157,7 +157,18 @@ def shown_weights(
     names: Any = None,
     uses: Uses | None = None,
 ) -> ShownWeights:
-    """What to show of the features that a learner has met; recipe, names and uses are its own if not given."""
+    """What to show of the features that a learner has met; recipe, names and uses are its own if not given.
+
+    `view` is "model", or of a bank "associated": see `Learner.reading`.
+
+    >>> from bayou import Batch
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=4)
+    >>> p = learner.learn(Batch.from_rows([{2: 1.0}], labels=[1]))
+    >>> shown = shown_weights(learner)  # nothing is known of its rows: weights are as they are
+    >>> shown.name(0), bool(shown.mean[0] == learner.mean[2])
+    ('2', True)
+    """
     extras = learner.extras
     recipe, names = recipe or extras.recipe, names or extras.names
     uses = extras.uses if uses is None else uses

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -388,3 +389,12 @@ def test_a_column_with_a_dot_beside_a_struct_is_not_dropped(tmp_path, parquet) -
         list(sources.open(data, recipe={"bits": 8}))
     with pytest.raises(BadInput, match=r"two columns 'x'"):
         list(sources.open(pa.table([[1, 0], [1, 2], [3, 4]], names=["y", "x", "x"]), recipe={"bits": 8}))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX alone")
+def test_a_file_whose_name_is_no_text_is_read(tmp_path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
+    frame(10).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.parquet").rename(path)
+    extras = Extras.new(Recipe(kind="table"))
+    assert sum(map(len, Source(ParquetReader(Files([path]), extras), extras))) == 10

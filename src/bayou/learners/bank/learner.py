@@ -89,7 +89,7 @@ from bayou.learners.bank.later import (
 from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
-from bayou.learners.bank.weights import intercept_of, lane_part, log_odds_reading, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_reading, log_odds_reading, weights_of
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # After that many examples, that many outputs are kept.
@@ -396,9 +396,8 @@ class Bank(Learner):
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         return log_odds_reading(self._lanes, self._frozen_combination, features, squares)
 
-    def _associated(self, features: np.ndarray) -> Reading:
-        part = lane_part(self._lanes, most_careful(self._chosen), features)
-        return Reading(part.weights.mean, part.intercept[0], [part])
+    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        return lane_reading(self._lanes, most_careful(self._chosen), features, squares)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Each draw from one lane (`draws`)."""

@@ -9,11 +9,13 @@ variances of sums and differences.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
@@ -86,6 +88,25 @@ def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
     return Part(1.0, lane_weights(lanes, lane, features), intercept)
 
 
+def _row_variance(part: Part, squares: np.ndarray) -> float:
+    """s of the mean row: the mean over rows of sum x^2 v, and the intercept's."""
+    return float(squares @ part.weights.variance) + part.intercept[1]
+
+
+def _stretched(part: Part, stretch: float, share: float, more: float = 0.0) -> Part:
+    """In other units; `more` is what is not known of the intercept besides."""
+    weights = Weights(stretch * part.weights.mean, stretch**2 * np.asarray(part.weights.variance))
+    return Part(share, weights, (stretch * part.intercept[0], stretch**2 * part.intercept[1] + more))
+
+
+def lane_reading(lanes: Lanes, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+    """One lane by itself, in units of the log-odds if the mean squares of all features are known."""
+    part = lane_part(lanes, lane, features)
+    root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variance(part, squares))
+    part = _stretched(part, 1.0 / root, 1.0)
+    return Reading(part.weights.mean, part.intercept[0], [part])
+
+
 def log_odds_reading(
     lanes: Lanes, combination: Combination, features: np.ndarray, squares: np.ndarray | None
 ) -> Reading:
@@ -98,16 +119,16 @@ def log_odds_reading(
     damping = combination.damping.copy()
     damping[SCORE] = 0.0
     if squares is not None:
-        s = np.array([squares @ part.weights.variance + part.intercept[1] for part in parts])
+        s = np.array([_row_variance(part, squares) for part in parts])
         spread = combination.output_spread[combination.slots].astype(np.float64) * s[combination.lane_of]
         damping[combination.slots] = np.sqrt(1.0 + spread) - 1.0
     combination = combination._replace(damping=damping)
     _, mixing, stretched, _ = linearised(lanes, combination)
-    stacked, shown = _stacked_variance(combination), []
-    for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist():
-        (_, weights, (mean, variance)), stretch = parts[k], float(stretched[k])
-        weights = Weights(stretch * weights.mean, stretch**2 * np.asarray(weights.variance))
-        shown.append(Part(float(mixing[k]), weights, (stretch * mean, stretch**2 * variance + stacked)))
+    stacked = _stacked_variance(combination)
+    shown = [
+        _stretched(parts[k], float(stretched[k]), float(mixing[k]), stacked)
+        for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()
+    ]
     mean = weights_of(lanes, combination, features)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination)[0] if lanes.has_intercept else 0.0
     return Reading(mean, intercept, shown)

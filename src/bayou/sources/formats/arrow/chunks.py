@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.arrow.reader import ArrowReader
+from bayou.sources.formats.arrow.reader import ArrowReader, stream_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class Chunks:
         self._kept.clear()
         names, rows = None, 0
         for part in self._parts:
-            for batch in pa.table(part).to_batches() if hasattr(part, "__arrow_c_array__") else _stream(part):
+            for batch in pa.table(part).to_batches() if hasattr(part, "__arrow_c_array__") else stream_of(part):
                 if not batch.num_rows:
                     continue
                 # What pandas adds for its index is not a column.
@@ -89,7 +89,10 @@ def parts_or_paths(data: Any) -> Any:
         return data
     if isinstance(data, Sequence):
         return Chunks(data) if len(data) and is_table(data[0]) else data
-    parts = iter(data)
+    try:
+        parts = iter(data)
+    except TypeError:  # an array without a dimension says that it can be gone through
+        return data
     first = next(parts, None)
     if first is None:
         raise BadInput("no data: the iterable gives no tables.")
@@ -113,12 +116,6 @@ class ChunkReader(ArrowReader):
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         return self._data.batches()
-
-
-def _stream(part: Any) -> Iterable[pa.RecordBatch]:
-    import pyarrow as pa
-
-    return pa.RecordBatchReader.from_stream(part)
 
 
 def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:

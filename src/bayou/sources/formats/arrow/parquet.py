@@ -59,13 +59,15 @@ class ParquetReader(FittingReader):
 
     def _open(self, name: str, columns: set[str] | None = None) -> Any:
         """A Parquet file, whose text columns are to come with dictionaries if they are in `columns`, or all."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         with _readable(name):
-            schema = pq.read_schema(name, memory_map=True)
+            file = pa.memory_map(os.fsencode(name))  # whatever bytes its name is made of
+            schema = pq.read_schema(file)
             check_names(names_of(schema), name)
             texts = [one.name for one in schema if is_text(one.type) and (columns is None or one.name in columns)]
-            return pq.ParquetFile(name, memory_map=True, read_dictionary=texts)
+            return pq.ParquetFile(file, read_dictionary=texts)
 
     def _pass(self) -> Iterator[RowRange]:
         self._done = 0.0

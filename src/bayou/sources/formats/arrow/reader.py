@@ -64,6 +64,16 @@ def row_ranges(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RowRang
             first = False
 
 
+def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
+    """The record batches of a table; a sentence where its own library cannot give them."""
+    import pyarrow as pa
+
+    try:
+        return pa.RecordBatchReader.from_stream(table)
+    except (TypeError, ValueError) as error:  # pandas with a name twice, say
+        raise BadInput(f"the table cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from None
+
+
 class ArrowReader(FittingReader):
     """The rows of anything with `__arrow_c_stream__`, for a `Source`."""
 
@@ -101,9 +111,7 @@ class ArrowReader(FittingReader):
             raise BadInput(f"the table cannot be read: {str(error).splitlines()[0]}") from None
 
     def _record_batches(self) -> Iterable[pa.RecordBatch]:
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_stream(self._data)
+        return stream_of(self._data)
 
     def _sample(self, task: RowRange) -> tuple[pa.RecordBatch, int]:
         rows = task.shared.batch.slice(task.start, task.stop - task.start)

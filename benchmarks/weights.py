@@ -1,0 +1,110 @@
+"""Can the weights that a model shows be read? Against its own predictions, and against batch logistic regression.
+
+    python benchmarks/weights.py [--sets adult bank_marketing flights sms]
+
+Each set as the command reads it, in the order of the file (flights in order of time): the bank learns 70 % of the rows.
+Shown weights (`bayou features`: centred by column, the intercept the score of the mean row) are held
+
+    score       against the log-odds that the model predicts: correlation with the sum of weights, of the rows that were
+                learned, and of all later rows, where values come up that have no weight yet
+    LR          against scikit-learn's logistic regression on the same features, centred too: correlation of weights,
+                and how often signs agree where LR's is above .1, features used 50 times or more; then the same of the
+                other view, --view associated
+
+and the intercept, the largest weight of a column of few values, and the columns that carry most are printed. Where a
+stream drifts, LR explains the past, and the bank has learned not to trust it: it need not look like LR there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from quality_sets import data_folder
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+import bayou
+from bayou import sources
+from bayou.core.extras import Extras
+from bayou.outputs.shown_weights import ShownWeights, shown_weights
+
+SHARE, USED, LARGE, FEW = 0.7, 50, 0.1, 20
+
+
+def flights(folder: Any) -> pd.DataFrame:
+    frame = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["arr_delay"])
+    frame = frame.sort_values(["time_hour", "flight"], kind="stable").assign(late=frame["arr_delay"] > 15)
+    known_later = ["arr_delay", "dep_delay", "dep_time", "arr_time", "air_time"]
+    return frame.drop(columns=known_later).astype({"late": int})
+
+
+SETS = {
+    "adult": (lambda f: pd.read_csv(f / "adult.csv.gz").drop(columns="split"), {"label": "income", "positive": ">50K"}),
+    "bank_marketing": (lambda f: pd.read_csv(f / "bank_marketing.csv.gz"), {"label": "y", "positive": "yes"}),
+    "flights": (flights, {"label": "late"}),
+    "sms": (lambda f: pd.read_json(f / "sms_spam.jsonl.gz", lines=True), {"label": "label", "text": ["text"]}),
+}
+
+
+def rows_of(learner: Any, frame: pd.DataFrame) -> tuple[sparse.csr_matrix, np.ndarray, np.ndarray]:
+    """The features that the learner has met, labels, and the log-odds that it predicts."""
+    parts = []
+    for batch in sources.open(frame, extras=Extras.of(learner).for_predicting()):
+        told = learner.predict(batch, horizon="later").log_odds
+        parts.append((batch.to_csr(learner.n_features)[:, learner.touched], batch.labels > 0, told))
+    X, y, told = zip(*parts, strict=True)
+    return sparse.vstack(X).tocsr(), np.concatenate(y), np.concatenate(told)
+
+
+def centred(weights: np.ndarray, uses: np.ndarray, shown: ShownWeights) -> np.ndarray:
+    weights = weights.copy()
+    for k, family in enumerate(shown.families):
+        own = shown.family == k
+        if family.complete:
+            weights[own] -= np.average(weights[own], weights=uses[own])
+    return weights
+
+
+def measure(name: str, rows: int | None) -> None:
+    read, options = SETS[name]
+    frame = read(data_folder())[:rows]
+    cut = int(SHARE * len(frame))
+    learner = bayou.train(frame[:cut], **options).learner
+    shown, associated = shown_weights(learner), shown_weights(learner, view="associated")
+    X, y, told = rows_of(learner, frame[:cut])
+    later, _, told_later = rows_of(learner, frame[cut:])
+    uses = np.asarray((X != 0).sum(axis=0)).ravel()
+    solved = LogisticRegression(max_iter=2000).fit(X, y)
+    best = centred(solved.coef_[0], uses, shown)
+    often = uses >= USED
+    large = often & (np.abs(best) > LARGE)
+    print(f"\n{name}: {cut:,} rows learned, {len(frame) - cut:,} later ones")
+    known, new = (np.corrcoef(rows @ shown.mean, odds)[0, 1] for rows, odds in ((X, told), (later, told_later)))
+    print(f"  sum of weights with predicted log-odds  {known:.4f}, of later rows {new:.4f}")
+    for view, found in (("model", shown), ("associated", associated)):
+        signs = np.mean(np.sign(found.mean[large]) == np.sign(best[large]))
+        print(
+            f"  {view:10}  with LR {np.corrcoef(found.mean[often], best[often])[0, 1]:.3f}  signs {signs:.3f}", end=""
+        )
+        print(f"  intercept {found.intercept:+.2f} ± {found.intercept_sd:.2f}")
+    few = [c for c in shown.columns() if c.features <= FEW]
+    print(f"  raw: intercept {learner.intercept[0]:+.2f}")
+    for column in shown.columns()[:4] + [c for c in few if c.name == "origin"]:
+        values = ", ".join(f"{shown.name(i)} {shown.mean[i]:+.2f} ± {shown.sd[i]:.2f}" for i in column.telling[:3])
+        print(f"  {column.name:16} {column.spread:.3f}  {values}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--rows", type=int, help="no more rows of each set than these")
+    options = parser.parse_args()
+    for name in options.sets:
+        measure(name, options.rows)
+
+
+if __name__ == "__main__":
+    main()
