@@ -177,3 +177,17 @@ def test_no_data(tmp_path):
     (tmp_path / "bad.svm").write_text("what ever\nis this\n")
     said = run(tmp_path / "bad.svm", "--bits", "4", "--learner", "marginal", "--format", "svmlight", code=1)
     assert "none of the 2 lines could be learned from" in said.stderr
+
+
+def test_later_rows_and_late_labels(tmp_path):
+    """Labels in turns: the next is easily told, later ones are not; and all is learned, however late."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "x.svm").write_text("".join(f"{k % 2} {rng.integers(5)}:1\n" for k in range(6000)))
+    said = run(tmp_path / "x.svm", "--bits", "4", "--learner", "bank", "--quiet")
+    assert "last half  later rows" in said.stdout
+    assert "labels alternate more than by chance" in said.stderr
+    (bank,) = results(tmp_path / "x.svm", "--bits", "4", "--learner", "bank")["learners"]
+    assert bank["later_loss"]["learned"] < 0.68 < 0.69 < bank["later_loss"]["expected"]
+    (late,) = results(tmp_path / "x.svm", "--bits", "4", "--learner", "bank", "--delay", "777")["learners"]
+    assert late["log_loss"] > 0.69
+    assert late["bytes"] == bank["bytes"]

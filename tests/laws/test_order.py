@@ -72,7 +72,7 @@ def test_a_batch_too_long_to_be_learned_at_once_is_cut_without_a_trace(case, mon
     batch = case.stream(26)
     whole, cut = case.new(), case.new()
     p = whole.learn(batch)
-    monkeypatch.setattr("bayou.core.learner._ROWS", 7)
+    monkeypatch.setattr("bayou.core.learner.AT_ONCE", 7)
     assert (cut.learn(batch) == p).all()
     assert bits(whole, by_row=True) == bits(cut, by_row=True)
 

@@ -43,7 +43,7 @@ from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
-_ROWS = 8192
+AT_ONCE = 8192
 # What draws are for.
 _PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
@@ -134,9 +134,9 @@ class Learner(Inspected):
             weights = batch.each_weight().astype(self._dtype)
             targets, negative = self._targets(batch, weights)
             told = []
-            for start in range(0, max(len(batch), 1), _ROWS):
-                rows = slice(start, start + _ROWS)
-                part = batch if len(batch) <= _ROWS else batch[rows]
+            for start in range(0, max(len(batch), 1), AT_ONCE):
+                rows = slice(start, start + AT_ONCE)
+                part = batch if len(batch) <= AT_ONCE else batch[rows]
                 told.append(self._run(part, targets[rows], weights[rows]))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative

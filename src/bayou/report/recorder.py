@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.learner import Learner, Prediction
+from bayou.core.learner import AT_ONCE, Learner, Prediction
+from bayou.learners.bank.later import next_block
 
 STRETCHES = 20
 PICKED = 256
@@ -99,19 +100,32 @@ class Recorder:
     def cut(self, batches: Iterable[Batch], others: Sequence[Recorder] = ()) -> Iterator[Batch]:
         """The same rows, in batches that end where the learner is to be looked at; learn each before the next.
 
+        That is where a block of rows ends which the bank looks ahead in, so that it learns as it would without.
+
         `others`: recorders of learners that go through the same batches, to be looked at as well.
         """
         given = 0
         for batch in batches:
             start = 0
             while start < len(batch):
-                stop = min(len(batch), start + self._due - given)
+                stop = self._end_of_block(batch, start, start + self._due - given)
                 yield batch if stop - start == len(batch) else batch[start:stop]
                 given, start = given + stop - start, stop
-                if given == self._due:
+                if given >= self._due:
                     for recorder in (self, *others):
                         recorder.look()
-                    self._due = next(self._looks_due)
+                    while given >= self._due:
+                        self._due = next(self._looks_due)
+
+    def _end_of_block(self, batch: Batch, start: int, wanted: int) -> int:
+        """The first row from `wanted` on at which a block ends, of what is learned at once."""
+        weights, row, examples = batch.each_weight(), start, self.learner.examples
+        end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
+        while row < min(wanted, end):
+            first = row
+            row, _ = next_block(weights[:end], row, examples, -1)
+            examples += int(np.count_nonzero(weights[first:row]))
+        return row
 
     def look(self) -> None:
         """Remember how the parts of the learner are doing, if it has any and has learned since the last look."""
