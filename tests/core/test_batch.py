@@ -485,7 +485,7 @@ HIDDEN = np.ma.array([1.0, 99.0, -1.0], mask=[False, True, False])
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: Batch.from_csr(np.ma.array(np.eye(3), mask=np.eye(3))), "values must not be masked: 3 of 9"),
+        (lambda: Batch.from_csr(np.ma.array(np.eye(3), mask=np.eye(3))), "examples must not be masked: 3 of 9"),
         (lambda: Batch.from_csr(np.eye(3), HIDDEN), "labels must not be masked: 1 of 3 are"),
         (lambda: Batch.from_csr(np.eye(3), weights=HIDDEN), "weights"),
         (lambda: Batch.from_arrays([0, 1, 2, 3], [0, 1, 2], HIDDEN), "values"),

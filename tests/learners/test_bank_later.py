@@ -102,7 +102,7 @@ def test_sampling_goes_by_the_examples_number():
     def kept(examples, first, last):
         found, row = [], first
         while row < last:
-            row, some = next_block(weights[:last], row, examples + np.count_nonzero(weights[first:row]), -1)
+            row, _, some = next_block(weights[:last], row, examples + np.count_nonzero(weights[first:row]), -1)
             found.append(some)
         return np.concatenate(found)
 

@@ -44,7 +44,7 @@ def as_float(values: Any, what: str) -> np.ndarray:
 
 def as_features(indices: Any) -> tuple[np.ndarray, int]:
     """Feature ids as uint32, and how many were too wide and got folded."""
-    indices = np.ascontiguousarray(as_array(indices, "features"))
+    indices = np.ascontiguousarray(as_array(indices, "indices"))
     if indices.size == 0:
         return indices.astype(np.uint32), 0
     if indices.dtype == np.uint32:

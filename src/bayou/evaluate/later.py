@@ -49,7 +49,7 @@ class Ahead:
         """Parts of a batch, each with the rows of it to predict before it is learned; `add` each before the next."""
         weights, row = batch.each_weight(), 0
         while row < len(batch):
-            end, kept = next_block(weights, row, self._examples, -1)
+            end, _, kept = next_block(weights, row, self._examples, -1)
             yield batch[row:end], kept - row
             row = end
 

@@ -123,7 +123,7 @@ class Recorder:
         end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
         while row < min(wanted, end):
             first = row
-            row, _ = next_block(weights[:end], row, examples, -1)
+            row, _, _ = next_block(weights[:end], row, examples, -1)
             examples += int(np.count_nonzero(weights[first:row]))
         return row
 

@@ -130,11 +130,11 @@ class Training:
             raise BadInput("--checkpoint would save a model without what --delay keeps waiting; use one of them.")
         holdout = None if own.holdout is None else Holdout.of(own.holdout)
         self._every_examples, self._every_seconds = _every(own.checkpoint)
-        self._path = None if own.model is None else Path(own.model)
-        self._report = own.report
         data = sources.parts_or_paths(data)
         check_report(own.report)
         check_outputs({"--model": own.model, "--report": own.report}, data)
+        self._path = None if own.model is None else Path(own.model)
+        self._report = own.report
         check_outputs({"--report": own.report}, own.resume, own.like)  # the new model may take their place
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         self.source = sources.open(

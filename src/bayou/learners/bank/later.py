@@ -86,12 +86,12 @@ def later_loss(tally: np.ndarray) -> LaterLoss | None:
 
 @njit(cache=True, nogil=True)
 def next_block(weights, row, examples, stop):
-    """(The first row behind the next block, its rows that are kept), after so many examples.
+    """(The first row behind the next block, how many examples it has, its rows that are kept), after so many examples.
 
     Which rows are kept is a function of the examples' numbers alone. Rows of weight 0 are no examples. A block ends
     where `stop` examples will have been learned.
     """
-    size = max(1, min(examples // SHARE, MOST))
+    before, size = examples, max(1, min(examples // SHARE, MOST))
     last = examples + size if stop < 0 else min(examples + size, stop)
     kept = np.empty(min(size, weights.size - row), np.int64)
     n = 0
@@ -102,7 +102,7 @@ def next_block(weights, row, examples, stop):
                 kept[n] = row
                 n += 1
         row += 1
-    return row, kept[:n]
+    return row, examples - before, kept[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -237,8 +237,8 @@ class Bank(Learner):
             while row < len(batch) and examples != stop:
                 end = len(batch)
                 if delayed is not None:
-                    end, kept = next_block(weights, row, examples, stop)
-                    ahead = self._said_ahead(batch, signs, kept) if len(kept) and end > row + 1 else None
+                    end, size, kept = next_block(weights, row, examples, stop)
+                    ahead = self._said_ahead(batch, signs, kept) if len(kept) and size > 1 else None
                 while row < end and examples != stop:
                     first, before, last = row, examples, min(row + STRIDE, end)
                     row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
