@@ -98,7 +98,7 @@ def test_every_face_answers_for_the_full_stream(name, parameters, rows, tmp_path
         np.testing.assert_allclose(told, prediction.probability, rtol=1e-8)
     table = bayou.predict(str(tmp_path / "asked.svm"), model=learner).to_arrow()
     np.testing.assert_array_equal(table["probability"].to_numpy(), prediction.probability)
-    estimator = _estimator(name, learner, X.shape[1])
+    estimator = _estimator(name, learner, X.shape[1], "later")
     np.testing.assert_array_equal(estimator.decision_function(X[40:]), prediction.log_odds)
     np.testing.assert_allclose(estimator.predict_proba(X[40:])[:, 1], prediction.probability, rtol=1e-9)
     if learner.record.posterior:

@@ -15,6 +15,7 @@ import bayou
 from bayou.cli import app
 from tests import howto
 
+LONG = {"bandit"}
 PAGES = Path(__file__).parent.parent / "docs" / "howto"
 ROW = re.compile(r"\| ([^|]+) \| `bayou (train [^`]+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|")
 
@@ -23,8 +24,13 @@ def pages_with_code() -> list[howto.Page]:
     return [page for page in map(howto.read, sorted(PAGES.glob("*.md"))) if page.blocks]
 
 
+def _param(page: howto.Page):
+    """Some pages take half a minute."""
+    return pytest.param(page, id=str(page), marks=[pytest.mark.long] if page.path.stem in LONG else [])
+
+
 @pytest.mark.parametrize("in_bash", [False, pytest.param(True, marks=pytest.mark.long)], ids=["", "in bash"])
-@pytest.mark.parametrize("page", pages_with_code(), ids=str)
+@pytest.mark.parametrize("page", [_param(page) for page in pages_with_code()])
 def test_page(page, in_bash, tmp_path, monkeypatch, request):
     if any(block.kind == "sh" for block in page.blocks) and shutil.which("bash") is None:
         pytest.skip("there is no bash here to run the page's commands")

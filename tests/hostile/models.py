@@ -19,6 +19,7 @@ import bayou
 from bayou import Batch
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.file_marks import FileMark
 from bayou.core.names import NewNames
 from bayou.core.recipe import Column, Recipe
 from tests.hostile.counts import Counts, rounds
@@ -51,7 +52,7 @@ def _extras() -> Extras:
     extras.names.add(NewNames(np.uint32([3, 7]), spans, text, text, b"^"))
     extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
-    extras.unfinished = Unfinished(["/a", "/b"], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
+    extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
     return extras
 
 

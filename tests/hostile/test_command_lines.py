@@ -1,8 +1,11 @@
 """A short hostile attack on the command; `benchmarks/hostile.py` goes on for as long as it is told to."""
 
+import pytest
+
 from tests.hostile.command_lines import COMMAND, attack
 
 
+@pytest.mark.long
 def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
     found = attack(seed=0, lines=250)
     assert found["findings"] == {}
@@ -11,3 +14,9 @@ def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
     assert min(found["exit 0"], found["exit 1"], found["exit 2"]) > 25
     done = {name.partition(":")[0] for name in found if name.endswith(": exit 0")}
     assert done - {"none"} == set(COMMAND.commands)
+
+
+def test_a_few_lines_end_with_a_result_or_a_sentence():
+    found = attack(seed=1, lines=60)
+    assert found["findings"] == {}
+    assert found["lines"] == 60

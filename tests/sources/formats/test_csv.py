@@ -433,6 +433,7 @@ def test_tables_that_are_too_wide_are_refused_with_the_limit(tmp_path, monkeypat
     assert sum(map(len, sources.open(tmp_path / name, recipe={"bits": 8}))) == 6
 
 
+@pytest.mark.long
 def test_a_very_wide_table_is_read(tmp_path) -> None:
     """Where anything is done for each pair of columns, this takes minutes."""
     (tmp_path / "x.csv").write_bytes(wide(16_000))
