@@ -94,3 +94,11 @@ def test_too_few_examples_are_said(run, tmp_path):
     done = run("select", tmp_path / "few.svm", "--bits", 4)
     assert done.exit_code == 1
     assert "too few to hold some out" in done.stderr
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_picture_of_nothing_selected_is_drawn(run, tmp_path):
+    (tmp_path / "alike.svm").write_text("1 1:1\n0 1:1\n" * 12)
+    done = run("select", tmp_path / "alike.svm", "--bits", 4, "--picture", tmp_path / "p.png")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "p.png").exists()

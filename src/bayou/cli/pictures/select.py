@@ -18,18 +18,19 @@ def draw(found: Selection, path: Path) -> None:
         left, middle, right = figure.subplots(1, 3)
         there = [point for point in found.path if point.size]
         left.plot([p.inclusion_prior for p in there], [p.size for p in there], "o-", color=BLUE)
-        left.set(xscale="log", yscale="log", xlabel="inclusion prior", title="features selected")
+        scale = "log" if there else "linear"  # a logarithmic axis cannot be empty
+        left.set(xscale=scale, yscale=scale, xlabel="inclusion prior", title="features selected")
         for axes, title, worth in (
             (middle, "AUC, held out", lambda point: point.auc),
             (right, "log loss, held out", lambda point: point.log_loss),
         ):
             path_points = sorted((p.size, worth(p)) for p in there if worth(p) is not None)
-            cut = [(p.size, worth(p)) for p in found.sizes if worth(p) is not None]
+            cut = [(p.size, worth(p)) for p in found.sizes if p.size and worth(p) is not None]
             if path_points:
                 axes.plot(*zip(*path_points, strict=True), "o-", color=GREY, label="all that a prior selects")
             if cut:
                 axes.plot(*zip(*cut, strict=True), "D", color=ORANGE, label="cut to the sizes wanted")
-            axes.set(xscale="log", xlabel="features", title=title)
+            axes.set(xscale=scale, xlabel="features", title=title)
             axes.grid(axis="y", color=PALE)
         if middle.lines:
             middle.legend(frameon=False, loc="lower right")

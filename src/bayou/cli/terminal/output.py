@@ -27,8 +27,8 @@ SHOWN = 5
 
 
 def tell(line: str) -> None:
-    """A line of the results, on standard output."""
-    typer.echo(printable(line))
+    """A line of the results, on standard output; into a pipe they go together, for `head` to find all it wants."""
+    print(printable(line))
 
 
 def say(line: str, error: bool = False) -> None:
