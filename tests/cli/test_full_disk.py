@@ -87,6 +87,7 @@ def test_an_output_that_lacks_one_byte_is_not_there(places, tmp_path, output):
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_output_for_which_the_disk_is_too_small_is_not_there(places, small_disk, output):
     arguments, name = OUTPUTS[output]

@@ -144,6 +144,7 @@ def test_what_is_no_model_exits_1(run, tmp_path):
     assert "there is no such model file" in done.stderr
 
 
+@pytest.mark.long
 def test_counters_of_merged_and_resumed_models_are_those_of_the_whole_stream(run, tmp_path):
     """Through the commands: base, two that go on from it, the merged one, which goes on itself."""
 

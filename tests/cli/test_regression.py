@@ -124,6 +124,7 @@ def test_a_classifier_still_wants_classes(tmp_path):
     assert "too many labels say nothing" in run("train", path, "--learner", "marginal", code=1).output
 
 
+@pytest.mark.long
 def test_a_learner_that_needs_linear_algebra_gets_it(tmp_path):
     """In a process of its own: the command starts without it."""
     path, model = tmp_path / "x.csv", tmp_path / "m.bayou"

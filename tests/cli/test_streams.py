@@ -33,13 +33,18 @@ def shell(command: str) -> subprocess.CompletedProcess:
     ("redirection", "codes"),
     [
         ("2>&1 | true", (0, 141)),  # both; whether the last words found their reader is a matter of time
-        ("2> >(true) | cat", (0,)),  # only progress is lost
-        ("2>&-", (0,)),
+        ("2>&-", (0,)),  # only progress is lost
         (">&-", (1,)),  # the results are
-        ("<&- >&- 2>&-", (1,)),
-        ("| true", (0, 141)),
-        ("2> /dev/full", (0,)),
-        ("> /dev/full", (1,)),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in [
+                ("2> >(true) | cat", (0,)),
+                ("<&- >&- 2>&-", (1,)),
+                ("| true", (0, 141)),
+                ("2> /dev/full", (0,)),
+                ("> /dev/full", (1,)),
+            ]
+        ),
     ],
 )
 def test_what_was_learned_is_saved_whoever_listens(data, tmp_path, redirection, codes) -> None:
@@ -62,6 +67,7 @@ def test_a_reader_that_had_enough_is_told_by_the_exit_code(data, tmp_path) -> No
     assert done.stderr.replace(output.COMPILING, "").strip() == ""  # a slow machine may say that it compiles
 
 
+@pytest.mark.long
 def test_a_slow_reader_gets_everything(data, tmp_path) -> None:
     """Also through a pipe that refuses to wait, as another process may have left it."""
     shell(TRAIN.format(data=data, model=tmp_path / "m.bayou"))

@@ -23,7 +23,7 @@ from tests.hostile.counts import Counts, rounds
 from tests.hostile.oracles import Row, Unsure
 from tests.sources.mutate import mutated
 
-LINES = 1500  # of a file
+LINES = 900  # of a file
 _COLUMNS = (
     Column("y", "label"),
     Column("w", "weight"),

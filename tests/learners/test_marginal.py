@@ -455,7 +455,8 @@ def test_a_certain_prior_for_the_intercept_does_the_same():
     assert variance64 < 4e-9 * 0.999
 
 
-@pytest.mark.parametrize("rate", [0.1, *(pytest.param(rate, marks=pytest.mark.long) for rate in (0.5, 0.003))])
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.003])
 def test_a_feature_of_every_row_in_float32_stays_near_float64(rate):
     """Rounded to nearest it would be hundreds of sd away: by now a step is smaller than the mean's last place."""
     learners = [Marginal(1, dtype=dtype, intercept=False) for dtype in ("float32", "float64")]
