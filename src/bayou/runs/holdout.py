@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.checks import shown
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.prediction import Prediction
@@ -40,14 +41,14 @@ class Holdout:
     @classmethod
     def of(cls, given: float | str | None) -> Holdout:
         """From what a run was told: 0.1, or "random:0.1"."""
-        found = re.fullmatch(r"(random:)?(.*)", str(given or 0).strip(), re.DOTALL)
+        found = re.fullmatch(r"(random:)?(.*)", str(0 if given is None else given).strip(), re.DOTALL)
         try:
             share = float(found[2]) if found else -1.0
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
             raise BadInput(
-                f"--holdout is {given}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
+                f"--holdout is {given if isinstance(given, str) else shown(given)}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
         return cls(share, found is None or found[1] is None) if share else cls()
