@@ -378,6 +378,12 @@ def test_a_refused_partial_fit_leaves_everything_as_it_was(spoiled):
     assert {k: a.tobytes() for k, a in learner._arrays().items()} == before
 
 
+@pytest.mark.parametrize("classes", [csr_array((3, 1 << 30)), np.zeros((2, 2)), 3, {1, 2}], ids=str)
+def test_classes_are_a_list_of_labels(classes):
+    with pytest.raises(BadInput, match="it must be a list of all labels"):
+        MarginalClassifier().partial_fit([[1.0], [0.0]], [0, 1], classes=classes)
+
+
 def test_a_frozen_bank_is_not_fooled_by_the_order_of_labels():
     """Labels 1, 0, 1, 0: who follows them closely predicts the next row, and no later ones."""
     rng = np.random.default_rng(0)

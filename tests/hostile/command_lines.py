@@ -25,6 +25,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -35,6 +36,7 @@ import typer
 import bayou
 from bayou.cli import app
 from tests.hostile import files
+from tests.hostile.counts import Counts
 
 COMMAND = typer.main.get_command(app)
 CODES = (0, 1, 2)
@@ -365,7 +367,13 @@ def arena() -> Iterator[Path]:
         yield folder
 
 
-def attack(seconds: float = 60.0, seed: int = 0, lines: int | None = None) -> dict[str, object]:
+def attack(seconds: float, seed: int) -> Counts:
+    """As all sweeps have it: how many lines were tried, and what went wrong."""
+    told: dict[str, Any] = try_lines(seconds, seed)
+    return Counts(Counter({"lines": told["lines"]}), [f"{what}\n{line}" for what, line in told["findings"].items()])
+
+
+def try_lines(seconds: float = 60.0, seed: int = 0, lines: int | None = None) -> dict[str, object]:
     """Run random command lines for some time, or that many.
 
     Returns:
@@ -391,7 +399,7 @@ def attack(seconds: float = 60.0, seed: int = 0, lines: int | None = None) -> di
 
 
 if __name__ == "__main__":
-    told = attack(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    told = try_lines(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     for what, line in told.pop("findings").items():
         print(f"{what}\n  {line}\n".encode("utf-8", "backslashreplace").decode())
     print(json.dumps(told, indent=1))

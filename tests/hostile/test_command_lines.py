@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.hostile.command_lines import COMMAND, attack
+from tests.hostile.command_lines import COMMAND, try_lines
 
 
 @pytest.mark.long
 def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
-    found = attack(seed=0, lines=250)
+    found = try_lines(seed=0, lines=250)
     assert found["findings"] == {}
     assert found["lines"] == 250
     # Lines of all kinds: done, bad data, wrong usage; and every command does its work at least once.
@@ -17,6 +17,6 @@ def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
 
 
 def test_a_few_lines_end_with_a_result_or_a_sentence():
-    found = attack(seed=1, lines=30)
+    found = try_lines(seed=1, lines=30)
     assert found["findings"] == {}
     assert found["lines"] == 30

@@ -236,7 +236,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         first = not hasattr(self, "learners_")
         if first and classes is None:
             raise BadInput("classes must be passed on the first call to partial_fit.")
-        known = unique_labels(classes) if first else self.classes_
+        known = unique_labels(validation.listed(classes)) if first else self.classes_
         if not first and classes is not None and not validation.same_classes(classes, known):
             raise BadInput(
                 f"classes={shown(classes)} is not what was learned so far, {known.tolist()}; fit starts anew."

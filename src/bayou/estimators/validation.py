@@ -85,6 +85,13 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     return numbers
 
 
+def listed(classes: Any) -> Any:
+    """Classes as they were given, if they are a list of labels."""
+    if as_array(classes, "classes").ndim != 1:
+        raise BadInput(f"classes is {shown(classes)}; it must be a list of all labels.")
+    return classes
+
+
 def same_classes(classes: Any, known: np.ndarray) -> bool:
     """Whether these are the classes that are known, in any order."""
     try:

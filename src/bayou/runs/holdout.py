@@ -47,8 +47,9 @@ class Holdout:
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
+            told = given if isinstance(given, str) else shown(given)
             raise BadInput(
-                f"--holdout is {given if isinstance(given, str) else shown(given)}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
+                f"--holdout is {told}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
         return cls(share, found is None or found[1] is None) if share else cls()
