@@ -210,7 +210,7 @@ def _calls_of_evaluation() -> Iterator[Call]:
         yield Call(name, _own(streamed), **_defaults(function, **small))
 
     def batches(**arguments: Any) -> Any:
-        return next(simulate.random(20).batches(**arguments))
+        return next(simulate.random(20).batches(**arguments), None)  # of 0 examples there are none
 
     yield Call("Simulation.batches", _own(batches), n_examples=3, batch_size=2, start=0)
 

@@ -85,6 +85,8 @@ class Chunks:
 
 def parts_or_paths(data: Any) -> Any:
     """An iterable of tables as `Chunks`; anything else as it is, for it names files."""
+    if hasattr(data, "tocsr"):
+        raise BadInput("the data are a sparse matrix, which has no labels; learn from it by Batch.from_csr(X, y).")
     if isinstance(data, Chunks) or not isinstance(data, Iterable):
         return data
     if isinstance(data, Sequence):
