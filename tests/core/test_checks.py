@@ -109,7 +109,7 @@ def taught(kind=Marginal, **parameters):
         lambda: bayou.train("d.svm", settings={None: 1}),
         lambda: bayou.train("d.svm", holdout="x"),
         lambda: bayou.train("d.svm", model={}),
-        lambda: bayou.train(scipy.sparse.eye_array(3)),
+        lambda: bayou.train(sp.eye_array(3)),
         lambda: bayou.train("d.svm", report=3),
         lambda: bayou.train("d.svm", on_note=3),
         lambda: bayou.train("d.svm", on_progress="x"),
