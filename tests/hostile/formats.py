@@ -17,27 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from bayou import sources
-from bayou.core.recipe import Column, Recipe
+from bayou.core.recipe import Recipe
 from tests.hostile import oracles
 from tests.hostile.counts import Counts, rounds
 from tests.hostile.oracles import Row, Unsure
 from tests.sources.mutate import mutated
+from tests.sources.tables import COLUMNS, NAMES
 
 LINES = 900  # of a file
-_COLUMNS = (
-    Column("y", "label"),
-    Column("w", "weight"),
-    Column("city", "category"),
-    Column("on", "flag"),
-    Column("id", "code"),
-    Column("x", "bins", edges=(-1.0, 0.0, 2.5)),
-    Column("age", "whole", edges=(18.0, 30.0, 65.0)),
-    Column("size", "numeric", centre=10.0, scale=4.0),
-    Column("said", "text"),
-    Column("junk", "ignored"),
-)
-_NAMES = tuple(column.name for column in _COLUMNS)
-TABLE = Recipe(kind="table", bits=20, columns=_COLUMNS, numbers=True)
+TABLE = Recipe(kind="table", bits=20, columns=COLUMNS, numbers=True)
 
 SVMLIGHT = [
     b"1 3:1 17:0.5 123456:2.25", b"-1 1:1 2:1 3:1 99999999:1", b"0 qid:3 7:-1e-3 # x", b"5:1 6:1", b"+1 2:1 1:3 2:2",
@@ -166,10 +154,10 @@ class _Comparison:
     def csv(self, seed: int, delimiter: bytes = b",", name: str = "a.csv") -> None:
         lines = [line.replace(b",", delimiter) for line in CSV]
         spoiled = _with_newlines(mutated([line.replace(b"\n", b"\x1e") for line in lines], LINES // 3, seed))
-        text = delimiter.join(name.encode() for name in _NAMES) + b"\n" + spoiled
+        text = delimiter.join(name.encode() for name in NAMES) + b"\n" + spoiled
         mine = self._found(name, text, TABLE, seed)
-        rows = oracles.csv_rows(text, delimiter.decode(), len(_NAMES))
-        theirs = {line: row for line, cells in rows if (row := oracles.example(TABLE, _NAMES, cells)) is not None}
+        rows = oracles.csv_rows(text, delimiter.decode(), len(NAMES))
+        theirs = {line: row for line, cells in rows if (row := oracles.example(TABLE, NAMES, cells)) is not None}
         self._compare(name, seed, text.split(b"\n"), mine, theirs, exact=True)
 
     def tsv(self, seed: int) -> None:
@@ -183,7 +171,7 @@ class _Comparison:
         rng = random.Random(seed)
         columns = {
             name: pa.array(rng.choices(_VALUES[name], k=LINES // 3), _TYPES.get(name))
-            for name in rng.sample(_NAMES, len(_NAMES))
+            for name in rng.sample(NAMES, len(NAMES))
         }
         path = self._folder / "a.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=rng.randint(1, 400))
@@ -191,8 +179,8 @@ class _Comparison:
         read = pq.read_table(path).to_pylist()
         theirs: dict[int, Row] = {}
         for line, found in enumerate(read, 1):
-            cells = [oracles.cell_of(found[name]) for name in _NAMES]
-            if (row := oracles.example(TABLE, _NAMES, cells)) is not None:
+            cells = [oracles.cell_of(found[name]) for name in NAMES]
+            if (row := oracles.example(TABLE, NAMES, cells)) is not None:
                 theirs[line] = row
         self._counts.add("lines", len(read))
         self._compare("parquet", seed, [repr(found).encode() for found in read], mine, theirs, exact=True)
@@ -204,11 +192,11 @@ class _Comparison:
         theirs: dict[int, Row] = {}
         for line, content in enumerate(lines, 1):
             try:
-                cells = oracles.json_cells(content, _NAMES) if content.strip() else None
+                cells = oracles.json_cells(content, NAMES) if content.strip() else None
             except Unsure:
                 mine.pop(line, None)
                 continue
-            if cells is not None and (row := oracles.example(TABLE, _NAMES, cells)) is not None:
+            if cells is not None and (row := oracles.example(TABLE, NAMES, cells)) is not None:
                 theirs[line] = row
         self._compare("jsonl", seed, lines, mine, theirs, exact=True)
 

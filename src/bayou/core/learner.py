@@ -102,15 +102,6 @@ class Learner(Inspected):
         one = np.ones(1, self._dtype)
         return float(self._run(row.batch(), sign * one, weight * one).expected[0])
 
-    def _mean_at(self, features: Any) -> np.ndarray:
-        raise NotImplementedError
-
-    def _variance_at(self, features: Any) -> np.ndarray:
-        raise NotImplementedError
-
-    def _intercept(self) -> tuple[float, float]:
-        raise NotImplementedError
-
     def _add(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ from numba import njit
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 from bayou.core.numbering import UNKNOWN, Numbering
-from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.kernels.random import in_sample
 
 KEPT = 4096
 _ROOM = 2**32 - 1
@@ -127,8 +127,7 @@ def _drawn(before, n):
     drawn = np.empty(n, np.int64)
     found = 0
     for k in range(n):
-        t = before + 1 + k
-        if t <= KEPT or unit(mix(np.uint64(t) * GOLDEN)) * t < KEPT:
+        if in_sample(before + 1 + k, KEPT):
             drawn[found] = k
             found += 1
     return drawn[:found]

@@ -53,6 +53,12 @@ def choices(seed, chances, n_draws):
 
 
 @njit(cache=True, nogil=True)
+def in_sample(number, size):
+    """Whether the example of this number (from 1) is kept: all up to `size`, then with probability size/number."""
+    return number <= size or unit(mix(np.uint64(number) * GOLDEN)) * number < size
+
+
+@njit(cache=True, nogil=True)
 def normal(seed, draw, feature):
     """A standard normal number keyed by its three arguments (Box-Muller)."""
     key = keyed(seed, draw, feature)

@@ -4,6 +4,7 @@ presets         what a lane is, and which there are
 lanes           what lanes believe, what they say of a row, what they learn of it
 steps           what a label tells a lane
 combination     what is made of all they say
+later           what is made of it for rows that come after learning has stopped
 weights         the weights that a bank shows
 draws           and those that it draws
 merging         one bank out of two

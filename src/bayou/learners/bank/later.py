@@ -25,11 +25,10 @@ import numpy as np
 from numba import njit
 
 from bayou.core.links import C8
-from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.kernels.random import in_sample
 from bayou.learners.bank.combination import (
     DAMPED_MEMORY,
     SCORE,
-    Combination,
     combined,
     learn_damping,
     learn_stackers,
@@ -98,7 +97,7 @@ def next_block(weights, row, examples, stop):
     while row < weights.size and examples < last:
         if weights[row] != 0:
             examples += 1
-            if examples <= KEPT or unit(mix(np.uint64(examples) * GOLDEN)) * examples < KEPT:
+            if in_sample(examples, KEPT):
                 kept[n] = row
                 n += 1
         row += 1
@@ -106,7 +105,7 @@ def next_block(weights, row, examples, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _renew_shares(into):
+def renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
     room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
     shares, kept, final_shares, knows = into.shares, into.kept, into.final_shares, into.knows
@@ -134,11 +133,6 @@ def _renew_shares(into):
         whole += final_shares[j]
     for j in range(n_finals):
         final_shares[j] /= whole
-
-
-def renew_shares(combination: Combination) -> None:
-    """Make the shares anew after the losses were changed from outside."""
-    _renew_shares(combination)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -173,7 +167,7 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
         for j in range(n_finals):
             summed[room + 1 + j] -= c * math.log(final_chances[final_label + j])
         learn_stackers(into, here, means, covariances, final_label, y, c)
-        _renew_shares(into)
+        renew_shares(into)
     return counted
 
 
