@@ -35,7 +35,7 @@ class Record:
     estimator: str | None  # its scikit-learn face in bayou.estimators
     summary: str
     paper: str
-    task: Literal["classify", "regress"] = "classify"
+    task: Literal["classify", "classes", "regress"] = "classify"  # two classes, several, numbers
     dtype: Literal["float32", "float64"] = "float32"
     posterior: bool = True  # variance, intervals, sampling
     linear: bool = True  # the score is sum of mean * value; else the means are a linear picture of it

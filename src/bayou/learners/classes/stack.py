@@ -18,7 +18,7 @@ from numba import njit
 
 from bayou.core.links import C8
 from bayou.kernels.exponential import exp2, exp2_within, log1p_unit
-from bayou.kernels.vector import LANES, fill, load, magnitude, padded, sqrt, store, total
+from bayou.kernels.vector import LANES, aligned_zeros, fill, load, magnitude, padded, sqrt, store, total
 
 # Logits say no more than this; normalised inputs no less than -CUT; and no class has less than LEAST.
 SUREST, CUT, LEAST = 30.0, 15.0, 1e-13
@@ -44,12 +44,12 @@ class Stack(NamedTuple):
     def slots(self) -> int:
         return self.covariance.shape[1]
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it."""
+    def arrays(self, n_classes: int) -> dict[str, np.ndarray]:
+        """What was learned of so many classes, by the names that files have for it."""
         return {
             "stacker means": self.mean,
             "stacker covariances": self.covariance,
-            "stacker offsets": self.offsets,
+            "stacker offsets": self.offsets[:, :, :n_classes],
             "stack shares": self.shares,
         }
 
@@ -66,6 +66,11 @@ def new_stack(n_outputs: int, max_classes: int, n_stackers: int = 2) -> Stack:
         offsets=np.zeros((n_stackers, 2, max_classes)),
         shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
     )
+
+
+def new_lines(into: Stack, rows: int, n_classes: int) -> np.ndarray:
+    """Lines for so many rows and classes."""
+    return aligned_zeros(rows * n_classes, into.prior.size, "float64").reshape(rows, n_classes, into.prior.size)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -262,13 +267,54 @@ def stack(lines, labels, weights, into, which, n_classes, first, last, answers, 
                 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def share(lines, labels, weights, into, answers, n_classes, examples, floor, first, last, probability):
-    """The answer of all: base and stackers by their shares, which follow. `answers` has an array for each stacker.
+class Said(NamedTuple):
+    """What stackers and learners say of rows and classes, and what is made of it; `own` and `spread` are variances."""
 
-    `floor` is what each share keeps at least of all; 0 is Bayes' rule. How many examples there were.
+    answers: np.ndarray  # of each stacker
+    spread: np.ndarray  # of each stacker's scores
+    own: np.ndarray  # of the learners' scores
+    probability: np.ndarray
+    mean: np.ndarray  # of the classes' log-odds
+    variance: np.ndarray
+
+
+def new_said(n_stackers: int, rows: int, n_classes: int) -> Said:
+    """Nothing said yet."""
+    shape = rows, n_classes
+    return Said(
+        *(np.zeros((n_stackers, *shape)), np.zeros((n_stackers, *shape)), np.zeros(shape)),
+        *(np.zeros(shape), np.zeros(shape), np.zeros(shape)),
+    )
+
+
+@njit(forceinline=True, error_model="numpy")
+def _tell(said, shares, row, n_classes, certain):
+    """Mean and variance of each class's log-odds, such that they give its probability back."""
+    probability, mean, variance = said.probability, said.mean, said.variance
+    for k in range(n_classes):
+        p = probability[row, k]
+        rest = 1.0 - p
+        if p > 0.5:  # never from 1: the others, added up
+            rest = 0.0
+            for i in range(n_classes):
+                if i != k:
+                    rest += probability[row, i]
+        unsure = 0.0 if certain else said.own[row, k]
+        for j in range(1, shares.size):
+            unsure += 0.0 if certain else shares[j] * said.spread[j - 1, row, k]
+        variance[row, k] = unsure
+        mean[row, k] = math.log(p / max(rest, LEAST)) * math.sqrt(1.0 + C8 * unsure)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def share(lines, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
+    """The answer of all: base and stackers by their shares, which follow. `said` is a `Said`.
+
+    `floor` is 1 for fixed share, 0 for Bayes' rule; `certain` is whether learners know nothing of their variances. How
+    many examples there were.
     """
     shares, room, n = into.shares, lines.shape[2], into.shares.size
+    answers, probability = said.answers, said.probability
     chances = np.zeros(n)
     for row in range(first, last):
         whole = 0.0
@@ -280,6 +326,7 @@ def share(lines, labels, weights, into, answers, n_classes, examples, floor, fir
             whole += p
         for k in range(n_classes):
             probability[row, k] /= whole
+        _tell(said, shares, row, n_classes, certain)
         c = np.float64(weights[row])
         if c == 0.0:
             continue

@@ -1,0 +1,77 @@
+"""Where the weights of a feature stand in the tables of all classes.
+
+K tables of millions of weights, each touched here and there, would take K times what the features are worth. So
+features that are learned are numbered as they come (`core.numbering`), and tables have room for as many as there are, to
+the next power of two. Row 0 is never learned: it stands for all features that have no number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.numbering import UNKNOWN, Numbering
+
+SMALLEST = 1 << 10
+# Up to so many features tables have them all, as they are.
+FEW = 1 << 16
+
+
+class Table:
+    """Features as they are, or numbered."""
+
+    def __init__(self, n_features: int, numbered: bool) -> None:
+        self._n_features = n_features
+        self.numbering = Numbering(n_features) if numbered else None
+        self.rows = SMALLEST if numbered else n_features
+
+    def rows_with(self, batch: Batch, weights: np.ndarray) -> int:
+        """How many rows there will be once the batch was learned."""
+        if self.numbering is None:
+            return self.rows
+        ids = np.unique(_ids(batch, weights))
+        return self._rows_for(len(self.numbering) + int((self.numbering.find(ids) == UNKNOWN).sum()))
+
+    def _rows_for(self, features: int) -> int:
+        rows = self.rows
+        while rows < features + 1:
+            rows *= 2
+        return rows
+
+    def placed(self, batch: Batch, weights: np.ndarray) -> Batch:
+        """The batch by rows of the table; features of rows that are to be learned get their numbers."""
+        if self.numbering is None:
+            return batch
+        self.numbering.add(_ids(batch, weights))
+        self.rows = self._rows_for(len(self.numbering))
+        return Batch.trusted(
+            batch.indptr,
+            self.places(batch.indices),
+            batch.values,
+            None,
+            None,
+            tags=None,
+            longest=batch.longest,
+            largest=batch.largest,
+            ones=batch.ones,
+            max_index=self.rows - 1,
+        )
+
+    def places(self, features: np.ndarray) -> np.ndarray:
+        """The rows of some features."""
+        if self.numbering is None:
+            return features
+        found = self.numbering.find(features.astype(np.uint64) + np.uint64(1))
+        return found + np.uint32(1)  # UNKNOWN is the last number there is: it comes to row 0
+
+    def features(self) -> np.ndarray | None:
+        """Of each row from 1 on, its feature; None where rows are features."""
+        return None if self.numbering is None else self.numbering.arrays()["ids"].astype(np.int64) - 1
+
+
+def _ids(batch: Batch, weights: np.ndarray) -> np.ndarray:
+    """Features of the rows that count, from 1: no id is 0."""
+    indices = batch.indices
+    if not weights.all():
+        indices = indices[np.repeat(weights > 0, np.diff(batch.indptr))]
+    return indices.astype(np.uint64) + np.uint64(1)
