@@ -135,7 +135,7 @@ class Classes(Learner):
         self._progress = np.zeros(2)  # whether the stacks rest; rows that the one for later rows has learned
         self._labels, self._learned = np.zeros(0), np.zeros(0, np.int64)
         self._learners: list[Learner] = []
-        self._check_room(len(known), self._table.rows)
+        self._check_room(len(known), self._table.taken)
         for label in known:
             self._join(label)
 
@@ -161,7 +161,7 @@ class Classes(Learner):
     def _check_room(self, n_classes: int, rows: int) -> None:
         """Refuse classes and features for which there is no memory."""
         each = self._like.nbytes_for(rows)
-        more = n_classes * each - sum(learner.nbytes for learner in self._learners)
+        more = n_classes * each - len(self._learners) * self._like.nbytes_for(self._table.taken)
         if self._banks and more > WORTH_ASKING:
             room_in_memory(
                 more,
@@ -184,7 +184,7 @@ class Classes(Learner):
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         numbers = numbers_of(batch.labels, weights, self._labels, self._max_classes)
         n_classes = max(len(self._labels), int(numbers.max(initial=-1)) + 1)
-        self._check_room(n_classes, self._table.rows_with(batch, weights))
+        self._check_room(n_classes, self._table.taken_with(batch, weights))
         return numbers, None
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
@@ -426,7 +426,6 @@ class Classes(Learner):
             self._join(0.0)
         if self._table.numbering is not None and self._learners:
             self._table.rows = shapes.get(f"0:{self._like._per_feature[0]}", (self._table.rows,))[0]
-            self._check_room(len(self._learners), self._table.rows)
             self._resize()
         for k, learner in enumerate(self._learners):
             prefix = f"{k}:"

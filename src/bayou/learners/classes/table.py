@@ -1,8 +1,9 @@
 """Where the weights of a feature stand in the tables of all classes.
 
 K tables of millions of weights, each touched here and there, would take K times what the features are worth. So
-features that are learned are numbered as they come (`core.numbering`), and tables have room for as many as there are, to
-the next power of two. Row 0 is never learned: it stands for all features that have no number.
+features that are learned are numbered as they come (`core.numbering`), and stand one after another: what lies behind
+them takes no memory, and tables grow by GROWTH when they are full. Row 0 is never learned: it stands for all features
+that have no number.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.numbering import UNKNOWN, Numbering
 
-SMALLEST = 1 << 10
 # Up to so many features tables have them all, as they are.
-FEW = 1 << 16
+FEW, GROWTH = 1 << 16, 4
 
 
 class Table:
@@ -23,27 +23,24 @@ class Table:
     def __init__(self, n_features: int, numbered: bool) -> None:
         self._n_features = n_features
         self.numbering = Numbering(n_features) if numbered else None
-        self.rows = SMALLEST if numbered else n_features
+        self.rows = FEW if numbered else n_features
 
-    def rows_with(self, batch: Batch, weights: np.ndarray) -> int:
-        """How many rows there will be once the batch was learned."""
-        if self.numbering is None:
-            return self.rows
-        ids = np.unique(_ids(batch, weights))
-        return self._rows_for(len(self.numbering) + int((self.numbering.find(ids) == UNKNOWN).sum()))
+    def taken_with(self, batch: Batch, weights: np.ndarray) -> int:
+        """How many rows will be taken, at most, once the batch was learned."""
+        return self.rows if self.numbering is None else self.taken + int(np.diff(batch.indptr)[weights > 0].sum())
 
-    def _rows_for(self, features: int) -> int:
-        rows = self.rows
-        while rows < features + 1:
-            rows *= 2
-        return rows
+    @property
+    def taken(self) -> int:
+        """How many rows take memory."""
+        return self.rows if self.numbering is None else len(self.numbering) + 1
 
     def placed(self, batch: Batch, weights: np.ndarray) -> Batch:
         """The batch by rows of the table; features of rows that are to be learned get their numbers."""
         if self.numbering is None:
             return batch
         self.numbering.add(_ids(batch, weights))
-        self.rows = self._rows_for(len(self.numbering))
+        while self.rows < self.taken:
+            self.rows *= GROWTH
         return Batch.trusted(
             batch.indptr,
             self.places(batch.indices),
