@@ -4,7 +4,7 @@ On a row, output j of learner k says the logit z_jk, and learner k itself the pr
 
     base      l_k  = ln p_k - ln sum_i p_i                       learners divided by their sum
     inputs    L_jk = ln S(z_jk) - ln sum_i S(z_ji)               each output's own answer, normalised over classes
-              L_Jk = logit p_k - ln sum_i exp(logit p_i)         the learners' logits through a softmax;  all cut at -CUT
+              L_Jk = logit p_k - ln sum_i exp(logit p_i)         the learners' logits through a softmax; all cut at -CUT
     score     m_k  = l_k + b_k + F_k (a, c),   F_k = [l_k, L_jk - l_k], each column less its mean under the base
     belief    (a, c) ~ N(mean, C), at first N(0, diag(.01, 3/J, ..));  b_k ~ N(., v_k), at first N(0, .01)
     answer    q = softmax(m_k sqrt(g_k)),   g_k = 1/(1 + C8 s_k),   s_k = F_k C F_k' + v_k

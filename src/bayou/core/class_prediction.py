@@ -1,8 +1,8 @@
 """What a learner of several classes says of examples: a probability, a score and an interval for each class.
 
 The score of a class is its log-odds against all others, N(mean, variance), from which its probability comes as that of
-two classes does (`prediction`). Classes that a learner does not know cannot be told apart: where more may join, `unseen`
-is what is reserved for all of them together, and `probability` is that of the known ones given that it is one of them.
+two classes does (`prediction`). Classes that a learner does not know cannot be told apart: where more may join,
+`unseen` is what is reserved for all of them together, and `probability` is that of each known one if it is one of them.
 """
 
 from __future__ import annotations

@@ -251,7 +251,9 @@ class Bank(Learner):
             while row < len(batch) and examples != stop:
                 end = len(batch)
                 if delayed is not None:
-                    end, size, kept = next_block(weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop)
+                    end, size, kept = next_block(
+                        weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop
+                    )
                     ahead = self._said_ahead(batch, signs, kept) if len(kept) and size > 1 else None
                 while row < end and examples != stop:
                     first, before, last = row, examples, min(row + STRIDE, end)
@@ -413,9 +415,7 @@ class Bank(Learner):
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         self._draw_at(batch, batch.indices, seed, purpose, scores)
 
-    def _draw_at(
-        self, batch: Batch, places: np.ndarray, seed: np.uint64, purpose: str, scores: np.ndarray
-    ) -> None:
+    def _draw_at(self, batch: Batch, places: np.ndarray, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Each draw from one lane (`draws`); `places` are those of the non-zeros' weights in the table."""
         numbers, chances = lanes_to_draw(self._lanes, self._combination)
         taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]

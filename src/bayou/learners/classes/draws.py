@@ -32,7 +32,7 @@ def drawn_logits(
     """
     logits = np.empty((n_draws, len(batch), len(learners)))
     for k, learner in enumerate(learners):
-        scores, key = np.empty(logits.shape[:2]), keyed(np.uint64(seed), _CLASS, k)
+        scores, key = np.empty(logits.shape[:2]), np.uint64(keyed(np.uint64(seed), _CLASS, k))
         if isinstance(learner, Bank):
             learner._draw_at(batch, places, key, purpose, scores)
         else:

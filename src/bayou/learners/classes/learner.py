@@ -1,7 +1,7 @@
 """Several classes: K learners, one for each class against the rest, under a softmax whose coefficients all share.
 
-The learners are banks, or any other learner of two classes. On a row, output j of bank k says the logit z_jk, and bank k
-itself the probability p_k; S is the sigmoid, C8 = pi/8.
+The learners are banks, or any other learner of two classes. On a row, output j of bank k says the logit z_jk, and the
+bank itself the probability p_k; S is the sigmoid, C8 = pi/8.
 
     base      l_k  = ln p_k - ln sum_i p_i                       the banks divided by their sum
     inputs    L_jk = ln S(z_jk) - ln sum_i S(z_ji)               each output's own answer, normalised over classes
@@ -54,9 +54,9 @@ from bayou.core.numbering import Numbering
 from bayou.core.prediction import Reading, no_posterior
 from bayou.core.threads import all_done
 from bayou.learners.bank import Bank
+from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
-from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.stack import Said, hear, new_lines, new_said, new_stack
 from bayou.learners.classes.table import FEW, Table
 
@@ -130,8 +130,8 @@ class Classes(Learner):
         self._spare: Learner | None = self._new_learner(0)
         self._like = self._spare  # what it is like, all are
         self._widest = self._like._widest
-        self._stack = new_stack(self._outputs_of(self._like)[0].size, self._max_classes)
-        self._later = new_stack(0, self._max_classes, n_stackers=1)
+        self._stack = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
+        self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._progress = np.zeros(2)  # whether the stacks rest; rows that the one for later rows has learned
         self._labels, self._learned = np.zeros(0), np.zeros(0, np.int64)
         self._learners: list[Learner] = []
@@ -165,8 +165,8 @@ class Classes(Learner):
         if self._banks and more > WORTH_ASKING:
             room_in_memory(
                 more,
-                f"{n_classes} classes x {rows} features x {each // rows} bytes take {n_classes * each / 2**30:.2f} GiB; "
-                'use fewer features, or learner="marginal", which takes 8 bytes. They need',
+                f"{n_classes} classes x {rows} features x {each // rows} bytes take {n_classes * each / 2**30:.2f} GiB "
+                '(use fewer features, or learner="marginal", which takes 8 bytes); they need',
             )
 
     def _outputs_of(self, learner: Learner) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +231,7 @@ class Classes(Learner):
         return ClassScores(said.probability, said.mean, None if self._certain else said.variance, unseen)
 
     def _unseen(self, known: Any, examples: Any) -> np.ndarray:
-        """What is reserved for further classes where so many are known; those known from the start count as met once."""
+        """What is reserved for further classes where so many are known; those given at the start count as met once."""
         met = 1.0 + len(self._parameters["classes"] or ()) + examples
         return np.where(known < self._max_classes, 1.0 / met, 0.0)
 
@@ -331,10 +331,11 @@ class Classes(Learner):
             return stacked_draws(logits, self._stack)
 
     def end_pass(self) -> bool:
-        """What comes again tells nothing of rows that were never seen: the stacks rest. True once all have converged."""
+        """What comes again tells nothing of rows that were never seen: the stacks rest. True once all converged."""
         with self._lock:
             self._progress[RESTS] = 1.0
-            return all([learner.end_pass() for learner in self._learners]) and bool(self._learners)
+            converged = [learner.end_pass() for learner in self._learners]
+            return bool(converged) and all(converged)
 
     def new_stream(self) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 The equations are in the docstring of `learner`. For each row and class there is a line of numbers, in turn
 
     what is heard    ln p_k, then ln S(z_jk) of each output, then logit p_k
-    what is seen     F_k, less its mean under the base; behind it, in slots LOG_BASE and BASE from the end, l_k and the base
+    what is seen     F_k, less its mean under the base; at the end, in slots LOG_BASE and BASE, l_k and the base
 
 Lines are padded to a multiple of LANES. All of it is small, dense and in float64.
 """
@@ -32,13 +32,14 @@ LOG_BASE, BASE = 2, 1
 
 
 class Stack(NamedTuple):
-    """What was learned of the outputs, as kernels take it. Slots of coefficients: a, one for each output, the logit's."""
+    """What was learned of the outputs, as kernels take it. Coefficients: a, one for each output, that of the logits."""
 
     prior: np.ndarray  # variances of the coefficients
     mean: np.ndarray  # a row for each stacker
     covariance: np.ndarray
     offsets: np.ndarray  # of each stacker, class by class: b, and what its precision has gained
     shares: np.ndarray  # of the base and the stackers
+    offset_prior: float  # the variance of each b at first; 0 where there are none
 
     @property
     def slots(self) -> int:
@@ -54,7 +55,7 @@ class Stack(NamedTuple):
         }
 
 
-def new_stack(n_outputs: int, max_classes: int, n_stackers: int = 2) -> Stack:
+def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: int = 2) -> Stack:
     """Of so many outputs of each learner, before anything was learned."""
     slots = n_outputs + 2
     prior = np.zeros(padded(slots + BASE + 1))
@@ -65,6 +66,7 @@ def new_stack(n_outputs: int, max_classes: int, n_stackers: int = 2) -> Stack:
         covariance=np.tile(np.diag(prior)[:slots], (n_stackers, 1, 1)),
         offsets=np.zeros((n_stackers, 2, max_classes)),
         shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
+        offset_prior=PRIOR_B if has_offsets else 0.0,
     )
 
 
@@ -159,7 +161,7 @@ def _solve(C, B, slots, room):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _scores(view, begin, mean, C, offsets, slots, room, n_classes, m, s):
+def _scores(view, begin, mean, C, offsets, offset_prior, slots, room, n_classes, m, s):
     """Mean and variance of each class's score."""
     zero = fill(load(mean, 0), 0.0)
     for k in range(n_classes):
@@ -172,7 +174,7 @@ def _scores(view, begin, mean, C, offsets, slots, room, n_classes, m, s):
             seen = load(view, line + at)
             score, spread = score + load(mean, at) * seen, spread + product * seen
         m[k] = view[line + room - LOG_BASE] + offsets[0, k] + total(score)
-        s[k] = max(total(spread), 0.0) + 1.0 / (1.0 / PRIOR_B + offsets[1, k])
+        s[k] = max(total(spread), 0.0) + offset_prior / (1.0 + offset_prior * offsets[1, k])
 
 
 @njit(forceinline=True, error_model="numpy")
@@ -193,7 +195,27 @@ def _softmax(m, s, root, q, n_classes):
 
 
 @njit(forceinline=True, error_model="numpy")
-def _learn(view, begin, mean, C, offsets, prior, slots, room, n_classes, label, c, memory, root, q, A, B, u, slope):
+def _learn(
+    view,
+    begin,
+    mean,
+    C,
+    offsets,
+    offset_prior,
+    prior,
+    slots,
+    room,
+    n_classes,
+    label,
+    c,
+    memory,
+    root,
+    q,
+    A,
+    B,
+    u,
+    slope,
+):
     """What a label tells the coefficients and the offsets."""
     zero = fill(load(mean, 0), 0.0)
     for at in range(0, room, LANES):
@@ -229,12 +251,14 @@ def _learn(view, begin, mean, C, offsets, prior, slots, room, n_classes, label, 
         for at in range(0, room, LANES):
             store(C, i * room + at, load(C, i * room + at) * (1.0 - memory))
         C[i * room + i] += memory * prior[i]
+    if offset_prior == 0.0:
+        return
     for k in range(n_classes):
-        v = 1.0 / (1.0 / PRIOR_B + offsets[1, k])
+        v = offset_prior / (1.0 + offset_prior * offsets[1, k])
         h = c * root[k] * root[k] * q[k] * (1.0 - q[k])
         offsets[0, k] += v * c * root[k] * ((1.0 if k == label else 0.0) - q[k])
         v = 1.0 / (1.0 / v + h / max(1.0 - h * v, 0.5))
-        offsets[1, k] = max(1.0 / (v + memory * (PRIOR_B - v)) - 1.0 / PRIOR_B, 0.0)
+        offsets[1, k] = max(1.0 / (v + memory * (offset_prior - v)) - 1.0 / offset_prior, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -255,15 +279,15 @@ def stack(lines, labels, weights, into, which, n_classes, first, last, answers, 
         c = min(weights[row], float(MOST_REPEATS)) if 0 <= labels[row] < n_classes else 0.0
         steps = math.ceil(c)
         for step in range(max(steps, 1)):
-            _scores(view, begin, mean, C, offsets, slots, room, n_classes, m, s)
+            _scores(view, begin, mean, C, offsets, into.offset_prior, slots, room, n_classes, m, s)
             _softmax(m, s, root, q, n_classes)
             if step == 0:
                 for k in range(n_classes):
                     answers[row, k], variances[row, k] = q[k], s[k]
             if steps > 0:
                 _learn(
-                    *(view, begin, mean, C, offsets, prior, slots, room, n_classes, labels[row], c / steps, memory),
-                    *(root, q, tables[0], tables[1], vectors[0], vectors[1]),
+                    *(view, begin, mean, C, offsets, into.offset_prior, prior, slots, room, n_classes, labels[row]),
+                    *(c / steps, memory, root, q, tables[0], tables[1], vectors[0], vectors[1]),
                 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.numbering import UNKNOWN, Numbering
+from bayou.core.numbering import Numbering
 
 # Up to so many features tables have them all, as they are.
 FEW, GROWTH = 1 << 16, 4
