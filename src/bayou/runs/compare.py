@@ -269,7 +269,7 @@ def entrants_of(specs: Iterable[str]) -> list[Entrant]:
         record = registry.find(name)
         if record.task != "classify":
             raise BadInput(
-                f"--learner {spec}: {name} predicts numbers; compare is for learners that tell classes apart."
+                f"--learner {spec}: compare is for learners that tell two classes apart; {name} does not."
             )
         kind = record.load()
         # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.

@@ -49,7 +49,6 @@ from bayou.core.checks import one_of, room_in_memory, whole_number, yes_or_no
 from bayou.core.class_prediction import ClassPrediction, ClassScores
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
-from bayou.core.model_file import nonzero_rows
 from bayou.core.numbering import Numbering
 from bayou.core.prediction import Reading, no_posterior
 from bayou.core.threads import all_done
@@ -82,15 +81,16 @@ class Classes(Learner):
         light: stack the learners' own answers alone, not those of their lanes; for hundreds of classes.
         intercept: whether there is an extra weight whose feature is always 1.
         dtype: of the learners' state, "float32" or "float64".
-        parameters: of the learner.
+        own: parameters of the learner.
 
     >>> from bayou import Batch
     >>> learner = Classes(n_features=10)
-    >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}, {0: 1.0}], labels=[7, 8, 9, 7]))
-    >>> learner.labels, bool(p[3].argmax() == 0)
-    (array([7., 8., 9.]), True)
-    >>> learner.predict(Batch.from_rows([{1: 1.0}])).best
-    array([8.])
+    >>> rows = Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}] * 5, labels=[7, 8, 9] * 5)
+    >>> p = learner.learn(rows)  # made before learning
+    >>> learner.labels, p.shape
+    (array([7., 8., 9.]), (15, 3))
+    >>> learner.predict(rows[:3]).best
+    array([7., 8., 9.])
     """
 
     name = "classes"
@@ -105,7 +105,7 @@ class Classes(Learner):
         light: bool = False,
         intercept: bool = True,
         dtype: Any = None,
-        **parameters: Any,
+        **own: Any,
     ) -> None:
         self._inner = registry.find(learner)
         if self._inner.task != "classify":
@@ -120,10 +120,10 @@ class Classes(Learner):
             classes=None if classes is None else known,
             max_classes=self._max_classes,
             light=yes_or_no("light", light),
-            **parameters,
+            **own,
         )
         self._make: Callable[..., Learner] = self._inner.load()
-        self._own = parameters
+        self._own = own
         self._banks, self._certain = issubclass(self._inner.load(), Bank), not self._inner.posterior
         self._table = Table(self._n_features, numbered=self._banks and self._n_features > FEW)
         self._ids = np.zeros(0, np.uint64)  # of the table, while it is restored
@@ -368,7 +368,7 @@ class Classes(Learner):
             if features is not None:
                 return np.sort(features)
             found = [one.touched for one in self._learners]
-            return np.unique(np.concatenate(found)) if found else nonzero_rows(np.zeros((0, 1)))
+            return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
     def _each(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
         """(classes, features) of what each learner says of some."""
