@@ -140,8 +140,9 @@ def as_table() -> str:
     head = "| learner | class | estimator | what it is | task | posterior | merge | passes | state | paper |"
     rows = [head, "|" + "---|" * (head.count("|") - 1)]
     rows += [
-        f"| {r.name} | `{r.class_name}` | `{r.estimator}` | {r.summary} | {r.task} | "
-        f"{'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | {r.paper} |"
+        f"| {r.name} | `{r.class_name}` | {f'`{r.estimator}`' if r.estimator else 'each classifier'} | {r.summary} | "
+        f"{r.task} | {'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | "
+        f"{r.paper} |"
         for r in own_records()
     ]
     return "\n".join(rows) + "\n"

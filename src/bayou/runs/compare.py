@@ -268,9 +268,7 @@ def entrants_of(specs: Iterable[str]) -> list[Entrant]:
         name, _, rest = spec.strip().partition(":")
         record = registry.find(name)
         if record.task != "classify":
-            raise BadInput(
-                f"--learner {spec}: compare is for learners that tell two classes apart; {name} does not."
-            )
+            raise BadInput(f"--learner {spec}: compare is for learners that tell two classes apart; {name} does not.")
         kind = record.load()
         # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
         parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]

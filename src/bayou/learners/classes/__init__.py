@@ -3,7 +3,9 @@
 labels      which classes there are, and which rows are theirs
 table       where the weights of a feature stand
 stack       what is made of what all learners say
+combining   and how, in threads
 draws       probabilities under drawn weights
+extending   classes for a learner of two
 """
 
 from bayou.core.registry import Record

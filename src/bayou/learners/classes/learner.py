@@ -39,7 +39,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -343,6 +343,16 @@ class Classes(Learner):
             for learner in self._learners:
                 learner.new_stream()
 
+    def divided(self, learners: list[Any], rests: bool = True) -> Self:
+        """Have other learners, which have learned elsewhere, in the place of its own; they are divided by their sum."""
+        self._examples = max(learner.examples for learner in learners)
+        self._learners, self._learned[:] = list(learners), self._examples
+        self._resize()
+        self._progress[RESTS] = float(rests)
+        for shares in (self._stack.shares, self._later.shares):
+            shares[:] = np.arange(shares.size) == 0
+        return self
+
     # --- looking inside -----------------------------------------------------------------------------------------
 
     @property
@@ -351,7 +361,7 @@ class Classes(Learner):
         return self._labels.copy()
 
     @property
-    def learners(self) -> list[Learner]:
+    def learners(self) -> list[Any]:
         """The learner of each class. Banks of many features have numbered them as they came."""
         return list(self._learners)
 
@@ -390,9 +400,7 @@ class Classes(Learner):
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-        raise BadInput("each class has its own weights: read those of one of the learners, as in learners[0].reading.")
-
-    _associated = _reading
+        raise BadInput("each class has its own weights: ask one of the learners, as in learners[0].reading.")
 
     # --- files --------------------------------------------------------------------------------------------------
 
