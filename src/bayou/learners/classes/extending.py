@@ -5,19 +5,26 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
+
 from bayou.core.learner import Learner
+from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank import Bank
 from bayou.learners.bank.merging import mirror_combination, mirror_lanes
 from bayou.learners.classes.learner import Classes
 
 
 def extends(learner: Learner) -> bool:
-    """Whether `extended` has an answer."""
-    return isinstance(learner, Classes | Bank)
+    """Whether `extended` has an answer: for several classes, banks, and learners whose weights have a location each."""
+    if isinstance(learner, Classes | Bank):
+        return True
+    arrays = learner._arrays()
+    pairs = arrays.keys() == {"state", "intercept"} and all(array.shape[-1] == 2 for array in arrays.values())
+    return pairs and not np.any(learner.parameters.get("prior_mean", 0.0))
 
 
 def extended(learner: Any) -> Classes:
-    """The same for further classes. A bank becomes that of class 1, and its mirror image that of class 0.
+    """The same for further classes. A learner becomes that of class 1, and its mirror image that of class 0.
 
     >>> from bayou import Batch
     >>> bank = Bank(n_features=4)
@@ -29,9 +36,19 @@ def extended(learner: Any) -> Classes:
     """
     if isinstance(learner, Classes):
         return learner
-    many = Classes(classes=2, **learner.parameters)
-    mirror = copy.copy(learner)
-    mirror_lanes(mirror._lanes)
-    for combination in (mirror._combination, mirror._later):
-        mirror_combination(combination)
-    return many.divided([mirror, copy.copy(learner)], rests=False)
+    many = Classes(learner=learner.name, classes=2, **learner.parameters)
+    return many.divided([_mirrored(learner), copy.copy(learner)], rests=False)
+
+
+def _mirrored(learner: Any) -> Any:
+    """What would have been learned of the opposite labels, to rounding: all means are the opposite."""
+    twin = copy.copy(learner)
+    if isinstance(twin, Bank):
+        mirror_lanes(twin._lanes)
+        for combination in (twin._combination, twin._later):
+            mirror_combination(combination)
+        return twin
+    for array in twin._arrays().values():
+        rows = nonzero_rows(array)
+        array[rows, 0] = 0.0 - array[rows, 0]  # which leaves no -0.0: zero bytes mean the prior
+    return twin
