@@ -92,11 +92,10 @@ class Stored:
         """A learner with more weights that goes on where this one is; those that come behind are as the prior says."""
         header, arrays = self._saved(Extras())
         header["parameters"]["n_features"] = n_features
-        packed = {name: model_file.packed(array) for name, array in arrays.items()}
+        packed = {name: model_file.Packed(array.shape, None, array) for name, array in arrays.items()}
         for name in self._per_feature:
-            kept = arrays[name]
-            rows = np.arange(len(kept), dtype=np.uint32)
-            packed[name] = model_file.Packed((n_features, *kept.shape[1:]), rows, kept)
+            rows = model_file.nonzero_rows(arrays[name]).astype(np.uint32)
+            packed[name] = model_file.Packed((n_features, *arrays[name].shape[1:]), rows, arrays[name][rows])
         return self._restored(header, packed)
 
     def __copy__(self) -> Self:

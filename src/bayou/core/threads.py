@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 _here = threading.local()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
-def follower() -> ThreadPoolExecutor:
-    """A thread of the present one's own, in which what follows can be done in order."""
+class _AtOnce(Executor):
+    """Does what it is given before it answers."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def follower() -> Executor:
+    """A thread of the present one's own, in which what follows can be done in order.
+
+    Where several threads are at work, there is no core left for it: then it is done at once.
+    """
+    if getattr(_here, "one_of_many", False):
+        return _AtOnce()
     if getattr(_here, "process", None) != os.getpid():
         _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")
     return _here.pool
@@ -46,5 +60,9 @@ def _cores() -> int:
 def _workers() -> ThreadPoolExecutor:
     if os.getpid() not in _pools:
         _pools.clear()
-        _pools[os.getpid()] = ThreadPoolExecutor(_cores(), "bayou-worker")
+        _pools[os.getpid()] = ThreadPoolExecutor(_cores(), "bayou-worker", _is_one_of_many)
     return _pools[os.getpid()]
+
+
+def _is_one_of_many() -> None:
+    _here.one_of_many = True

@@ -38,12 +38,12 @@ class Table:
         """The batch by rows of the table; features of rows that are to be learned get their numbers."""
         if self.numbering is None:
             return batch
-        self.numbering.add(_ids(batch, weights))
+        numbers = self.numbering.add(_ids(batch, weights))
         while self.rows < self.taken:
             self.rows *= GROWTH
         return Batch.trusted(
             batch.indptr,
-            self.places(batch.indices),
+            numbers + np.uint32(1) if len(numbers) == batch.nonzeros else self.places(batch.indices),
             batch.values,
             None,
             None,
