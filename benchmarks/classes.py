@@ -165,7 +165,7 @@ def picture(results: dict, path: Path) -> None:
 
 
 def speed(rows: int = 200_000, n_classes: int = 20, per_row: int = 39) -> dict:
-    """Rows a second, and seconds of CPU a million rows, of one pass: ours in memory, VW from text; the best of three."""
+    """Rows a second, and CPU time a row, of one pass: ours in memory, VW from text; the best of three runs."""
     rng = np.random.default_rng(0)
     columns = np.stack([f * 6000 + np.minimum(rng.zipf(1.3, rows), 5999) for f in range(per_row)], axis=1)
     y = (7 * columns[:, 0] + columns[:, 1]) % n_classes
