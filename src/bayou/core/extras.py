@@ -7,9 +7,9 @@
     unfinished                  where a run stands that was interrupted, or that saves on its way
     finished                    the files that were learned to their end
 
-In a model file the header has `recipe`, `classes`, `counters`, `unfinished` and `finished` as JSON under "attached"; the
-arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there is
-ignored.
+In a model file the header has `recipe`, `classes`, `counters`, `unfinished` and `finished` as JSON under "attached";
+the arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there
+is ignored.
 """
 
 from __future__ import annotations

@@ -29,13 +29,13 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
+from bayou.kernels.compiling import kernel
 from bayou.kernels.rows import examples_of
 from bayou.learners.bases.diagonal import (
     GAINED,
@@ -147,7 +147,7 @@ class Gaussian(DiagonalGaussian):
         np.maximum(self._noise_sums, 0.0, out=self._noise_sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept

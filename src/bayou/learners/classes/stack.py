@@ -14,9 +14,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.links import C8
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2, exp2_within, log1p_unit
 from bayou.kernels.vector import LANES, aligned_zeros, fill, load, magnitude, padded, sqrt, store, total
 
@@ -75,7 +75,7 @@ def new_lines(into: Stack, rows: int, n_classes: int) -> np.ndarray:
     return aligned_zeros(rows * n_classes, into.prior.size, "float64").reshape(rows, n_classes, into.prior.size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hear(said, lane_of, output_spread, log_odds, lines, of_class):
     """Fill the lines of one class with what its learner said of each row, its log-odds, and its lanes (`said`)."""
     width, room, n_outputs = said.shape[2], lines.shape[2], lane_of.size
@@ -96,7 +96,7 @@ def hear(said, lane_of, output_spread, log_odds, lines, of_class):
             store(heard, there + at, log_sigmoid + (z - log_sigmoid) * load(raw, at))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def look(lines, n_slots, n_classes, first, last):
     """Make of what was heard of rows `first` to `last` what stackers see, in place."""
     room, view = lines.shape[2], lines.reshape(-1)
@@ -130,7 +130,7 @@ def look(lines, n_slots, n_classes, first, last):
             view[line + room - LOG_BASE], view[line + room - BASE] = log_base, base
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _solve(C, B, slots, room):
     """C <- B^-1 C by elimination with pivots; then symmetric again."""
     for i in range(slots):
@@ -160,7 +160,7 @@ def _solve(C, B, slots, room):
             C[i * room + j] = C[j * room + i] = 0.5 * (C[i * room + j] + C[j * room + i])
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _scores(view, begin, mean, C, offsets, offset_prior, slots, room, n_classes, m, s):
     """Mean and variance of each class's score."""
     zero = fill(load(mean, 0), 0.0)
@@ -177,7 +177,7 @@ def _scores(view, begin, mean, C, offsets, offset_prior, slots, room, n_classes,
         s[k] = max(total(spread), 0.0) + offset_prior / (1.0 + offset_prior * offsets[1, k])
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _softmax(m, s, root, q, n_classes):
     """root = sqrt(g), q = softmax(m root)."""
     best = -np.inf
@@ -194,7 +194,7 @@ def _softmax(m, s, root, q, n_classes):
         q[k] = max(q[k] / whole, LEAST)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _learn(
     view,
     begin,
@@ -261,7 +261,7 @@ def _learn(
         offsets[1, k] = max(1.0 / (v + memory * (offset_prior - v)) - 1.0 / offset_prior, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def stack(lines, labels, weights, into, which, n_classes, first, last, answers, variances):
     """One stacker over rows `first` to `last`: its answers, and the variances of its scores; it learns on its way.
 
@@ -311,7 +311,7 @@ def new_said(n_stackers: int, rows: int, n_classes: int) -> Said:
     )
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _tell(said, shares, row, n_classes, certain):
     """Mean and variance of each class's log-odds, such that they give its probability back."""
     probability, mean, variance = said.probability, said.mean, said.variance
@@ -330,7 +330,7 @@ def _tell(said, shares, row, n_classes, certain):
         mean[row, k] = math.log(p / max(rest, LEAST)) * math.sqrt(1.0 + C8 * unsure)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def share(lines, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
     """The answer of all: base and stackers by their shares, which follow. `said` is a `Said`.
 
