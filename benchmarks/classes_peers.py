@@ -2,10 +2,11 @@
 
     VW            11: --oaa K --probabilities, learning rate .5 2 8 32 128 by power_t .5 0, and --coin
     softmax       12: one multinomial regression by SGD (rates .01 .03 .1 .3 1) and by AdaGrad (.02 .05 .1 .2 .4 .8 1.6)
-    scikit-learn   4: LogisticRegression with C .1 1 10, fitted again whenever the rows have doubled; SGDClassifier
-                      (log_loss, one against the rest), which learns 64 rows after it has predicted them
+    scikit-learn   4: LogisticRegression with C .1 1 10, fitted again whenever the rows have doubled (sets of up to
+                      BATCH_WEIGHTS weights); SGDClassifier (log_loss, one against the rest), which learns 64 rows
+                      after it has predicted them
     river          2: SoftmaxRegression and OneVsRest(LogisticRegression) behind a StandardScaler where numbers are raw;
-                      sets of up to RIVER_VALUES values
+                      sets of up to RIVER_VALUES values times classes
 
 On raw numbers (covtype, digits, abalone) softmax and scikit-learn are given columns divided by their root mean square,
 known in hindsight.
@@ -17,6 +18,7 @@ import math
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-RIVER_VALUES = 500_000
+RIVER_VALUES, BATCH_WEIGHTS = 500_000, 100_000
 BLOCK = 64
 
 
@@ -123,7 +125,8 @@ def logistic_regression(C: float) -> Callable:
         while start < len(y):
             end = min(2 * start, len(y))
             if len(np.unique(y[:start])) > 1:
-                model = LogisticRegression(C=C, max_iter=200).fit(X[:start], y[:start])
+                with warnings.catch_warnings(action="ignore"):  # 200 steps are enough for a peer
+                    model = LogisticRegression(C=C, max_iter=200).fit(X[:start], y[:start])
                 chances[start:end] = _spread(n_classes, model.classes_, model.predict_proba(X[start:end]))
             start = end
         return chances
@@ -166,6 +169,12 @@ def river(kind: str) -> Callable:
         return chances / chances.sum(axis=1, keepdims=True)
 
     return run
+
+
+def takes_too_long(setting: Setting, X, n_classes: int) -> bool:
+    if setting.name.startswith("LogisticRegression"):
+        return X.shape[1] * n_classes > BATCH_WEIGHTS
+    return setting.family == "river" and X.nnz * n_classes > RIVER_VALUES
 
 
 def settings() -> list[Setting]:
