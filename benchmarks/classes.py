@@ -89,9 +89,7 @@ def run_set(name: str, options: argparse.Namespace, before: dict) -> dict:
             classes_peers.write_vw(A, b, text)
             for setting in classes_peers.settings():
                 key = f"{setting.family}: {setting.name}"
-                if key in known or (
-                    setting.family == "river" and A.nnz * found["classes"] > classes_peers.RIVER_VALUES
-                ):
+                if key in known or classes_peers.takes_too_long(setting, A, found["classes"]):
                     continue
                 if kind == "shuffled" and key not in best_of_each(found["ordered"]["peers"]):
                     continue
