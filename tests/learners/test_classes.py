@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
-from bayou.core import checks, threads
+from bayou.core import threads
 from bayou.core.extras import Extras
 from bayou.kernels.vector import aligned_zeros
 from bayou.learners import Bank, Classes, Marginal
@@ -298,16 +298,16 @@ def test_features_that_were_never_met_are_drawn_apart():
 
 
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr(checks, "_free_memory", lambda: 10 << 20)
+    monkeypatch.setattr("bayou.core.memory.free_memory", lambda: 10 << 20)
     with pytest.raises(
-        BadInput, match=r"50 classes x 65000 features x \d+ bytes take 0\.2\d GiB .* 0\.01 GiB are free"
+        BadInput, match=r"50 classes x 65,000 features x 72 bytes take 23\d MB of memory; 10\.5 MB are free\."
     ):
         Classes(n_features=65_000, classes=50)
     Classes(n_features=2**22, classes=50)  # which has met no feature
     monkeypatch.setattr(module, "WORTH_ASKING", 1000)
     learner = Classes(n_features=65_000)
     before = bits(learner)
-    with pytest.raises(BadInput, match="3 classes x 65000 features"):
+    with pytest.raises(BadInput, match="3 classes x 65,000 features"):
         learner.learn(Batch.from_rows([{k: 1.0} for k in range(3)], labels=[1, 2, 3]))
     assert bits(learner) == before
     monkeypatch.undo()

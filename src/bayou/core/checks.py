@@ -131,19 +131,3 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     as_written = {choice.lower(): choice for choice in choices}
     near = get_close_matches(name.lower(), as_written, n=1)
     return f" Did you mean {as_written[near[0]]}?" if near else ""
-
-
-def room_in_memory(nbytes: int, what: str) -> None:
-    """Refuse to take more memory than is free; `what` takes it, and what to do about it. Elsewhere than on Linux all
-    is taken to be free."""
-    free = _free_memory()
-    if free is not None and nbytes > free:
-        raise BadInput(f"{what} {nbytes / 2**30:.2f} GiB more, and {free / 2**30:.2f} GiB are free.")
-
-
-def _free_memory() -> int | None:
-    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 _here = threading.local()
@@ -45,12 +45,13 @@ def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
         for task in work:
             task()
         return
-    # All come to an end before anything is raised: whoever called owns the arrays that they write into.
     futures = [_workers().submit(task) for task in work]
-    errors = [future.exception() for future in futures]
-    for error in errors:
-        if error is not None:
-            raise error
+    try:
+        wait(futures)
+    finally:  # also when interrupted: whoever called owns the arrays that they write into
+        wait(futures)
+    for future in futures:
+        future.result()
 
 
 def _cores() -> int:

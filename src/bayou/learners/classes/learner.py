@@ -45,10 +45,11 @@ import numpy as np
 
 from bayou.core import registry
 from bayou.core.batch import Batch, Row
-from bayou.core.checks import one_of, room_in_memory, whole_number, yes_or_no
+from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.class_prediction import ClassPrediction, ClassScores
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
+from bayou.core.memory import check_room
 from bayou.core.numbering import Numbering
 from bayou.core.prediction import Reading, no_posterior
 from bayou.core.threads import all_done
@@ -160,14 +161,11 @@ class Classes(Learner):
 
     def _check_room(self, n_classes: int, rows: int) -> None:
         """Refuse classes and features for which there is no memory."""
-        each = self._like.nbytes_for(rows)
-        more = n_classes * each - len(self._learners) * self._like.nbytes_for(self._table.taken)
+        each, taken = self._like.nbytes_for(rows), self._like.nbytes_for(self._table.taken)
+        more = n_classes * each - len(self._learners) * taken
         if self._banks and more > WORTH_ASKING:
-            room_in_memory(
-                more,
-                f"{n_classes} classes x {rows} features x {each // rows} bytes take {n_classes * each / 2**30:.2f} GiB "
-                '(use fewer features, or learner="marginal", which takes 8 bytes); they need',
-            )
+            what = f"{n_classes} classes x {rows:,} features x {each // rows} bytes"
+            check_room(what, more, 'Use fewer features, or learner="marginal", which takes 8 bytes')
 
     def _outputs_of(self, learner: Learner) -> tuple[np.ndarray, np.ndarray]:
         """The lane and the C8 kp of each output that the stack hears; learners that are no banks have none."""
