@@ -58,7 +58,7 @@ from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.stack import Said, hear, new_lines, new_said, new_stack
-from bayou.learners.classes.table import FEW, Table
+from bayou.learners.classes.table import FEW, Shared, Table
 
 # Lines of the stack take no more than this at a time.
 LINES = 64 << 20
@@ -204,7 +204,7 @@ class Classes(Learner):
         rows, before = len(batch), len(self._labels)
         fresh = np.flatnonzero((numbers >= before) & (weights > 0))
         joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
-        placed = self._table.placed(batch, weights)
+        placed = Shared.of(self._table.placed(batch, weights))
         for row in joins.tolist():
             self._join(float(np.asarray(batch.labels)[row]))
         self._resize()

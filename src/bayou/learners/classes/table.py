@@ -8,6 +8,9 @@ that have no number.
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 
 from bayou.core.batch import Batch
@@ -64,6 +67,30 @@ class Table:
     def features(self) -> np.ndarray | None:
         """Of each row from 1 on, its feature; None where rows are features."""
         return None if self.numbering is None else self.numbering.arrays()["ids"].astype(np.int64) - 1
+
+
+class Shared(Batch):
+    """A batch that many learners read: the rows that each of them takes out of it are taken once."""
+
+    __slots__ = ("_lock", "_taken")
+
+    _lock: threading.Lock
+    _taken: dict[bytes, Batch]
+
+    @classmethod
+    def of(cls, batch: Batch) -> Shared:
+        self = object.__new__(cls)
+        for name in Batch.__slots__:
+            setattr(self, name, getattr(batch, name))
+        self._lock, self._taken = threading.Lock(), {}
+        return self
+
+    def take(self, rows: Any) -> Batch:
+        with self._lock:
+            key = rows.tobytes()
+            if key not in self._taken:
+                self._taken[key] = super().take(rows)
+            return self._taken[key]
 
 
 def _ids(batch: Batch, weights: np.ndarray) -> np.ndarray:
