@@ -343,6 +343,28 @@ def test_names_of_classes_travel_with_the_model(tmp_path):
             Extras.from_file({"classes": bad}, {})
 
 
+@pytest.mark.parametrize("name", ["adagrad", pytest.param("lasso", marks=pytest.mark.long), "spike-slab", "ftrl"])
+def test_any_learner_of_two_classes_goes_on_from_a_file(name, tmp_path):
+    learner = Classes(n_features=30, learner=name)
+    learner.learn(stream(60))
+    learner.save(tmp_path / "m.bayou")
+    again = bayou.load(tmp_path / "m.bayou")
+    assert bits(again) == bits(learner)
+    assert again.learn(stream(60, seed=1)).tobytes() == learner.learn(stream(60, seed=1)).tobytes()
+    assert bits(again) == bits(learner)
+
+
+def test_before_the_first_class_there_is_nothing_to_say():
+    learner = Classes(n_features=30, learner="marginal")
+    said = learner.predict(stream(3))
+    assert said.probability.shape == said.mean.shape == said.interval(0.9)[0].shape == (3, 0)
+    assert said.unseen.tolist() == [1.0] * 3
+    assert learner.sample(stream(3), 2).shape == (2, 3, 0)
+    assert learner.mean.shape == (0, 30)
+    with pytest.raises(BadInput, match="no class is known yet"):
+        said.best  # noqa: B018
+
+
 def test_models_cannot_be_merged():
     with pytest.raises(BadModel, match="classes models cannot be merged"):
         Classes(n_features=3).merge(Classes(n_features=3))

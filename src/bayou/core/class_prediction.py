@@ -107,6 +107,8 @@ class ClassPrediction:
     @property
     def best(self) -> np.ndarray:
         """The label of the most probable class of each row."""
+        if not len(self.labels):
+            raise BadInput("no class is known yet, so none is the most probable one; learn some examples first.")
         return self.labels[self._scores.expected.argmax(axis=1)]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -49,6 +49,8 @@ def stacked_draws(logits: np.ndarray, stack: Stack) -> np.ndarray:
     """Probabilities from the drawn logits, in their place; shape (draws, rows, classes)."""
     from scipy.special import log_expit, log_softmax, softmax
 
+    if not logits.size:
+        return logits
     each = log_expit(logits)
     drawn = log_softmax(each, axis=-1)  # ln p - ln sum p
     beyond = log_softmax(logits, axis=-1) - drawn

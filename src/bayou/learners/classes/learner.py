@@ -195,7 +195,7 @@ class Classes(Learner):
             part = batch if len(batch) <= size else batch[rows]
             told.append(self._run_part(part, signs[rows], weights[rows], examples))
             examples += int(np.count_nonzero(weights[rows]))
-        return ClassScores.joined(told)
+        return told[0] if len(told) == 1 else ClassScores.joined(told)
 
     _joined = staticmethod(ClassScores.joined)
 
