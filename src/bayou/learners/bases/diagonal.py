@@ -341,7 +341,7 @@ def peak_shift(link, z0, tau, newton_above):
     return t
 
 
-def probabilities(link, quadrature, temper, mean, variance, probability):  # noqa: ANN201
+def probabilities(link, quadrature, temper, mean, variance, probability):
     """(8), (24): P(y = 1) from the score's mean and variance."""
     if quadrature:
         _by_quadrature(link, temper, mean, variance, probability)
