@@ -341,26 +341,41 @@ def peak_shift(link, z0, tau, newton_above):
     return t
 
 
-@kernel
 def probabilities(link, quadrature, temper, mean, variance, probability):
     """(8), (24): P(y = 1) from the score's mean and variance."""
-    spread = links.spread(link) * temper
     if quadrature:
-        for row in range(mean.size):
-            probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
+        _by_quadrature(link, temper, mean, variance, probability)
     elif link == links.PROBIT:
-        for row in range(mean.size):
-            probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + spread * variance[row]))
+        _probit(temper, mean, variance, probability)
     else:
-        # Rows beyond the last full vector are worked on in a padded copy, by the same operations.
-        whole = mean.size // LANES * LANES
+        _logistic(temper, mean, variance, probability)
+
+
+@kernel
+def _by_quadrature(link, temper, mean, variance, probability):
+    for row in range(mean.size):
+        probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
+
+
+@kernel
+def _probit(temper, mean, variance, probability):
+    for row in range(mean.size):
+        probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + temper * variance[row]))
+
+
+@kernel
+def _logistic(temper, mean, variance, probability):
+    spread = links.C8 * temper
+    whole = mean.size // LANES * LANES
+    for row in range(0, whole, LANES):
+        store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
+    if whole < mean.size:  # rows beyond the last full vector are worked on in a padded copy, by the same operations
         padded = np.zeros((3, LANES))
-        padded[0, : mean.size - whole] = mean[whole:]
-        padded[1, : mean.size - whole] = variance[whole:]
-        for row in range(0, whole, LANES):
-            store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
+        for row in range(whole, mean.size):
+            padded[0, row - whole], padded[1, row - whole] = mean[row], variance[row]
         store(padded[2], 0, _sigmoid(load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)))
-        probability[whole:] = padded[2, : mean.size - whole]
+        for row in range(whole, mean.size):
+            probability[row] = padded[2, row - whole]
 
 
 @kernel(forceinline=True)
