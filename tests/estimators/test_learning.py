@@ -307,6 +307,15 @@ def test_a_class_may_join_later(make, known):
     assert model.score(X[200:], labels) > 0.5
 
 
+def test_many_columns_are_numbered_and_shown_as_they_were():
+    X, y, classes = words(3)
+    wide = csr_array((X.data, 7000 * X.indices.astype(np.int64), X.indptr), shape=(400, 210_000))
+    model, narrow = BankClassifier(random_state=0).fit(wide, y), BankClassifier(random_state=0).fit(X, y)
+    assert model.coef_.shape == (3, 210_000)
+    np.testing.assert_allclose(model.coef_[:, ::7000], narrow.coef_, atol=1e-3)
+    np.testing.assert_allclose(model.predict_proba(wide), narrow.predict_proba(X), atol=1e-3)
+
+
 @ALL
 def test_a_third_class_finds_what_was_learned_of_two(make):
     X, y, classes = words(2)

@@ -343,7 +343,7 @@ def test_names_of_classes_travel_with_the_model(tmp_path):
             Extras.from_file({"classes": bad}, {})
 
 
-@pytest.mark.parametrize("name", ["adagrad", pytest.param("lasso", marks=pytest.mark.long), "spike-slab", "ftrl"])
+@pytest.mark.parametrize("name", ["adagrad", "spike-slab", "lasso"])
 def test_any_learner_of_two_classes_goes_on_from_a_file(name, tmp_path):
     learner = Classes(n_features=30, learner=name)
     learner.learn(stream(60))
