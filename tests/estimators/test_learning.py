@@ -308,7 +308,7 @@ def test_a_class_may_join_later(make, known):
 
 
 def test_many_columns_are_numbered_and_shown_as_they_were():
-    X, y, classes = words(3)
+    X, y, _ = words(3)
     wide = csr_array((X.data, 7000 * X.indices.astype(np.int64), X.indptr), shape=(400, 210_000))
     model, narrow = BankClassifier(random_state=0).fit(wide, y), BankClassifier(random_state=0).fit(X, y)
     assert model.coef_.shape == (3, 210_000)
