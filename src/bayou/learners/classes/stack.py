@@ -18,6 +18,7 @@ import numpy as np
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2, exp2_within, log1p_unit
+from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES, aligned_zeros, fill, load, magnitude, padded, sqrt, store, total
 
 # Logits say no more than this; normalised inputs no less than -CUT; and no class has less than LEAST.
@@ -79,8 +80,10 @@ def new_lines(into: Stack, rows: int, n_classes: int) -> np.ndarray:
 def hear(said, lane_of, output_spread, log_odds, lines, of_class):
     """Fill the lines of one class with what its learner said of each row, its log-odds, and its lanes (`said`)."""
     width, room, n_outputs = said.shape[2], lines.shape[2], lane_of.size
-    m, s, spread, raw = np.zeros(room), np.zeros(room), np.zeros(room), np.zeros(room)
-    spread[1 : 1 + n_outputs] = output_spread
+    scratch = zeros((4, room), np.float64)
+    m, s, spread, raw = scratch[0], scratch[1], scratch[2], scratch[3]
+    for o in range(n_outputs):
+        spread[1 + o] = output_spread[o]
     raw[1 + n_outputs] = 1.0
     told, heard, stride = said.reshape(-1), lines.reshape(-1), lines.shape[1] * room
     for row in range(log_odds.size):
@@ -100,7 +103,7 @@ def hear(said, lane_of, output_spread, log_odds, lines, of_class):
 def look(lines, n_slots, n_classes, first, last):
     """Make of what was heard of rows `first` to `last` what stackers see, in place."""
     room, view = lines.shape[2], lines.reshape(-1)
-    logs, centre = np.zeros(room), np.zeros(room)
+    logs, centre = zeros(room, np.float64), zeros(room, np.float64)
     zero = fill(load(logs, 0), 0.0)
     for row in range(first, last):
         begin = row * lines.shape[1] * room
@@ -110,9 +113,9 @@ def look(lines, n_slots, n_classes, first, last):
             for line in range(begin, end, room):
                 whole = whole + exp2_within(load(view, line + at) * LOG2E)
             store(logs, at, whole)
+            store(centre, at, zero)
         for k in range(n_slots):
             logs[k] = math.log(logs[k])
-        centre[:] = 0.0
         for line in range(begin, end, room):
             log_base = view[line] - logs[0]
             base, offset = math.exp(log_base), max(log_base, -CUT)
@@ -271,9 +274,9 @@ def stack(lines, labels, weights, into, which, n_classes, first, last, answers, 
     prior, slots, room = into.prior, into.covariance.shape[1], lines.shape[2]
     view = lines.reshape(-1)
     memory = MEMORY * which  # the second one forgets
-    classes, tables, vectors = np.zeros((4, n_classes + LANES)), np.zeros((2, slots * room)), np.zeros((2, room))
-    m, s, root = classes[0], classes[1], classes[2]
-    q = np.full((n_classes + LANES - 1) // LANES * LANES, -np.inf)
+    classes, tables = zeros((3, n_classes), np.float64), zeros((2, slots * room), np.float64)
+    m, s, root, vectors = classes[0], classes[1], classes[2], zeros((2, room), np.float64)
+    q = zeros((n_classes + LANES - 1) // LANES * LANES, np.float64)
     for row in range(first, last):
         begin = row * lines.shape[1] * room
         c = min(weights[row], float(MOST_REPEATS)) if 0 <= labels[row] < n_classes else 0.0
@@ -339,7 +342,7 @@ def share(lines, labels, weights, into, said, n_classes, examples, floor, certai
     """
     shares, room, n = into.shares, lines.shape[2], into.shares.size
     answers, probability = said.answers, said.probability
-    chances = np.zeros(n)
+    chances = zeros(n, np.float64)
     for row in range(first, last):
         whole = 0.0
         for k in range(n_classes):
