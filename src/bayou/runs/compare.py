@@ -268,7 +268,10 @@ def entrants_of(specs: Iterable[str]) -> list[Entrant]:
         name, _, rest = spec.strip().partition(":")
         record = registry.find(name)
         if record.task != "classify":
-            raise BadInput(f"--learner {spec}: compare is for learners that tell two classes apart; {name} does not.")
+            what = "numbers" if record.task == "regress" else "several classes"
+            raise BadInput(
+                f"--learner {spec}: {name} predicts {what}; compare is for learners that tell two classes apart."
+            )
         kind = record.load()
         # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
         parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
