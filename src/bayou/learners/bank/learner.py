@@ -293,6 +293,13 @@ class Bank(Learner):
             said, signs, weights, rows, ahead is not None, self._later, counted, losses
         )
 
+    def _follow_nothing(self) -> None:
+        """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
+        nothing, scores = np.zeros(0, self._dtype), np.empty(0)
+        said = np.empty((0, 2, self._lanes.width), self._dtype)
+        combine(said, nothing, nothing, self._combination, 0, 0, 0, scores, scores, scores)
+        self._learn_delayed(said, nothing, nothing, np.empty(0, np.int64), None, np.empty((2, 0)))
+
     def _run_later(self, batch: Batch) -> Scores:
         """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
         rows = len(batch)
@@ -387,11 +394,6 @@ class Bank(Learner):
         """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
         with self._lock:
             return levels_of(self._lanes, self._combination)
-
-    @property
-    def storeys(self) -> dict[str, dict[str, float]]:
-        """`levels`, under the name that it had before."""
-        return self.levels
 
     def _mean_at(self, features: Any) -> np.ndarray:
         return self._weights_at(features)[0]
