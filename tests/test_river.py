@@ -116,12 +116,12 @@ def test_labels():
     spam.learn_many([x], ["spam"])
     assert spam.predict_one(x) == "spam"
     assert spam.predict_proba_many([x]).columns.tolist() == ["ham", "spam"]
-    for y in ("eggs", None, True, []):
+    for y in ("eggs", None, True, [], np.timedelta64(1)):  # the last two have no hash
         with pytest.raises(BadInput, match=r"must be one of \('ham', 'spam'\)"):
             spam.learn_one(x, y)
         with pytest.raises(BadInput, match=r"must be one of \('ham', 'spam'\)"):
             spam.learn_many([x, x], ["ham", y])
-    for classes in (("ham",), 5, ("a", "a"), ([], 1)):
+    for classes in (("ham",), 5, ("a", "a"), ([], 1), (np.timedelta64(1), 1)):
         with pytest.raises(BadInput, match="classes is"):
             Classifier(classes=classes)
 

@@ -84,7 +84,7 @@ class Classifier(base.MiniBatchClassifier):
             labels = list((False, True) if classes is None else classes)
             # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
             self._numbers = {label: number for number, label in enumerate(labels)}
-        except TypeError:
+        except (TypeError, ValueError):
             raise BadInput(f"classes is {classes!r}; give all labels, of two the positive one last, or None.") from None
         if not 2 <= len(self._numbers) == len(labels):
             raise BadInput(f"classes is {classes!r}; give at least two different labels, or None.")
@@ -114,7 +114,7 @@ class Classifier(base.MiniBatchClassifier):
         """The number of a label's class; one that may join is put among the `new` ones."""
         try:
             number = self._numbers.get(label, new.get(label))
-        except TypeError:
+        except (TypeError, ValueError):  # what has no hash is no label
             raise self._no_label(label) from None
         if number is None:
             if self.classes is not None:
