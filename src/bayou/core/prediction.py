@@ -15,6 +15,11 @@ Where only a share R of the negatives was kept in the data, a learner sees odds 
 those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score. A learner
 whose recipe tells R answers with these when it is asked (`predict`, `sample`); what it says while it learns (`learn`,
 `observe`) is of the data as they are given.
+
+A regressor's label is mean + e. The error e is normal, its variance that of the mean and that of the noise added up;
+or, where a regressor knows its tails, a mixture of Student-t's whose scales hold both (`student`). All that is said of
+labels follows from that: an interval is mean -+ a with P(|e| <= a) = level, a quantile is the end of one, a density
+that of e.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numba import njit
 
-from bayou.core import links
+from bayou.core import links, student
 from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
 
@@ -52,6 +57,7 @@ class Scores(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray | None
     noise: np.ndarray | None = None
+    tails: np.ndarray | None = None  # of a regressor that knows them: (shares, scales) of Student-t's around the mean
 
 
 class ScoreRule(NamedTuple):
@@ -60,6 +66,7 @@ class ScoreRule(NamedTuple):
     link: int = links.LOGISTIC
     predictive: Literal["plain", "closed", "quadrature"] = "closed"
     believed: float = 1.0  # kp
+    degrees: tuple[float, ...] = ()  # of freedom, of the Student-t's around a regressor's mean
 
     def shift(self, negative_rate: float) -> float:
         """What the full stream adds to a score: ln R for the logistic link, 0 for probit, which has no such shift."""
@@ -157,14 +164,64 @@ class Prediction:
         """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
         knows; of a regressor, the label itself does, noise and all.
         """
-        z, variance = reach(level), self.variance
         if self._scores.noise is not None:
-            room = z * np.sqrt(variance + self._scores.noise)
+            room = self._reach(level)
             return self.mean - room, self.mean + room
+        z, variance = reach(level), self.variance
         low, high = np.empty((2, len(variance)))
         z *= math.sqrt(self._rule.believed)
         _interval(self._rule.link, z, self._scores.expected, self._scores.mean, variance, low, high)
         return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
+
+    def quantile(self, share: float) -> np.ndarray:
+        """Of a regressor: the number below which each label lies with this probability.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Gaussian
+        >>> learner = Gaussian(n_features=8, noise_variance=1.0, intercept_variance=3.0)
+        >>> prediction = learner.predict(Batch.from_rows([{}]))
+        >>> prediction.quantile(0.5), prediction.quantile(0.9).round(3)
+        (array([0.]), array([2.563]))
+        """
+        self._check_numbers("quantiles; ask for interval")
+        reach(share)  # refuses what is no probability
+        side = abs(2.0 * share - 1.0)
+        return self.mean + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
+
+    def log_density(self, labels: Any) -> np.ndarray:
+        """Of a regressor: the logarithm of the density of each label."""
+        self._check_numbers("density; ask for log_odds")
+        errors = np.asarray(labels, np.float64) - self.mean
+        if self._scores.tails is None:
+            variance = self.variance + self._scores.noise
+            return -0.5 * (errors * errors / variance + np.log(2.0 * math.pi * variance))
+        return student.log_densities(errors, *self._tails())
+
+    def nearer(self, labels: Any) -> np.ndarray | None:
+        """Of a regressor: how probable it was for each label to be nearer to its mean; None where that is not known.
+
+        Uniform in [0, 1] if predictions are right: 90 % of the labels have no more than 0.9.
+        """
+        if self._scores.noise is None or self._scores.variance is None:
+            return None
+        errors = np.abs(np.asarray(labels, np.float64) - self.mean)
+        if self._scores.tails is None:
+            from scipy.special import erf
+
+            return erf(errors / np.sqrt(2.0 * (self._scores.variance + self._scores.noise)))
+        return student.nearer(errors, *self._tails())
+
+    def _reach(self, level: float) -> np.ndarray:
+        """How far labels reach from their means to either side, with probability `level`."""
+        z = reach(level)
+        if self._scores.tails is None:
+            return z * np.sqrt(self.variance + self._scores.noise)
+        return student.reaches(float(level), *self._tails())
+
+    def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shares, scales and degrees of freedom of the Student-t's."""
+        assert self._scores.tails is not None
+        return self._scores.tails[:, 0], self._scores.tails[:, 1], np.array(self._rule.degrees)
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
@@ -210,6 +267,10 @@ class Prediction:
     def _check_classes(self, what: str) -> None:
         if self._scores.noise is not None:
             raise WrongTask(f"{self._learner} predicts numbers, which have no {what}.")
+
+    def _check_numbers(self, what: str) -> None:
+        if self._scores.noise is None:
+            raise WrongTask(f"{self._learner} predicts classes, which have no {what}.")
 
 
 class Weights(NamedTuple):

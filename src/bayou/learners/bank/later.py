@@ -172,10 +172,20 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count(tally, signs, weights, probability, loss, examples):
-    """Add what was learned, and of the kept rows (those whose delayed `loss` is a number) how much more that was."""
-    bucket, ends = 0, 0.0
+def log_losses(signs, probability):
+    """Of the labels, each predicted with this probability of the positive one."""
+    losses = np.empty(probability.size)
     for row in range(probability.size):
+        p = probability[row] if signs[row] > 0 else 1.0 - probability[row]
+        losses[row] = -math.log(max(p, 1e-14))
+    return losses
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count(tally, live, weights, delayed, examples):
+    """Add the losses of what was learned, and of kept rows (whose delayed loss is a number) how much more that was."""
+    bucket, ends = 0, 0.0
+    for row in range(live.size):
         c = np.float64(weights[row])
         if c == 0.0:
             continue
@@ -183,12 +193,10 @@ def count(tally, signs, weights, probability, loss, examples):
         if examples >= ends:
             bucket = min(int(BUCKETS_PER_OCTAVE * math.log2(examples) + 1e-9), tally.shape[0] - 1)
             ends = 2.0 ** ((bucket + 1) / BUCKETS_PER_OCTAVE)
-        p = probability[row] if signs[row] > 0 else 1.0 - probability[row]
-        live = -math.log(max(p, 1e-14))
-        tally[bucket, LOSS] += c * live
+        tally[bucket, LOSS] += c * live[row]
         tally[bucket, WEIGHT] += c
-        if not math.isnan(loss[row]):
-            gap = loss[row] - live
+        if not math.isnan(delayed[row]):
+            gap = delayed[row] - live[row]
             tally[bucket, GAP] += c * gap
             tally[bucket, GAP_SQUARED] += c * gap * gap
             tally[bucket, KEPT_WEIGHT] += c

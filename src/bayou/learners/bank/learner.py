@@ -82,6 +82,7 @@ from bayou.learners.bank.later import (
     count,
     later_loss,
     learn_delayed,
+    log_losses,
     new_tally,
     next_block,
     renew_shares,
@@ -205,7 +206,7 @@ class Bank(Learner):
             if examples == stop:
                 self._narrow(NARROWING[stop])
         if delayed is not None:
-            count(self._tally, signs, weights, scores.expected, delayed, before)
+            count(self._tally, log_losses(signs, scores.expected), weights, delayed, before)
         return scores
 
     def _run_until(

@@ -1,0 +1,204 @@
+"""The head of the block lanes: the intercept and the columns used most, with a full covariance in each lane.
+
+Place 0 is the intercept. The covariances of the four lanes lie side by side, so that a vector holds two columns of all
+four. Only what is on and above the diagonal is kept up to date, in pairs of columns: in row i from column i on, or from
+i - 1 if i is odd. The matrices are conditioned on a label in one go over half of them: most of the bank's work.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bayou.kernels.inlining import inlined
+from bayou.kernels.vector import LANES, load, store
+
+MOST = 128
+BLOCKS = LANES // 2  # lanes that have a head
+WIDE = 1e6  # the prior variance of an intercept, in units of the noise
+# Who is in the head stays, unless another column is used so many times as often.
+STAYS = 1.25
+# Of a variance no more can vanish by rounding than this share of what it is made of, whatever the label's weight; and
+# where as much as that seems to be less than nothing, a covariance has lost its sign.
+KEPT, LOST = 1e-12, -1e-6
+LEFT = 1e-6  # a variance grows no more than that when its prior becomes wider
+
+
+class Head(NamedTuple):
+    """What block lanes know together."""
+
+    walk: np.ndarray  # of each lane
+    counts: np.ndarray  # places that are taken, the intercept's not counted
+    columns: np.ndarray  # the column in places 1, 2, ...
+    prior: np.ndarray  # precision of the prior in each place; S is 1 in all block lanes
+    weights: np.ndarray  # of place i in all lanes
+    covariance: np.ndarray  # row i: of places i and j in all lanes
+
+
+def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> Head:
+    room = min(MOST, n_features)
+    places = (room + 2) // 2 * 2
+    covariance = np.zeros((places, places * BLOCKS))
+    covariance[0, :BLOCKS] = WIDE * has_intercept
+    return Head(
+        walk=np.array(walk),
+        counts=np.zeros(1),
+        columns=np.zeros(room, np.int64),
+        prior=np.zeros(places),
+        weights=np.zeros(places * BLOCKS),
+        covariance=covariance,
+    )
+
+
+@inlined
+def along_row(head, places, values, inside, along, across):
+    """Covariances of all places with the score of a row: the matrices times (1, values)."""
+    covariance, stride = head.covariance.reshape(-1), head.covariance.shape[1]
+    width = (int(head.counts[0]) + 2) // 2 * LANES
+    for at in range(0, width, LANES):
+        store(along, at, load(covariance, at))
+    if inside == 0:
+        return
+    highest = 0
+    for k in range(inside):
+        highest = max(highest, places[k])
+    for at in range(0, highest * LANES, LANES):
+        store(across, at, load(covariance, 0) * 0.0)
+    one_of_two = across[-LANES:]
+    for k in range(inside):
+        place, x = places[k], values[k]
+        pair = place // 2 * 2
+        for b in range(BLOCKS):
+            one_of_two[b] = x if place == pair else 0.0
+            one_of_two[BLOCKS + b] = 0.0 if place == pair else x
+        both = load(one_of_two, 0)
+        for i in range(1, pair):  # the row of the intercept is there already
+            store(across, i * LANES, load(across, i * LANES) + load(covariance, i * stride + pair * BLOCKS) * both)
+        at_row = place * stride
+        for at in range(pair * BLOCKS, width, LANES):
+            store(along, at, load(along, at) + load(covariance, at_row + at) * x)
+        for b in range(BLOCKS if pair else 0):
+            along[b] += x * covariance[place * BLOCKS + b]
+    for i in range(1, highest):
+        for b in range(BLOCKS):
+            along[i * BLOCKS + b] += across[i * LANES + b] + across[i * LANES + BLOCKS + b]
+
+
+@inlined
+def look(head, places, values, inside, along, block):
+    """Mean and variance of what the head of one lane says of a row, and what the variance is made of.
+
+    along is of `along_row`.
+    """
+    weights, covariance = head.weights, head.covariance
+    m, q, whole = weights[block], along[block], abs(covariance[0, block])
+    for k in range(inside):
+        at, x = places[k] * BLOCKS + block, values[k]
+        m, q = m + x * weights[at], q + x * along[at]
+        whole += x * x * abs(covariance[places[k], at])
+    return m, q, whole
+
+
+@inlined
+def take_in(head, place, column, prior, x, along):
+    """A column that was never used before takes the next place."""
+    head.counts[0] = place
+    head.columns[place - 1], head.prior[place] = column, prior
+    for block in range(BLOCKS):
+        head.covariance[place, place * BLOCKS + block] = 1.0 / prior
+        along[place * BLOCKS + block] = x / prior
+
+
+@inlined
+def fall(head, along, pull, falls, scaled):
+    """Condition the head of every lane: weights += along dm, covariance -= along along' dv."""
+    covariance, weights, stride = head.covariance.reshape(-1), head.weights, head.covariance.shape[1]
+    size = int(head.counts[0]) + 1
+    width = (size + 1) // 2 * LANES
+    for i in range(size):
+        for b in range(BLOCKS):
+            weights[i * BLOCKS + b] += along[i * BLOCKS + b] * pull[b]
+            scaled[i * LANES + b] = scaled[i * LANES + BLOCKS + b] = along[i * BLOCKS + b] * falls[b]
+    for i in range(size):
+        step, at_row = load(scaled, i * LANES), i * stride
+        for at in range(i // 2 * LANES, width, LANES):
+            store(covariance, at_row + at, load(covariance, at_row + at) - step * load(along, at))
+
+
+@inlined
+def _set(covariance, i, j, block, value):
+    covariance[i, j * BLOCKS + block] = value
+    covariance[j, i * BLOCKS + block] = value
+
+
+@inlined
+def drop_correlations(head, block):
+    """Of one lane's covariance keep the variances; for one that has lost its sign by rounding."""
+    size = int(head.counts[0]) + 1
+    for i in range(size):
+        widest = WIDE if i == 0 else 1.0 / head.prior[i]
+        variance = head.covariance[i, i * BLOCKS + block]
+        for j in range(size):
+            _set(head.covariance, i, j, block, 0.0)
+        head.covariance[i, i * BLOCKS + block] = min(max(variance, KEPT * widest), widest)
+
+
+def swaps(head: Head, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(Places to be left, columns to take them): the head has the columns used most, with a bonus for those within."""
+    inside = head.columns[: int(head.counts[0])]
+    key = STAYS * uses[inside, 0]
+    others = np.flatnonzero(uses[:, 0] > key.min())
+    others = others[~np.isin(others, inside)]
+    out = np.lexsort((-inside, key))
+    others = others[np.lexsort((others, -uses[others, 0]))][: len(out)]
+    better = uses[others, 0] > key[out[: len(others)]]
+    count = int(better.argmin()) if not better.all() else len(others)
+    return out[:count] + 1, others[:count]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_new):
+    """Column `new` takes the place of `old`, which goes on by itself; dense columns are centred outside of the head."""
+    covariance, weights, size = head.covariance, head.weights, int(head.counts[0]) + 1
+    for b in range(BLOCKS):
+        at = place * BLOCKS + b
+        own = max(covariance[place, at], KEPT / prior_old)
+        # intercept + w x = (intercept + w middle) + w (x - middle)
+        weights[b] += middle_old * weights[at]
+        covariance[0, b] += 2.0 * middle_old * covariance[0, at] + middle_old * middle_old * own
+        for j in range(1, size):
+            between = covariance[min(place, j), max(place, j) * BLOCKS + b]
+            if j != place:
+                _set(covariance, 0, j, b, covariance[0, j * BLOCKS + b] + middle_old * between)
+            _set(covariance, place, j, b, 0.0)
+        state[old, b], state[old, LANES + b] = weights[at], max(1.0 / own - prior_old, 0.0)
+        own = 1.0 / (prior_new + state[new, LANES + b])
+        weights[at], covariance[place, at] = state[new, b], own
+        weights[b] -= middle_new * weights[at]
+        covariance[0, b] += middle_new * middle_new * own
+        _set(covariance, 0, place, b, -middle_new * own)
+        state[new, b] = state[new, LANES + b] = 0.0
+    head.columns[place - 1], head.prior[place] = new, prior_new
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def renew_priors(head, priors):
+    """Bring the prior in each place to what it should be now: as if its weight were seen to be 0, more surely or less.
+
+    Where weights walk a prior may become narrower but not wider: what would be taken away may be forgotten already.
+    """
+    size = int(head.counts[0]) + 1
+    width = head.covariance.shape[1]
+    along, scaled, pull, falls = np.zeros(width), np.zeros(2 * width), np.zeros(BLOCKS), np.zeros(BLOCKS)
+    for place in range(1, size):
+        more = priors[place] - head.prior[place]
+        for b in range(BLOCKS):
+            for j in range(size):
+                along[j * BLOCKS + b] = head.covariance[min(place, j), max(place, j) * BLOCKS + b]
+            left = 1.0 + more * along[place * BLOCKS + b]
+            falls[b] = 0.0 if (head.walk[b] > 0.0 and more < 0.0) or left < LEFT else more / left
+            pull[b] = -falls[b] * head.weights[place * BLOCKS + b]
+        fall(head, along, pull, falls, scaled)
+        head.prior[place] = priors[place]
