@@ -84,8 +84,13 @@ def by_class(name: str) -> Record | None:
 
 def by_estimator(name: str) -> Record | None:
     """Our own record whose estimator is called `name`."""
-    record = _own(name.removesuffix("Classifier").removesuffix("Regressor"))
-    return record if record is not None and record.estimator == name else None
+    learner = name.removesuffix("Classifier").removesuffix("Regressor")
+    if learner == name:
+        return None
+    record = _own(learner)
+    if record is not None and record.estimator == name:
+        return record
+    return next((record for record in own_records() if record.estimator == name), None)
 
 
 def own_records() -> list[Record]:

@@ -84,11 +84,11 @@ def later_loss(tally: np.ndarray) -> LaterLoss | None:
 
 
 @njit(cache=True, nogil=True)
-def next_block(weights, row, examples, stop):
+def next_block(weights, row, examples, stop, keep=KEPT):
     """(The first row behind the next block, how many examples it has, its rows that are kept), after so many examples.
 
-    Which rows are kept is a function of the examples' numbers alone. Rows of weight 0 are no examples. A block ends
-    where `stop` examples will have been learned.
+    Which rows are kept, all of the first `keep`, is a function of their numbers alone. Rows of weight 0 do not count.
+    A block ends where `stop` examples will have been learned.
     """
     before, size = examples, max(1, min(examples // SHARE, MOST))
     last = examples + size if stop < 0 else min(examples + size, stop)
@@ -97,7 +97,7 @@ def next_block(weights, row, examples, stop):
     while row < weights.size and examples < last:
         if weights[row] != 0:
             examples += 1
-            if in_sample(examples, KEPT):
+            if in_sample(examples, keep):
                 kept[n] = row
                 n += 1
         row += 1

@@ -4,6 +4,7 @@ lanes           what a lane is, which there are, what they say of a row and lear
 head            the columns that some lanes know the covariances of
 combination     what is made of all they say
 weights         the weights that a bank shows
+draws           and those that it draws
 """
 
 from bayou.core.registry import Record

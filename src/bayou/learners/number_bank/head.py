@@ -2,7 +2,10 @@
 
 Place 0 is the intercept. The covariances of the four lanes lie side by side, so that a vector holds two columns of all
 four. Only what is on and above the diagonal is kept up to date, in pairs of columns: in row i from column i on, or from
-i - 1 if i is odd. The matrices are conditioned on a label in one go over half of them: most of the bank's work.
+i - 1 if i is odd. To condition the matrices on a row is most of the bank's work, and most of that is to fetch and to
+store them: so rows wait, and DUE of them are worked in at once (`work_in`). Until then
+
+    covariance now = covariance - sum over waiting rows of along along' dv
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, load, store
 
 MOST = 128
+DUE = 4
 BLOCKS = LANES // 2  # lanes that have a head
 WIDE = 1e6  # the prior variance of an intercept, in units of the noise
 # Who is in the head stays, unless another column is used so many times as often.
@@ -30,51 +34,54 @@ class Head(NamedTuple):
     """What block lanes know together."""
 
     walk: np.ndarray  # of each lane
-    counts: np.ndarray  # places that are taken, the intercept's not counted
+    counts: np.ndarray  # places that are taken, the intercept's not counted; rows that wait
     columns: np.ndarray  # the column in places 1, 2, ...
     prior: np.ndarray  # precision of the prior in each place; S is 1 in all block lanes
     weights: np.ndarray  # of place i in all lanes
     covariance: np.ndarray  # row i: of places i and j in all lanes
+    variances: np.ndarray  # as they are now
+    waiting: np.ndarray  # along of each row that waits
+    falls: np.ndarray  # and its dv in each lane
 
 
 def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> Head:
     room = min(MOST, n_features)
     places = (room + 2) // 2 * 2
-    covariance = np.zeros((places, places * BLOCKS))
-    covariance[0, :BLOCKS] = WIDE * has_intercept
+    covariance, variances = np.zeros((places, places * BLOCKS)), np.zeros(places * BLOCKS)
+    covariance[0, :BLOCKS] = variances[:BLOCKS] = WIDE * has_intercept
     return Head(
         walk=np.array(walk),
-        counts=np.zeros(1),
+        counts=np.zeros(2),
         columns=np.zeros(room, np.int64),
         prior=np.zeros(places),
         weights=np.zeros(places * BLOCKS),
         covariance=covariance,
+        variances=variances,
+        waiting=np.zeros((DUE, places * BLOCKS)),
+        falls=np.zeros((DUE, BLOCKS)),
     )
 
 
 @inlined
-def along_row(head, places, values, inside, along, across):
-    """Covariances of all places with the score of a row: the matrices times (1, values)."""
+def along_row(head, places, values, inside, intercept, along, across):
+    """Covariances of all places with the score of a row: the matrices times (intercept, values)."""
     covariance, stride = head.covariance.reshape(-1), head.covariance.shape[1]
     width = (int(head.counts[0]) + 2) // 2 * LANES
     for at in range(0, width, LANES):
-        store(along, at, load(covariance, at))
-    if inside == 0:
-        return
+        store(along, at, load(covariance, at) * intercept)
     highest = 0
     for k in range(inside):
         highest = max(highest, places[k])
     for at in range(0, highest * LANES, LANES):
         store(across, at, load(covariance, 0) * 0.0)
-    one_of_two = across[-LANES:]
+    both_of = across[-LANES:]
     for k in range(inside):
         place, x = places[k], values[k]
         pair = place // 2 * 2
         for b in range(BLOCKS):
-            one_of_two[b] = x if place == pair else 0.0
-            one_of_two[BLOCKS + b] = 0.0 if place == pair else x
-        both = load(one_of_two, 0)
-        for i in range(1, pair):  # the row of the intercept is there already
+            both_of[b], both_of[BLOCKS + b] = (x, 0.0) if place == pair else (0.0, x)
+        both = load(both_of, 0)
+        for i in range(min(2, pair) // 2, pair):  # the row of the intercept is apart
             store(across, i * LANES, load(across, i * LANES) + load(covariance, i * stride + pair * BLOCKS) * both)
         at_row = place * stride
         for at in range(pair * BLOCKS, width, LANES):
@@ -84,6 +91,16 @@ def along_row(head, places, values, inside, along, across):
     for i in range(1, highest):
         for b in range(BLOCKS):
             along[i * BLOCKS + b] += across[i * LANES + b] + across[i * LANES + BLOCKS + b]
+    for w in range(int(head.counts[1])):
+        waiting = head.waiting[w]
+        for b in range(BLOCKS):
+            told = waiting[b] * intercept
+            for k in range(inside):
+                told += waiting[places[k] * BLOCKS + b] * values[k]
+            both_of[b] = both_of[BLOCKS + b] = told * head.falls[w, b]
+        both = load(both_of, 0)
+        for at in range(0, width, LANES):
+            store(along, at, load(along, at) - load(waiting, at) * both)
 
 
 @inlined
@@ -92,12 +109,12 @@ def look(head, places, values, inside, along, block):
 
     along is of `along_row`.
     """
-    weights, covariance = head.weights, head.covariance
-    m, q, whole = weights[block], along[block], abs(covariance[0, block])
+    weights, variances = head.weights, head.variances
+    m, q, whole = weights[block], along[block], abs(variances[block])
     for k in range(inside):
         at, x = places[k] * BLOCKS + block, values[k]
         m, q = m + x * weights[at], q + x * along[at]
-        whole += x * x * abs(covariance[places[k], at])
+        whole += x * x * abs(variances[at])
     return m, q, whole
 
 
@@ -107,24 +124,60 @@ def take_in(head, place, column, prior, x, along):
     head.counts[0] = place
     head.columns[place - 1], head.prior[place] = column, prior
     for block in range(BLOCKS):
-        head.covariance[place, place * BLOCKS + block] = 1.0 / prior
-        along[place * BLOCKS + block] = x / prior
+        at = place * BLOCKS + block
+        head.covariance[place, at] = head.variances[at] = 1.0 / prior
+        along[at] = x / prior
 
 
 @inlined
-def fall(head, along, pull, falls, scaled):
-    """Condition the head of every lane: weights += along dm, covariance -= along along' dv."""
-    covariance, weights, stride = head.covariance.reshape(-1), head.weights, head.covariance.shape[1]
+def condition(head, along, pull, falls, steps):
+    """Condition the head of every lane: weights += along dm, covariance -= along along' dv, once it is due."""
+    weights, variances, waiting = head.weights, head.variances, head.waiting[int(head.counts[1])]
     size = int(head.counts[0]) + 1
-    width = (size + 1) // 2 * LANES
     for i in range(size):
         for b in range(BLOCKS):
-            weights[i * BLOCKS + b] += along[i * BLOCKS + b] * pull[b]
-            scaled[i * LANES + b] = scaled[i * LANES + BLOCKS + b] = along[i * BLOCKS + b] * falls[b]
-    for i in range(size):
-        step, at_row = load(scaled, i * LANES), i * stride
+            at = i * BLOCKS + b
+            weights[at] += along[at] * pull[b]
+            variances[at] -= along[at] * along[at] * falls[b]
+            waiting[at] = along[at]
+    for b in range(BLOCKS):
+        head.falls[int(head.counts[1]), b] = falls[b]
+    head.counts[1] += 1.0
+    if head.counts[1] == DUE:
+        work_in(head, steps)
+
+
+@inlined
+def widen(head, place, block, by):
+    """A variance grows."""
+    head.variances[place * BLOCKS + block] += by
+    head.covariance[place, place * BLOCKS + block] += by
+
+
+@inlined
+def work_in(head, steps):
+    """Bring the covariances up to date."""
+    covariance, waiting, falls, stride = head.covariance.reshape(-1), head.waiting, head.falls, head.covariance.shape[1]
+    size = int(head.counts[0]) + 1
+    width = (size + 1) // 2 * LANES
+    for w in range(DUE):
+        for b in range(BLOCKS if w >= head.counts[1] else 0):
+            falls[w, b] = 0.0
+    first, second, third, fourth = waiting[0], waiting[1], waiting[2], waiting[3]
+    for i in range(size if head.counts[1] > 0.0 else 0):
+        for w in range(DUE):
+            for b in range(BLOCKS):
+                steps[w * LANES + b] = steps[w * LANES + BLOCKS + b] = waiting[w, i * BLOCKS + b] * falls[w, b]
+        of_first, of_second = load(steps, 0), load(steps, LANES)
+        of_third, of_fourth = load(steps, 2 * LANES), load(steps, 3 * LANES)
         for at in range(i // 2 * LANES, width, LANES):
-            store(covariance, at_row + at, load(covariance, at_row + at) - step * load(along, at))
+            two = of_first * load(first, at) + of_second * load(second, at)
+            more = of_third * load(third, at) + of_fourth * load(fourth, at)
+            place = i * stride + at
+            store(covariance, place, load(covariance, place) - (two + more))
+    waiting[:] = 0.0
+    falls[:] = 0.0
+    head.counts[1] = 0.0
 
 
 @inlined
@@ -134,15 +187,16 @@ def _set(covariance, i, j, block, value):
 
 
 @inlined
-def drop_correlations(head, block):
+def drop_correlations(head, block, steps):
     """Of one lane's covariance keep the variances; for one that has lost its sign by rounding."""
+    work_in(head, steps)
     size = int(head.counts[0]) + 1
     for i in range(size):
         widest = WIDE if i == 0 else 1.0 / head.prior[i]
-        variance = head.covariance[i, i * BLOCKS + block]
+        variance = min(max(head.variances[i * BLOCKS + block], KEPT * widest), widest)
         for j in range(size):
             _set(head.covariance, i, j, block, 0.0)
-        head.covariance[i, i * BLOCKS + block] = min(max(variance, KEPT * widest), widest)
+        head.covariance[i, i * BLOCKS + block] = head.variances[i * BLOCKS + block] = variance
 
 
 def swaps(head: Head, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -191,14 +245,25 @@ def renew_priors(head, priors):
     """
     size = int(head.counts[0]) + 1
     width = head.covariance.shape[1]
-    along, scaled, pull, falls = np.zeros(width), np.zeros(2 * width), np.zeros(BLOCKS), np.zeros(BLOCKS)
+    along, across, steps = np.zeros(width), np.zeros(2 * width + LANES), np.zeros(DUE * LANES)
+    pull, falls, places, values = np.zeros(BLOCKS), np.zeros(BLOCKS), np.zeros(1, np.int64), np.ones(1)
     for place in range(1, size):
         more = priors[place] - head.prior[place]
+        places[0] = place
+        along_row(head, places, values, 1, 0.0, along, across)
         for b in range(BLOCKS):
-            for j in range(size):
-                along[j * BLOCKS + b] = head.covariance[min(place, j), max(place, j) * BLOCKS + b]
             left = 1.0 + more * along[place * BLOCKS + b]
             falls[b] = 0.0 if (head.walk[b] > 0.0 and more < 0.0) or left < LEFT else more / left
             pull[b] = -falls[b] * head.weights[place * BLOCKS + b]
-        fall(head, along, pull, falls, scaled)
+        condition(head, along, pull, falls, steps)
         head.prior[place] = priors[place]
+    work_in(head, steps)
+    for i in range(size):
+        for b in range(BLOCKS):
+            head.variances[i * BLOCKS + b] = head.covariance[i, i * BLOCKS + b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def work_in_now(head):
+    """Bring the covariances up to date before their time."""
+    work_in(head, np.zeros(DUE * LANES))

@@ -17,19 +17,22 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, fill, load, store, where_above
 from bayou.learners.number_bank.head import (
     BLOCKS,
+    DUE,
     KEPT,
     LOST,
     WIDE,
     Head,
     along_row,
+    condition,
     drop_correlations,
-    fall,
     look,
     new_head,
     renew_priors,
     swap,
     swaps,
     take_in,
+    widen,
+    work_in_now,
 )
 
 WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
@@ -139,7 +142,7 @@ class Scratch(NamedTuple):
     values: np.ndarray  # and its values there
     along: np.ndarray  # covariance times values
     across: np.ndarray
-    scaled: np.ndarray
+    steps: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -149,7 +152,7 @@ def _scratch(longest, head):
     return Scratch(
         *(vectors[0], vectors[1], vectors[2], vectors[3], np.zeros((longest + 1, PLACE + 2))),
         *(lanes[0], lanes[1], lanes[2], lanes[3], np.zeros(longest + 1, np.int64), np.zeros(longest + 1)),
-        *(np.zeros(width), np.zeros(2 * width + LANES), np.zeros(2 * width + LANES)),
+        *(np.zeros(width), np.zeros(2 * width + LANES), np.zeros(DUE * LANES)),
     )
 
 
@@ -246,7 +249,7 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
         mean_length = max((stream[NONZEROS] + length) / rows, 1.0)
         mean_square = max((stream[LENGTHS] + squares) / rows, LEAST * LEAST)
         inside, newcomers = _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
-        along_row(head, here.places, here.values, inside, here.along, here.across)
+        along_row(head, here.places, here.values, inside, 1.0, here.along, here.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
         for lane in range(LANES):
             m, q = here.m[lane], here.q[lane]
@@ -267,7 +270,7 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
                 here.fall[lane] = c / (1.0 + c * here.q[lane])
                 if lost[lane]:  # such a row teaches nothing
                     here.fall[lane] = 0.0
-                    drop_correlations(head, lane)
+                    drop_correlations(head, lane, here.steps)
                 here.pull[lane] = here.fall[lane] * (y - here.m[lane])
                 intercept[0, lane] += intercept[1, lane] * here.pull[lane]
                 intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.fall[lane]
@@ -281,16 +284,15 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
                     take_in(head, place, indices[start + k], here.known[k, SPREAD], x, here.along)
                     here.places[inside], here.values[inside] = place, x
                     inside += 1
-            fall(head, here.along, here.pull, here.fall, here.scaled)
+            condition(head, here.along, here.pull, here.fall, here.steps)
             for k in range(inside):
                 place = here.places[k]
                 prior = head.prior[place]
                 for block in range(BLOCKS):
-                    at = place * BLOCKS + block
-                    if head.walk[block] > 0.0 and head.covariance[place, at] * prior < 1.0:
-                        head.covariance[place, at] += head.walk[block] / prior
+                    if head.walk[block] > 0.0 and head.variances[place * BLOCKS + block] * prior < 1.0:
+                        widen(head, place, block, head.walk[block] / prior)
             for block in range(BLOCKS):
-                head.covariance[0, block] += settings[DRIFT, block]
+                widen(head, 0, block, settings[DRIFT, block])
             stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
             stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
             if is_round(int(rows)):
@@ -299,17 +301,23 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
     return row
 
 
+def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
+    """What some columns are less of where they are centred, as they come."""
+    if not lanes.has_intercept:
+        return np.zeros(len(columns))
+    known, uses = lanes.columns[columns], lanes.uses[columns, 0]
+    return np.where(uses > 0.5 * lanes.stream[ROWS], known[:, SUM] / np.maximum(uses, 1.0), 0.0) / known[:, UNIT]
+
+
 def renew_head(lanes: Lanes) -> None:
     """Choose the head anew if there are more columns than places, and bring its priors to the spreads known now."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]
+    work_in_now(head)
     if head.counts[0] == len(head.columns):
         for place, new in zip(*swaps(head, lanes.uses), strict=True):
             old = head.columns[place - 1]
-            middles = [
-                columns[j, SUM] / n if (n := lanes.uses[j, 0]) > 0.5 * rows and lanes.has_intercept else 0.0
-                for j in (old, new)
-            ]
+            middles = middles_of(lanes, np.array([old, new])) * columns[[old, new], UNIT]
             swap(head, place, old, new, *middles, lanes.state, columns[old, SPREAD], columns[new, SPREAD])
             columns[old, PLACE], columns[new, PLACE] = 0.0, place
     there = head.columns[: int(head.counts[0])]

@@ -64,11 +64,14 @@ from bayou.core.prediction import ScoreRule
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, next_block
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, Combination, combine, new_combination
-from bayou.learners.number_bank.head import WIDE
+from bayou.learners.number_bank.draws import draw
+from bayou.learners.number_bank.head import DUE, WIDE
 from bayou.learners.number_bank.lanes import PRESET, ROWS, Lane, is_round, new_lanes, renew_head, run_lanes
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
 LEARNED, RESTS = range(2)
+# Of so many rows all are predicted ahead, later ones with a chance of so many over their number.
+KEPT = 4096
 
 
 class NumberBank(Learner):
@@ -108,6 +111,7 @@ class NumberBank(Learner):
         lanes, head = self._lanes, self._lanes.head
         small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed, "places": head.counts}
         small |= {"head": head.columns, "head priors": head.prior, "head weights": head.weights}
+        small |= {"head variances": head.variances, "waiting": head.waiting, "waiting falls": head.falls}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
@@ -120,9 +124,9 @@ class NumberBank(Learner):
 
     def _check_state(self) -> None:
         head = self._lanes.head
-        places = head.counts[0]
-        if not (0 <= places <= len(head.columns) and places == int(places)):
-            raise BadModel(f"the model's head has {places:g} places; there are {len(head.columns)}.")
+        (places, waiting), room = head.counts, (len(head.columns), DUE - 1)
+        if not (0 <= places <= room[0] and 0 <= waiting <= room[1] and places % 1 == waiting % 1 == 0):
+            raise BadModel(f"the model's head has {places:g} places and {waiting:g} rows that wait; {room} are most.")
         if len(head.columns) and not 0 <= head.columns.min() <= head.columns.max() < self._n_features:
             raise BadModel("the model's head has columns that the model does not have.")
 
@@ -141,7 +145,7 @@ class NumberBank(Learner):
         while row < len(batch):
             end, size, kept = len(batch), 0, np.zeros(0, np.int64)
             if looks_ahead:
-                end, size, kept = next_block(weights, row, examples, -1)
+                end, size, kept = next_block(weights, row, examples, -1, KEPT)
             ahead = self._said(batch.take(kept)) if len(kept) and size > 1 else None
             start = row
             while row < end:
@@ -227,6 +231,9 @@ class NumberBank(Learner):
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination)
+
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        draw(self._lanes, self._frozen_combination, batch, seed, scores)
 
 
 def _arrays_of(batch: Batch) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from bayou.learners.number_bank import lanes as known
 from bayou.learners.number_bank.combination import DEGREES, LOG_FACTOR, MEAN, ROWS, SCATTER, TOLD, Combination
 from bayou.learners.number_bank.head import BLOCKS
-from bayou.learners.number_bank.lanes import PER_LENGTH, PER_SPREAD, PLACE, RAW, SPREAD, SUM, UNIT, Lanes
+from bayou.learners.number_bank.lanes import PER_LENGTH, PER_SPREAD, PLACE, RAW, SPREAD, UNIT, Lanes, middles_of
 
 AT_ONCE = 1 << 16
 MOST = 1e37  # absurd values in absurd units
@@ -50,7 +50,7 @@ def lane_weights(lanes: Lanes, features: np.ndarray) -> tuple[np.ndarray, np.nda
     inside = np.flatnonzero(columns[:, PLACE])
     for place, k in zip(columns[inside, PLACE].astype(int).tolist(), inside.tolist(), strict=True):
         at = slice(place * BLOCKS, (place + 1) * BLOCKS)
-        mean[k, :BLOCKS], variance[k, :BLOCKS] = head.weights[at], np.maximum(head.covariance[place, at], 0.0)
+        mean[k, :BLOCKS], variance[k, :BLOCKS] = head.weights[at], np.maximum(head.variances[at], 0.0)
     scale = np.where(settings[RAW] > 0, 1.0, unit[:, None])
     return mean * scale, variance * scale**2
 
@@ -80,15 +80,13 @@ def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
     each, offset = coefficients(combination)
     head, middles = lanes.head, np.zeros(len(each))
     mean, variance = lanes.intercept[0].copy(), lanes.intercept[1].copy()
-    mean[:BLOCKS], variance[:BLOCKS] = head.weights[:BLOCKS], head.covariance[0, :BLOCKS]
+    mean[:BLOCKS], variance[:BLOCKS] = head.weights[:BLOCKS], head.variances[:BLOCKS]
     dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS])
     if len(dense) and lanes.has_intercept:  # where columns are centred, their means are part of the intercept
         weights, _ = lane_weights(lanes, dense)
-        columns = lanes.columns[dense]
-        middle = columns[:, SUM] / lanes.uses[dense, 0] / columns[:, UNIT]
         outside = np.ones((len(dense), len(each)))
-        outside[columns[:, PLACE] > 0, :BLOCKS] = 0.0
-        middles = (weights * outside * middle[:, None]).sum(0)
+        outside[lanes.columns[dense, PLACE] > 0, :BLOCKS] = 0.0
+        middles = (weights * outside * middles_of(lanes, dense)[:, None]).sum(0)
     mean = mean - middles
     center = float(mean @ combination.shares)
     spread = noise_of(combination) * np.maximum(variance, 0.0) + (mean - center) ** 2
