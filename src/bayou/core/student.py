@@ -98,6 +98,7 @@ def _reaches(level, shares, scales, degrees, single, found):
         low, high = np.inf, 0.0
         for k in range(degrees.size):
             low, high = min(low, single[k] * scales[row, k]), max(high, single[k] * scales[row, k])
+        low, high = 0.99 * low, 1.01 * high  # single is not exact
         a = math.sqrt(low * high)
         for _ in range(200):
             inside, density = 0.0, 0.0

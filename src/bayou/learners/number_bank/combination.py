@@ -21,10 +21,7 @@ STACKER_PRIOR, STACKER_SPREAD = 0.01, 0.1
 STACKED_FROM, FURTHEST = 20, 4.0  # rows; deviations of the mixture's errors that an output may be away from it
 MIXTURE_SHARE = 0.9  # in the last level, before any data; the rest is the stackers'
 LEAST_NOISE = 1e-12  # of the labels' variance
-# Nine Student-t's: their degrees of freedom, and how much of their scales the last row is.
-DEGREES = np.tile([3.0, 6.0, 30.0], 3)
-SHAPE_MEMORY = np.repeat([0.0, 0.01, 0.05], 3)
-SHAPE_FLOOR = 1e-3
+DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # of freedom, of the nine Student-t's
 UNSURE = 1e3  # a row is no more unsure than that, to the shapes
 LEVEL = 0.9  # of the intervals whose coverage is steered
 
@@ -33,13 +30,18 @@ class Memory(NamedTuple):
     """How fast a combination forgets."""
 
     stackers: tuple[float, ...]  # how much of its prior each gets back with every row
-    noise: float  # the least that the last row counts
+    scales: tuple[float, ...]  # the least that the last row counts, to a third of the shapes each
+    noise: float  # and to the noise of what lanes and levels say
     handed: float  # what is handed round at row t is handed / (t + 1),
-    least: float  # and no less than that
+    least: float  # and no less than that;
+    least_shapes: float  # nor than that, among the shapes
+    steering: float  # a step of the factor on all scales is no less
 
 
-LIVE = Memory(stackers=(0.0, 1e-3), noise=1e-3, handed=1.0, least=1e-4)
-LATER = Memory(stackers=(0.0,), noise=0.0, handed=0.0, least=1e-300)  # Bayes: what is so far behind is not lost
+LIVE = Memory((0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02)
+# Bayes: what is far behind is not lost, and no row counts for more than another.
+LATER = Memory((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
+NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
 # What is known of the labels.
 ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
 TOLD, LOG_FACTOR = range(2)
@@ -51,6 +53,7 @@ class Combination(NamedTuple):
     first: np.ndarray  # shares of the lanes before any data; 0: left out
     first_finals: np.ndarray
     memory: np.ndarray  # of each stacker
+    shape_memory: np.ndarray
     rates: np.ndarray  # the rest of `Memory`
     has_intercept: bool
     labels: np.ndarray
@@ -83,7 +86,8 @@ def new_combination(first: np.ndarray, has_intercept: bool, memory: Memory) -> C
         first=shares.copy(),
         first_finals=finals.copy(),
         memory=np.array(memory.stackers),
-        rates=np.array(memory[1:]),
+        shape_memory=np.repeat(memory.scales, len(DEGREES) // len(memory.scales)),
+        rates=np.array(memory[2:]),
         has_intercept=has_intercept,
         labels=np.zeros(HIGH + 1),
         shares=shares,
@@ -191,8 +195,8 @@ def _learn_levels(into, here, y, c):
     if final_noise[0] == 0.0:
         noise[:] = variance
         final_noise[:] = variance
-    latest = _for_weight(max(1.0 / (rows + 2.0), into.rates[0]), c)
-    handed = max(into.rates[1] / (rows + 1.0), into.rates[2])
+    latest = _for_weight(max(1.0 / (rows + 2.0), into.rates[NOISE]), c)
+    handed = max(into.rates[HANDED] / (rows + 1.0), into.rates[LEAST])
     for k in range(noise.size):
         error, unsure = y - here.means[k], here.spreads[k]
         logs[k] = _log_density(error, noise[k] * (1.0 + unsure))
@@ -222,7 +226,7 @@ def _learn_levels(into, here, y, c):
 @inlined
 def _learn_shapes(into, here, error, unsure, rows, c):
     """On-line EM of each Student-t's scale, fixed share among them, and a step of the factor on all scales."""
-    shares, scales, steering, logs = into.shape_shares, into.shape_scales, into.steering, here.logs
+    shares, scales, steering, rates, logs = into.shape_shares, into.shape_scales, into.steering, into.rates, here.logs
     square = error * error / unsure
     if rows < 1.0 or (steering[TOLD] == 0.0 and square == 0.0):
         return
@@ -234,16 +238,18 @@ def _learn_shapes(into, here, error, unsure, rows, c):
         nearer, reach = 0.0, math.sqrt(square) / math.exp(steering[LOG_FACTOR])
         for k in range(shares.size):
             nearer += shares[k] * within(reach / math.sqrt(scales[k]), DEGREES[k])
-        step = max(0.02, min(0.1, 0.5 / math.sqrt(rows + 1.0)))
+        # Of a stream that may change a step is never small; else it is one of Robbins and Monro's.
+        step = 0.5 / math.sqrt(rows + 1.0) if rates[STEERING] > 0.0 else 5.0 / (rows + 1.0)
+        step = max(rates[STEERING], min(0.1, step))
         steering[LOG_FACTOR] += min(c, 1.0) * step * ((1.0 if nearer > LEVEL else 0.0) - (1.0 - LEVEL))
     steering[TOLD] += 1.0
     least = LEAST_NOISE * into.labels[SCATTER] / rows
     for k in range(shares.size):
         nu, ratio = DEGREES[k], square / scales[k]
         logs[k] = here.peaks[k] - 0.5 * math.log(scales[k]) - 0.5 * (nu + 1.0) * math.log1p(ratio / nu)
-        latest = _for_weight(max(1.0 / steering[TOLD], SHAPE_MEMORY[k]), c)
+        latest = _for_weight(max(1.0 / steering[TOLD], into.shape_memory[k]), c)
         scales[k] = max(scales[k] + latest * ((nu + 1.0) / (nu + ratio) * square - scales[k]), least)
-    _share(shares, here.first_shapes, logs, max(1.0 / (rows + 1.0), SHAPE_FLOOR), c)
+    _share(shares, here.first_shapes, logs, max(rates[HANDED] / (rows + 1.0), rates[LEAST_SHAPES]), c)
 
 
 @inlined
