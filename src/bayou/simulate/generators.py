@@ -14,6 +14,8 @@ from bayou.simulate.bernoulli import Coins
 from bayou.simulate.categories import Categories
 from bayou.simulate.stream import Simulation, simulation
 
+LARGEST_STD = 1e100
+
 
 def random(
     n_features: int = 200, active: float = 0.1,
@@ -25,7 +27,7 @@ def random(
     >>> sum(batch.nonzeros for batch in stream.batches(10_000)) // 10_000
     19
     """
-    std = positive_number("weight_std", weight_std)
+    std = _std("weight_std", weight_std)
     return _independent("random", n_features, active, True, std, weights, link, seed)
 
 
@@ -39,7 +41,7 @@ def nonbinary(
     >>> bool(0 < batch.values.min() < batch.values.max() < 1)
     True
     """
-    std = positive_number("weight_std", weight_std)
+    std = _std("weight_std", weight_std)
     return _independent("nonbinary", n_features, active, False, std, weights, link, seed)
 
 
@@ -60,7 +62,7 @@ def categorical(
     category_size = whole_number("category_size", category_size, 1)
     n_features = whole_number("n_categories * category_size", n_categories * category_size, 1, MAX_FEATURES)
     picked = whole_number("picked", picked, 1, category_size)
-    std = positive_number("weight_std", weight_std)
+    std = _std("weight_std", weight_std)
     order = np.arange(category_size)
     chances = np.ones(category_size) if decay is None else np.exp(-order / positive_number("decay", decay))
     activity = Categories(np.full(n_categories, category_size), picked, chances)
@@ -79,7 +81,7 @@ def longtail(
     2046
     """
     n_categories = whole_number("n_categories", n_categories, 1, 28)
-    std = positive_number("weight_std", weight_std)
+    std = _std("weight_std", weight_std)
     sizes = 2 ** np.arange(1, n_categories + 1)
     chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -positive_number("exponent", exponent)
     activity = Categories(sizes, 1, chances)
@@ -102,7 +104,7 @@ def groups(
             f"groups is {groups!r}; it must list pairs (count, weight std), such as [(100, 0.5), (100, 2)]."
         ) from None
     sizes = [whole_number("the count of a group", count, 1) for count in counts]
-    std = np.repeat([positive_number("the weight std of a group", std) for std in stds], sizes)
+    std = np.repeat([_std("the weight std of a group", std) for std in stds], sizes)
     return _independent("groups", len(std), active, True, std, weights, link, seed)
 
 
@@ -121,6 +123,11 @@ def _independent(
     n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
     coins = Coins(n_features, _share("active", active), binary)
     return simulation(name, n_features, std, weights, link, seed, coins)
+
+
+def _std(name: str, value: Any) -> float:
+    """The weights' standard deviation; its square is the prior variance, and must be a number, too."""
+    return positive_number(name, value, high=LARGEST_STD)
 
 
 def _share(name: str, value: Any) -> float:
