@@ -8,7 +8,7 @@ import bayou
 from bayou import BadModel, Batch
 from bayou.learners import NumberBank
 from bayou.learners.number_bank import head as heads
-from bayou.learners.number_bank.lanes import PER_SPREAD, spread_of
+from bayou.learners.number_bank.lanes import PER_SPREAD, scratch_for, spread_of
 from tests.reference import number_bank as reference
 
 
@@ -128,14 +128,15 @@ def test_priors_of_walking_weights_become_narrower_but_not_wider():
     learner = NumberBank(9)
     learner.learn(Batch.from_csr(X, y))
     head = learner._lanes.head
-    heads.work_in_now(head)
+    here = scratch_for(learner._lanes, 9)
+    heads.work_in(head, here.steps)
     before = head.covariance.copy()
     walking = np.tile(head.walk > 0, before.shape[1] // heads.BLOCKS)
-    heads.renew_priors(head, 0.5 * head.prior)
+    heads.renew_priors(head, 0.5 * head.prior, here.along, here.across, here.steps)
     assert (head.covariance[:, walking] == before[:, walking]).all()
     assert (head.variances[4:40][~walking[4:40]] > 0).all()
     wider = head.covariance[1, ~walking].copy()
-    heads.renew_priors(head, 4.0 * head.prior)
+    heads.renew_priors(head, 4.0 * head.prior, here.along, here.across, here.steps)
     assert not (head.covariance[:, walking] == before[:, walking]).all()
     assert head.covariance[1, ~walking][3] < wider[3]
 
@@ -286,7 +287,7 @@ def test_a_head_that_lost_its_sign_keeps_its_variances():
     learner = NumberBank(9)
     learner.learn(Batch.from_csr(X, y))
     head = learner._lanes.head
-    heads.work_in_now(head)
+    heads.work_in(head, scratch_for(learner._lanes, 9).steps)
     head.covariance[1, 2 * heads.BLOCKS] = head.covariance[2, heads.BLOCKS] = -10.0 * head.variances[4:12].max()
     learner.learn(Batch.from_csr(X, y))
     assert all(np.isfinite(array).all() for array in learner._arrays().values())

@@ -123,6 +123,6 @@ class LabelOrder:
 def in_words(later: LaterLoss) -> str:
     """The two losses, and what they are."""
     return (
-        f"over the last half the log loss is {later.learned:.4g} as it learned, told every label before the next row; "
-        f"once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"
+        f"over the last half the {later.measure} is {later.learned:.4g} as it learned, told every label before the "
+        f"next row; once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"
     )

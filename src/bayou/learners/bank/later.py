@@ -44,16 +44,17 @@ LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
 
 
 class LaterLoss(NamedTuple):
-    """The log loss of the last half of a stream as it was learned, and what later rows are expected to cost.
+    """The loss over the last half of a stream as it was learned, and what later rows are expected to cost.
 
     >>> LaterLoss(learned=0.438, expected=0.497, error=0.004, rows=9000).differs
     True
     """
 
-    learned: float  # mean log loss, each row predicted before it was learned
+    learned: float  # mean loss, each row predicted before it was learned
     expected: float  # of rows that come after learning has stopped
     error: float  # standard error of the difference between the two
     rows: float  # that the difference was measured on
+    measure: str = "log loss"  # or squared loss, of numbers
 
     @property
     def differs(self) -> bool:
@@ -63,7 +64,7 @@ class LaterLoss(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can say it."""
-        return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs")}
+        return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs", "measure")}
 
 
 def new_tally() -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from bayou.core.prediction import Scores
 from bayou.core.student import log_peaks, within
 from bayou.kernels.inlining import inlined
 from bayou.learners.number_bank.lanes import WIDER
@@ -143,13 +144,18 @@ class Scratch(NamedTuple):
     first_shapes: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def _scratch(into):
-    n = into.stacker_prior.size
+def _scratch_for(into: Combination) -> Scratch:
+    lanes, n, (stackers, _) = len(into.first), len(into.stacker_prior), into.stacker_mean.shape
     return Scratch(
-        *(np.zeros(into.first.size), np.zeros(into.first.size), np.zeros(n), np.zeros((into.stacker_mean.shape[0], n))),
-        *(np.zeros(into.final_shares.size), np.zeros(into.final_shares.size), np.zeros(n), log_peaks(DEGREES)),
-        np.full(DEGREES.size, 1.0 / DEGREES.size),
+        means=np.zeros(lanes),
+        spreads=np.zeros(lanes),
+        seen=np.zeros(n),
+        along=np.zeros((stackers, n)),
+        spread=np.zeros(1 + stackers),
+        finals=np.zeros(1 + stackers),
+        logs=np.zeros(max(n, len(DEGREES))),
+        peaks=log_peaks(DEGREES),
+        first_shapes=np.full(len(DEGREES), 1.0 / len(DEGREES)),
     )
 
 
@@ -262,15 +268,18 @@ def _count_label(labels, y):
     labels[LOW], labels[HIGH] = y if first else min(labels[LOW], y), y if first else max(labels[HIGH], y)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def combine(said, targets, weights, into, first, last, mean, variance, noise, tails):
-    """Predict rows from `first` to `last`, learn from those whose weight is not 0. `into` is a `Combination`.
+def combine(said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: Combination, scores: Scores) -> None:
+    """Predict all rows, learn from those whose weight is not 0.
 
-    tails[row] has the shares and the scales of the Student-t's around the mean.
+    The scores' tails have the shares and the scales of the Student-t's around the mean.
     """
+    _combine(said, targets, weights, into, _scratch_for(into), *scores[1:])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
     labels, steering = into.labels, into.steering
-    here = _scratch(into)
-    for row in range(first, last):
+    for row in range(said.shape[0]):
         m, q = _mean_of(into, here, said, row)
         mean[row] = m + labels[ORIGIN]
         unsure = 1.0 + min(q, UNSURE)

@@ -12,9 +12,10 @@ from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.kernels.random import INTERCEPT, choices, normal
+from bayou.kernels.vector import LANES
 from bayou.learners.number_bank import lanes as known
 from bayou.learners.number_bank.combination import Combination
-from bayou.learners.number_bank.head import BLOCKS, work_in_now
+from bayou.learners.number_bank.head import BLOCKS, DUE, work_in
 from bayou.learners.number_bank.lanes import PLACE, UNIT, Lanes, middles_of
 from bayou.learners.number_bank.weights import intercept_of, lane_weights, noise_of, weights_of
 
@@ -44,7 +45,7 @@ def factor_of(lanes: Lanes, block: int) -> np.ndarray:
     head = lanes.head._replace(
         **{name: getattr(lanes.head, name).copy() for name in ("covariance", "waiting", "falls", "counts")}
     )
-    work_in_now(head)
+    work_in(head, np.zeros(DUE * LANES))
     size = int(head.counts[0]) + 1
     upper = np.triu(head.covariance[:size, block : size * BLOCKS : BLOCKS])
     values, vectors = np.linalg.eigh(upper + np.triu(upper, 1).T)

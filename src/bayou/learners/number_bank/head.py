@@ -154,7 +154,7 @@ def widen(head, place, block, by):
     head.covariance[place, place * BLOCKS + block] += by
 
 
-@inlined
+@njit(cache=True, nogil=True, error_model="numpy")
 def work_in(head, steps):
     """Bring the covariances up to date."""
     covariance, waiting, falls, stride = head.covariance.reshape(-1), head.waiting, head.falls, head.covariance.shape[1]
@@ -186,17 +186,14 @@ def _set(covariance, i, j, block, value):
     covariance[j, i * BLOCKS + block] = value
 
 
-@inlined
-def drop_correlations(head, block, steps):
+def drop_correlations(head: Head, block: int) -> None:
     """Of one lane's covariance keep the variances; for one that has lost its sign by rounding."""
-    work_in(head, steps)
-    size = int(head.counts[0]) + 1
-    for i in range(size):
-        widest = WIDE if i == 0 else 1.0 / head.prior[i]
-        variance = min(max(head.variances[i * BLOCKS + block], KEPT * widest), widest)
-        for j in range(size):
-            _set(head.covariance, i, j, block, 0.0)
-        head.covariance[i, i * BLOCKS + block] = head.variances[i * BLOCKS + block] = variance
+    places = int(head.counts[0]) + 1
+    widest = np.append(WIDE, 1.0 / head.prior[1:places])
+    kept = head.variances[block : places * BLOCKS : BLOCKS]
+    kept[:] = np.clip(kept, KEPT * widest, widest)
+    head.covariance[:, block::BLOCKS] = 0.0
+    head.covariance[:places, block : places * BLOCKS : BLOCKS] = np.diag(kept)
 
 
 def swaps(head: Head, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,14 +235,12 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def renew_priors(head, priors):
+def renew_priors(head, priors, along, across, steps):
     """Bring the prior in each place to what it should be now: as if its weight were seen to be 0, more surely or less.
 
     Where weights walk a prior may become narrower but not wider: what would be taken away may be forgotten already.
     """
     size = int(head.counts[0]) + 1
-    width = head.covariance.shape[1]
-    along, across, steps = np.zeros(width), np.zeros(2 * width + LANES), np.zeros(DUE * LANES)
     pull, falls, places, values = np.zeros(BLOCKS), np.zeros(BLOCKS), np.zeros(1, np.int64), np.ones(1)
     for place in range(1, size):
         more = priors[place] - head.prior[place]
@@ -261,9 +256,3 @@ def renew_priors(head, priors):
     for i in range(size):
         for b in range(BLOCKS):
             head.variances[i * BLOCKS + b] = head.covariance[i, i * BLOCKS + b]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def work_in_now(head):
-    """Bring the covariances up to date before their time."""
-    work_in(head, np.zeros(DUE * LANES))

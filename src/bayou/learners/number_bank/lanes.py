@@ -32,7 +32,7 @@ from bayou.learners.number_bank.head import (
     swaps,
     take_in,
     widen,
-    work_in_now,
+    work_in,
 )
 
 WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
@@ -143,16 +143,23 @@ class Scratch(NamedTuple):
     along: np.ndarray  # covariance times values
     across: np.ndarray
     steps: np.ndarray
+    lost: np.ndarray  # lanes whose covariance has lost its sign
 
 
-@njit(cache=True, nogil=True)
-def _scratch(longest, head):
-    room = longest * LANES + LANES
-    vectors, lanes, width = np.zeros((4, room)), np.zeros((4, LANES)), head.covariance.shape[1]
+def scratch_for(lanes: Lanes, longest: int) -> Scratch:
+    """Room for any row of a batch. Made here, as Numba takes a second to compile what makes it."""
+    width, n = lanes.head.covariance.shape[1], longest + 1
+    vectors, of_lanes = np.zeros((4, n * LANES)), np.zeros((4, LANES))
     return Scratch(
-        *(vectors[0], vectors[1], vectors[2], vectors[3], np.zeros((longest + 1, PLACE + 2))),
-        *(lanes[0], lanes[1], lanes[2], lanes[3], np.zeros(longest + 1, np.int64), np.zeros(longest + 1)),
-        *(np.zeros(width), np.zeros(2 * width + LANES), np.zeros(DUE * LANES)),
+        *vectors,
+        np.zeros((n, PLACE + 2)),
+        *of_lanes,
+        places=np.zeros(n, np.int64),
+        values=np.zeros(n),
+        along=np.zeros(width),
+        across=np.zeros(2 * width + LANES),
+        steps=np.zeros(DUE * LANES),
+        lost=np.zeros(LANES, np.bool_),
     )
 
 
@@ -230,15 +237,14 @@ def _learn_columns(lanes, here, indices, start, length):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, last, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0; the row behind the last one done.
+def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, said):
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0.
 
-    It stops early when the head is due to be chosen anew. said[row] has what lanes say, less the first label: means,
-    cut to the range of labels made wider, and their variances in units of the noise.
+    Returns the row behind the last one done, and whether it stopped because the head is due to be looked after.
+    said[row] has what lanes say, less the first label: means, cut to the range of labels made wider, and their
+    variances in units of the noise.
     """
     stream, head, intercept, settings = lanes.stream, lanes.head, lanes.intercept, lanes.settings
-    here = _scratch(longest, head)
-    lost = np.zeros(LANES, np.bool_)
     while row < last:
         start = indptr[row]
         length = indptr[row + 1] - start
@@ -255,7 +261,7 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
             m, q = here.m[lane], here.q[lane]
             if lane < BLOCKS:
                 of_head, own, whole = look(head, here.places, here.values, inside, here.along, lane)
-                lost[lane] = own < LOST * whole
+                here.lost[lane] = own < LOST * whole
                 m, q = m + of_head, q + max(own, KEPT * whole)
             if rows > 1.0:
                 m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
@@ -265,12 +271,12 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
         if c != 0.0:
             if rows == 1.0 and lanes.has_intercept:
                 stream[ORIGIN] = labels[row]
-            y = labels[row] - stream[ORIGIN]
+            y, due = labels[row] - stream[ORIGIN], False
             for lane in range(LANES):
                 here.fall[lane] = c / (1.0 + c * here.q[lane])
-                if lost[lane]:  # such a row teaches nothing
+                if here.lost[lane]:  # such a row teaches nothing
                     here.fall[lane] = 0.0
-                    drop_correlations(head, lane, here.steps)
+                    due = True
                 here.pull[lane] = here.fall[lane] * (y - here.m[lane])
                 intercept[0, lane] += intercept[1, lane] * here.pull[lane]
                 intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.fall[lane]
@@ -295,10 +301,10 @@ def run_lanes(indptr, indices, values, longest, labels, weights, lanes, row, las
                 widen(head, 0, block, settings[DRIFT, block])
             stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
             stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
-            if is_round(int(rows)):
-                return row + 1
+            if due or is_round(int(rows)):
+                return row + 1, True
         row += 1
-    return row
+    return row, False
 
 
 def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
@@ -309,11 +315,15 @@ def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
     return np.where(uses > 0.5 * lanes.stream[ROWS], known[:, SUM] / np.maximum(uses, 1.0), 0.0) / known[:, UNIT]
 
 
-def renew_head(lanes: Lanes) -> None:
+def look_after_head(lanes: Lanes, here: Scratch) -> None:
     """Choose the head anew if there are more columns than places, and bring its priors to the spreads known now."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]
-    work_in_now(head)
+    work_in(head, here.steps)
+    for block in np.flatnonzero(here.lost).tolist():
+        drop_correlations(head, block)
+    if not is_round(int(rows)):
+        return
     if head.counts[0] == len(head.columns):
         for place, new in zip(*swaps(head, lanes.uses), strict=True):
             old = head.columns[place - 1]
@@ -325,4 +335,4 @@ def renew_head(lanes: Lanes) -> None:
     sums = zip(known[:, SUM], known[:, SQUARES], lanes.uses[there, 0], strict=True)
     spreads = [spread_of(*of, rows) for of in sums]
     priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
-    renew_priors(head, priors)
+    renew_priors(head, priors, here.along, here.across, here.steps)

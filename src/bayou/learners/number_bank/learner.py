@@ -66,7 +66,7 @@ from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, n
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, Combination, combine, new_combination
 from bayou.learners.number_bank.draws import draw
 from bayou.learners.number_bank.head import DUE, WIDE
-from bayou.learners.number_bank.lanes import PRESET, ROWS, Lane, is_round, new_lanes, renew_head, run_lanes
+from bayou.learners.number_bank.lanes import PRESET, Lane, look_after_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
 LEARNED, RESTS = range(2)
@@ -139,7 +139,7 @@ class NumberBank(Learner):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         weights = weights.astype(np.float64, copy=False)
         arrays, scores = _arrays_of(batch), _room(len(batch))
-        said = np.empty((len(batch), 2, LANES))
+        said, here = np.empty((len(batch), 2, LANES)), scratch_for(self._lanes, batch.longest)
         looks_ahead = bool(weights.any()) and not self._delayed[RESTS]
         delayed, row, examples = np.full(len(batch), np.nan), 0, self._examples
         while row < len(batch):
@@ -147,20 +147,19 @@ class NumberBank(Learner):
             if looks_ahead:
                 end, size, kept = next_block(weights, row, examples, -1, KEPT)
             ahead = self._said(batch.take(kept)) if len(kept) and size > 1 else None
-            start = row
             while row < end:
-                row = run_lanes(*arrays, signs, weights, self._lanes, row, end, said)
-                if row and weights[row - 1] and is_round(int(self._lanes.stream[ROWS])):
-                    renew_head(self._lanes)
-            combine(said, signs, weights, self._combination, start, end, *scores[1:])
+                row, due = run_lanes(*arrays, signs, weights, self._lanes, here, row, end, said)
+                if due:
+                    look_after_head(self._lanes, here)
             examples += size
             if len(kept):
                 told = _room(len(kept))
                 outputs = said[kept] if ahead is None else ahead
-                combine(outputs, signs[kept], weights[kept], self._later, 0, len(kept), *told[1:])
+                combine(outputs, signs[kept], weights[kept], self._later, told)
                 self._delayed[LEARNED] += len(kept)
                 if ahead is not None:
                     delayed[kept] = (signs[kept] - told.mean) ** 2
+        combine(said, signs, weights, self._combination, scores)
         if looks_ahead:
             count(self._tally, (signs - scores.mean) ** 2, weights, delayed, self._examples)
         return scores._replace(expected=scores.mean.copy())
@@ -168,12 +167,13 @@ class NumberBank(Learner):
     def _said(self, batch: Batch) -> np.ndarray:
         """What lanes say of some rows, none of which they learn."""
         said, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
-        run_lanes(*_arrays_of(batch), nothing, nothing, self._lanes, 0, len(batch), said)
+        here = scratch_for(self._lanes, batch.longest)
+        run_lanes(*_arrays_of(batch), nothing, nothing, self._lanes, here, 0, len(batch), said)
         return said
 
     def _run_later(self, batch: Batch) -> Scores:
         scores, nothing = _room(len(batch)), np.zeros(len(batch))
-        combine(self._said(batch), nothing, nothing, self._frozen_combination, 0, len(batch), *scores[1:])
+        combine(self._said(batch), nothing, nothing, self._frozen_combination, scores)
         return scores._replace(expected=scores.mean.copy())
 
     @property
@@ -191,7 +191,8 @@ class NumberBank(Learner):
         None before anything was learned, and for a stream that came row by row or again and again.
         """
         with self._lock:
-            return later_loss(self._tally)
+            found = later_loss(self._tally)
+        return None if found is None else found._replace(measure="squared loss")
 
     def end_pass(self) -> bool:
         """What comes again tells nothing of rows that were never seen: the later combination rests."""
@@ -242,7 +243,7 @@ def _arrays_of(batch: Batch) -> tuple[Any, ...]:
     if values.dtype != np.float64:
         values = values.astype(np.float64)
         values.flags.writeable = False
-    return batch.indptr, batch.indices, values, batch.longest
+    return batch.indptr, batch.indices, values
 
 
 def _room(rows: int) -> Scores:
