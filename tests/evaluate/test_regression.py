@@ -91,10 +91,10 @@ def test_progressive_measures_a_regressor(data):
     best = least_squares([batch], 4, intercept=True)
     result = progressive(Gaussian(4, dtype="float64"), [batch[:50], batch[50:]], truth=best)
     told = Gaussian(4, dtype="float64").observe(batch)
-    losses = weights * (y - told.mean) ** 2
+    losses = weights * (y - told.expected) ** 2
     assert result.squared_loss == pytest.approx(losses.sum() / weights.sum())
     assert result.regret == pytest.approx(losses.sum() - best.loss)
-    inside = np.abs(y - told.mean) <= 1.6448536269514722 * np.sqrt(told.variance + told.noise)
+    inside = np.abs(y - told.expected) <= 1.6448536269514722 * np.sqrt(told.variance + told.noise)
     assert result.coverage == pytest.approx(weights @ inside / weights.sum())
     assert progressive(Marginal(4), batch.with_labels(y > 3)).auc > 0.5  # and a classifier as before
 
@@ -104,7 +104,7 @@ def test_late_labels_are_learned_late(data):
     result = progressive(Gaussian(4, dtype="float64"), Batch.from_csr(X, y), delay=3)
     learner, expected = Gaussian(4, dtype="float64"), []
     for row in range(500):
-        expected.append(learner.predict(Batch.from_csr(X[row : row + 1])).mean[0])
+        expected.append(learner.predict(Batch.from_csr(X[row : row + 1])).expected[0])
         if row >= 3:
             learner.learn(Batch.from_csr(X[row - 3 : row - 2], y[row - 3 : row - 2]))
     assert result.squared_loss == pytest.approx(np.mean((y - expected) ** 2), rel=1e-12)

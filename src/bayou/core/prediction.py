@@ -16,9 +16,9 @@ those of the full stream (`Prediction.of_full_stream`); for the logistic link th
 whose recipe tells R answers with these when it is asked (`predict`, `sample`); what it says while it learns (`learn`,
 `observe`) is of the data as they are given.
 
-A regressor's label is mean + e. The error e is normal, its variance that of the mean and that of the noise added up;
-or, where a regressor knows its tails, a mixture of Student-t's whose scales hold both (`student`). All that is said of
-labels follows from that: an interval is mean -+ a with P(|e| <= a) = level, a quantile is the end of one, a density
+A regressor's label is expected + e. The error e is normal, its variance those of the mean and the noise added up; or,
+where a regressor knows its tails, a mixture of Student-t's whose scales hold both (`student`). All that is said of
+labels follows from that: an interval is expected -+ a with P(|e| <= a) = level, a quantile is the end of one, a density
 that of e.
 """
 
@@ -50,7 +50,7 @@ class Scores(NamedTuple):
     """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
     The expected label is P(y = 1), which the learner's `ScoreRule` makes of the score; for a regressor it is the mean,
-    and there is a noise variance of each row besides.
+    cut to the labels so far where that was asked for, and there is a noise variance of each row besides.
     """
 
     expected: np.ndarray
@@ -98,7 +98,7 @@ class Prediction:
 
     @property
     def expected(self) -> np.ndarray:
-        """The expected label: of a classifier P(y = 1), of a regressor the mean."""
+        """The expected label: of a classifier P(y = 1), of a regressor the mean, no further than labels went so far."""
         return corrected(self._scores.expected, self._negative_rate)
 
     @property
@@ -126,6 +126,11 @@ class Prediction:
         if self._scores.noise is None:
             raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
         return self._scores.noise
+
+    @property
+    def tails(self) -> np.ndarray | None:
+        """Of a regressor that knows them: for each row the shares and the scales of Student-t's around the expected."""
+        return self._scores.tails
 
     @property
     def deviation(self) -> np.ndarray | None:
@@ -166,7 +171,7 @@ class Prediction:
         """
         if self._scores.noise is not None:
             room = self._reach(level)
-            return self.mean - room, self.mean + room
+            return self.expected - room, self.expected + room
         z, variance = reach(level), self.variance
         low, high = np.empty((2, len(variance)))
         z *= math.sqrt(self._rule.believed)
@@ -186,25 +191,25 @@ class Prediction:
         self._check_numbers("quantiles; ask for interval")
         reach(share)  # refuses what is no probability
         side = abs(2.0 * share - 1.0)
-        return self.mean + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
+        return self.expected + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
 
     def log_density(self, labels: Any) -> np.ndarray:
         """Of a regressor: the logarithm of the density of each label."""
         self._check_numbers("density; ask for log_odds")
-        errors = np.asarray(labels, np.float64) - self.mean
+        errors = np.asarray(labels, np.float64) - self.expected
         if self._scores.tails is None:
             variance = self.variance + self._scores.noise
             return -0.5 * (errors * errors / variance + np.log(2.0 * math.pi * variance))
         return student.log_densities(errors, *self._tails())
 
     def nearer(self, labels: Any) -> np.ndarray | None:
-        """Of a regressor: how probable it was for each label to be nearer to its mean; None where that is not known.
+        """Of a regressor: how probable it was for each label to be nearer to the expected; None where it does not say.
 
         Uniform in [0, 1] if predictions are right: 90 % of the labels have no more than 0.9.
         """
         if self._scores.noise is None or self._scores.variance is None:
             return None
-        errors = np.abs(np.asarray(labels, np.float64) - self.mean)
+        errors = np.abs(np.asarray(labels, np.float64) - self.expected)
         if self._scores.tails is None:
             from scipy.special import erf
 

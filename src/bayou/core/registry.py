@@ -85,12 +85,9 @@ def by_class(name: str) -> Record | None:
 def by_estimator(name: str) -> Record | None:
     """Our own record whose estimator is called `name`."""
     learner = name.removesuffix("Classifier").removesuffix("Regressor")
-    if learner == name:
-        return None
-    record = _own(learner)
-    if record is not None and record.estimator == name:
-        return record
-    return next((record for record in own_records() if record.estimator == name), None)
+    # What a learner of classes is to numbers has a module of its own.
+    found = (_own(module) for module in (learner, f"number_{learner}"))
+    return next((record for record in found if record is not None and record.estimator == name), None)
 
 
 def own_records() -> list[Record]:
