@@ -1,8 +1,6 @@
-"""What all tests share: steady hypothesis settings, kernels of these very sources, and where the real data are."""
+"""What all tests share: steady hypothesis settings, compiled kernels, and where the real data are."""
 
 import gc
-import hashlib
-import importlib.util
 import os
 import tempfile
 from pathlib import Path
@@ -27,16 +25,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def kernel_folder() -> str:
-    """A folder for compiled kernels that belongs to these sources alone.
-
-    Numba compiles a kernel anew when its own file has changed, but not when a file it calls into has.
-    """
-    package = importlib.util.find_spec("bayou")
-    assert package is not None
-    assert package.submodule_search_locations
-    sources = sorted(Path(package.submodule_search_locations[0]).rglob("*.py"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    return str(Path(tempfile.gettempdir()) / f"bayou-kernels-{digest}")
+    """A folder for compiled kernels that test runs share; its files know what they were made of."""
+    return str(Path(tempfile.gettempdir()) / "bayou-test-kernels")
 
 
 # Before anything imports Numba; processes that tests start inherit it.

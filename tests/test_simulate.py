@@ -223,7 +223,10 @@ def test_generators_are_found_by_name():
         (lambda: simulate.nonbinary(active=1.5), "active is 1.5"),
         (lambda: simulate.random(weight_std=-1), "weight_std is -1; it must be a number > 0"),
         (lambda: simulate.random(weight_std="2"), "weight_std is '2'"),
-        (lambda: simulate.categorical(weight_std=1e308), r"weight_std is 1e\+308; it must be a number > 0 and at most 1e\+100"),
+        (
+            lambda: simulate.categorical(weight_std=1e308),
+            r"1e\+308; it must be a number > 0 and at most 1e\+100",
+        ),
         (lambda: simulate.random(weights="cauchy"), "weights is 'cauchy'; it must be one of 'normal', 'uniform'"),
         (lambda: simulate.random(link="log"), "link is 'log'; it must be one of 'logistic', 'probit'"),
         (lambda: simulate.random(seed=-1), "seed is -1"),

@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
 
 __version__ = "0.1.0"
 
+# Whether nothing is said on standard error, of kernels being compiled, say: bayou.quiet = True
+quiet = False
+
 _HOME = {
     "BadInput": "bayou.core.errors",
     "BadModel": "bayou.core.errors",

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import bayou
 from bayou import simulate, sources
 from bayou.cli import app, options
-from bayou.cli.terminal import output
 from bayou.core.extras import Extras
 from bayou.core.recipe import Column
+from bayou.kernels.compiling import COMPILING
 from bayou.learners import AdaGrad, Marginal
 from bayou.outputs import prediction_files
 from bayou.outputs import text as write
@@ -302,7 +302,7 @@ def test_a_pipe_that_closes_early_is_no_error(data, model, tmp_path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 2
     # A slow machine may say that it compiles; nobody may complain.
-    assert done.stderr.replace(output.COMPILING, "").strip() == ""
+    assert done.stderr.replace(COMPILING, "").strip() == ""
 
 
 def test_nothing_is_learned(run, data, model):

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import bayou
-from bayou.cli.terminal import output
+from bayou.kernels.compiling import COMPILING
 
 NOISE = ("Traceback", "Exception ignored", "Error", "Errno", "lost sys.std")
 TRAIN = f"{sys.executable} -m bayou train {{data}} --learner marginal --bits 4 --model {{model}}"
@@ -64,7 +64,7 @@ def test_a_reader_that_had_enough_is_told_by_the_exit_code(data, tmp_path) -> No
     command = f"{sys.executable} -m bayou predict {tmp_path / 'many.svm'} --model {tmp_path / 'm.bayou'}"
     done = shell(f"{command} | head -n 2; echo ${{PIPESTATUS[0]}}")
     assert done.stdout.splitlines()[2:] == ["141"]
-    assert done.stderr.replace(output.COMPILING, "").strip() == ""  # a slow machine may say that it compiles
+    assert done.stderr.replace(COMPILING, "").strip() == ""  # a slow machine may say that it compiles
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, edge, features, info, merge, predict, reproduce, select, simulate, train
+from bayou.cli import compare, edge, features, info, merge, predict, reproduce, select, simulate, train, warm
 from bayou.cli.demo import command as demo_command
 from bayou.cli.terminal import output, streams
 
@@ -45,6 +45,7 @@ for _command in (
     select.select,
     simulate.simulate,
     reproduce.reproduce,
+    warm.warm,
     demo_command.demo,
 ):
     app.command()(_command)

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from bayou.kernels.compiling import kernel
 
 # Up to this length a row's features are told apart by 2^14 marks, which fit in the cache.
 _SHORT = 512
@@ -70,7 +71,7 @@ def canonical(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, seen:
     return _merge(indptr, indices, values, seen.longest, flags) if seen.zeros or repeated else None
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_at_rows(indptr, indices):
     """(longest row, how often a row starts with a feature not above the one before: no matter)."""
     longest = 0
@@ -83,7 +84,7 @@ def _look_at_rows(indptr, indices):
     return longest, down
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_at_nonzeros(bits, mask, indices):
     """Of some values' bits the smallest and largest without sign, and all bits set in any; of features how often one is
     not above the one before, and the largest. Loops from 0 over whole arrays, or the compiler would not vectorise."""
@@ -103,7 +104,7 @@ def _look_at_nonzeros(bits, mask, indices):
     return smallest, largest, either, down, np.int64(highest)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(slots, owners, row, feature):
     """Where `feature` of `row` stands in a small open-addressed table, or would."""
     mask = slots.size - 1
@@ -113,7 +114,7 @@ def _place(slots, owners, row, feature):
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _tables(longest):
     size = 16
     while size < 2 * longest:
@@ -121,7 +122,7 @@ def _tables(longest):
     return np.zeros(size, np.uint32), np.full(size, -1, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _flag_repeated(indptr, indices, longest, flags):
     """Flag the rows that have a feature twice; how many there are.
 
@@ -152,7 +153,7 @@ def _flag_repeated(indptr, indices, longest, flags):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _flag_zeros(indptr, values, flags):
     """Flag the rows that have a zero among their values."""
     for row in range(indptr.size - 1):
@@ -160,7 +161,7 @@ def _flag_zeros(indptr, values, flags):
             flags[row] |= values[k] == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _merge(indptr, indices, values, longest, flags):
     """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
     slots, owners = _tables(longest)

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core import forking, links, registry
 from bayou.core.batch import MAX_FEATURES, Batch, Row
@@ -40,6 +39,7 @@ from bayou.core.prediction import (
     no_posterior,
 )
 from bayou.core.validation import check_batch, numbers_of, signs_of
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
@@ -368,7 +368,7 @@ def _joined(parts: Any) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _to_probability(link, scores):
     for draw in range(scores.shape[0]):
         for row in range(scores.shape[1]):

@@ -23,9 +23,9 @@ compiler knows the code.
 import math
 
 import numpy as np
-from numba import njit
 
 from bayou.core.checks import one_of
+from bayou.kernels.compiling import kernel
 
 LOGISTIC = 0
 PROBIT = 1
@@ -59,7 +59,7 @@ def code(name: str) -> int:
     return one_of("link", name, LINKS)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sigmoid(z):
     """S(z) = 1/(1 + exp(-z)); the exponential only ever decays. Never write 1 - S(z), write S(-z)."""
     z = np.float64(z)
@@ -67,14 +67,14 @@ def sigmoid(z):
     return (1.0 if z >= 0.0 else decay) / (1.0 + decay)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_sigmoid(z):
     """log S(z) = min(z, 0) - log(1 + exp(-|z|))."""
     z = np.float64(z)
     return min(z, 0.0) - math.log1p(math.exp(-abs(z)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tail(x):
     """t in R(-x) = x + 1/(x + t), for x > 4: Laplace's continued fraction t = 2/(x + 3/(x + 4/(x + ...)))."""
     level = x
@@ -83,13 +83,13 @@ def _tail(x):
     return 2.0 / level
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def normal_cdf(z):
     """Phi(z)."""
     return 0.5 * math.erfc(-np.float64(z) * _ROOT_HALF)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_normal_cdf(z):
     """log Phi(z). Far left it is log phi(z) - log R(z): the logarithm comes before anything can vanish."""
     z = np.float64(z)
@@ -100,7 +100,7 @@ def log_normal_cdf(z):
     return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hazard(z):
     """R(z) = phi(z)/Phi(z): nearly -z far left, vanishing far right."""
     z = np.float64(z)
@@ -109,7 +109,7 @@ def hazard(z):
     return _ROOT_TWO_OVER_PI * math.exp(-0.5 * z * z) / math.erfc(-z * _ROOT_HALF)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tail_slope_and_curvature(z):
     """R(z) and R(z) (z + R(z)) far left, where the latter nears 1. With x = -z and t the tail of R's fraction,
 
@@ -120,37 +120,37 @@ def _tail_slope_and_curvature(z):
     return x + 1.0 / (x + t), (1.0 + 1.0 / x / (x + t)) / (1.0 + t / x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def spread(link):
     """C in E[F(score)] ~ F(mean / sqrt(1 + C variance)): pi/8 for logistic (8), 1 for probit (24, exact)."""
     return C8 if link == LOGISTIC else 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def cdf(link, z):
     """F(z), the probability of a label whose margin y * score is z."""
     return sigmoid(z) if link == LOGISTIC else normal_cdf(z)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_cdf(link, z):
     """log F(z); minus this is the log loss at margin z."""
     return log_sigmoid(z) if link == LOGISTIC else log_normal_cdf(z)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def slope(link, z):
     """(log F)'(z) > 0: the 1 - p of (15), the hazard of (28)."""
     return slope_and_curvature(link, z)[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def curvature(link, z):
     """-(log F)''(z) >= 0: the p (1 - p) of (17) and (19), the R (z + R) of (30) and (31)."""
     return slope_and_curvature(link, z)[1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def slope_and_curvature(link, z):
     """Both at once: what is dear in one serves the other."""
     z = np.float64(z)
@@ -164,7 +164,7 @@ def slope_and_curvature(link, z):
     return r, 0.0 if r == 0.0 else r * (z + r)  # no 0 * inf where the hazard has vanished
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def expected_probability(link, mean, variance):
     """The mean of F(score) over score ~ N(mean, variance). Exact for probit (24), to 1e-7 for logistic.
 
@@ -181,7 +181,7 @@ def expected_probability(link, mean, variance):
     return 1.0 - doubt if mean > 0.0 else doubt
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_expected_doubt(mean, variance):
     """log E[S(-score)] for mean >= 0, also where the expectation itself would vanish."""
     if mean > variance:
@@ -189,7 +189,7 @@ def log_expected_doubt(mean, variance):
     return math.log(_expected_sigmoid(-mean, variance))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _expected_sigmoid(mean, variance):
     """A narrow score is integrated by 20 Gauss-Hermite nodes. Seen from a wide one S is a step that falls between those
     nodes; but S(score) is the chance that logistic noise stays below the score, so there the noise is integrated

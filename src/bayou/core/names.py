@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.errors import BadModel
+from bayou.kernels.compiling import kernel
 
 # Enough to name what matters in most models, at a cost of some tens of megabytes.
 MOST_NAMES = 1_000_000
@@ -195,7 +195,7 @@ def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
     return larger
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _add(
     found,
     spans,

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.names import NewNames
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, word_at
 
 # The number of an id that was never seen.
@@ -138,7 +138,7 @@ class Numbering:
         return self
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def place_of(table, last, key):  # noqa: ANN201
     """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it."""
     at = np.int64(key & np.uint64(last))
@@ -149,13 +149,13 @@ def place_of(table, last, key):  # noqa: ANN201
         at = (at + 1) & last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def holds(table, last, key):  # noqa: ANN201
     """Whether an id stands in the table at an address."""
     return word_at(table + 8 * place_of(table, last, key)) == key
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _number(ids, out, done, table, numbers, known, count, room):
     """(ids that got a number, how many numbers there are now); it stops early when there is no room for more."""
     address = address_of(table)
@@ -172,7 +172,7 @@ def _number(ids, out, done, table, numbers, known, count, room):
     return ids.size, count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _find(ids, out, table, numbers):
     address = address_of(table)
     for k in range(ids.size):
@@ -180,7 +180,7 @@ def _find(ids, out, table, numbers):
         out[k] = numbers[at] if table[at] != 0 else UNKNOWN
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill(ids, count, table, numbers):
     address = address_of(table)
     for k in range(count):

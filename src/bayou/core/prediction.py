@@ -30,11 +30,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links, student
 from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
+from bayou.kernels.compiling import kernel
 
 # What predictions are for: the next row of a stream whose labels are all told, or rows after learning has stopped.
 HORIZONS = {"next": False, "later": True}
@@ -350,7 +350,7 @@ def corrected(probability: Any, negative_rate: float) -> Any:
     return probability * negative_rate / (probability * negative_rate + (1.0 - probability))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _log_expected_doubt(mean, variance):
     logs = np.empty(mean.size)
     for row in range(mean.size):
@@ -358,7 +358,7 @@ def _log_expected_doubt(mean, variance):
     return logs
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _interval(link, room, probability, mean, variance, low, high):
     """Fill low and high: the link of the score's mean -+ room * sd, widened to hold the probability."""
     for k in range(mean.size):

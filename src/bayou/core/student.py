@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayou.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def within(t, degrees):
     """P(|T| <= t) of a Student-t with a whole number of degrees of freedom.
 
@@ -30,7 +31,7 @@ def within(t, degrees):
     return 2.0 / math.pi * (angle + sine * found) if odd else sine * found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_peaks(degrees):
     """The logarithm of the density at 0 of a Student-t, for each of some degrees of freedom."""
     found = np.empty(degrees.size)
@@ -63,7 +64,7 @@ def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.nd
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_densities(errors, shares, scales, degrees, found):
     constants = log_peaks(degrees)
     for row in range(errors.size):
@@ -80,7 +81,7 @@ def _log_densities(errors, shares, scales, degrees, found):
         found[row] = most + math.log(whole)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _nearer(errors, shares, scales, degrees, found):
     for row in range(errors.size):
         found[row] = 0.0
@@ -88,7 +89,7 @@ def _nearer(errors, shares, scales, degrees, found):
             found[row] += shares[row, k] * within(abs(errors[row]) / scales[row, k], degrees[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _reaches(level, shares, scales, degrees, single, found):
     """`single` has the same of each part alone, at a scale of 1; the answer lies between the least and the largest of
     these. Where Newton's steps leave that, it is halved.

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 from bayou.core.numbering import UNKNOWN, Numbering
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
 
 KEPT = 4096
@@ -121,7 +121,7 @@ class Uses:
         return self
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _drawn(before, n):
     """Which of the next n rows are counted, as a function of their numbers alone."""
     drawn = np.empty(n, np.int64)

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.arrays import as_array
 from bayou.core.batch import Batch, check_is_batch
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 
 # What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e30, "float64": 1e150}
@@ -90,7 +90,7 @@ def _or_wider(dtype: str) -> str:
     return ", or use dtype='float64'." if dtype == "float32" else "."
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read_labels(labels, weights, signs):
     """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
     known = 0

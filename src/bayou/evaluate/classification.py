@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import float_bits
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
@@ -317,7 +317,7 @@ def _area(positives: np.ndarray, negatives: np.ndarray) -> tuple[float | None, f
     return float((positives @ below + tied) / pairs), float(tied / pairs)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look(probabilities, labels, weights, losses):
     """(first that is no probability or -1, kinds of labels, first bad weight or comparator loss or -1)."""
     improbable, bad_weight, kinds = -1, -1, 0
@@ -338,7 +338,7 @@ def _look(probabilities, labels, weights, losses):
     return improbable, kinds, bad_weight
 
 
-@njit(inline="always")  # a call that takes arrays would cost more than all else
+@kernel(inline="always")  # a call that takes arrays would cost more than all else
 def note_point(totals, counts, points, curve):  # noqa: ANN201
     """A point of the curve, if the present example is one of those that make one."""
     point = counts[1]
@@ -352,7 +352,7 @@ def note_point(totals, counts, points, curve):  # noqa: ANN201
         counts[1] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _score(
     probabilities,
     labels,

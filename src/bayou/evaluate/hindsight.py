@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.batch import Batch, check_is_batch
 from bayou.core.checks import positive_number, shown, whole_number, yes_or_no
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 
 # The most features that a square matrix can be asked for; and how many rows are made dense at a time.
 MAX_DENSE = 20_000
@@ -164,7 +164,7 @@ def _loss_and_gradient(
     return loss, gradient
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _add_gradient(indptr, indices, values, labels, weights, point, link, gradient):
     """Add d/dw sum c (-log F(y score)) = -sum c y slope(y score) x; the loss."""
     last = point.size - 1

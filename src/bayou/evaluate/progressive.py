@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.batch import Batch, check_is_batch
@@ -29,6 +28,7 @@ from bayou.core.learner import Learner
 from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width, labelled
 from bayou.evaluate.regression import TASKS, meter_for
+from bayou.kernels.compiling import kernel
 
 
 class PredictsThenLearns(Protocol):
@@ -163,7 +163,7 @@ def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link:
 _SQUARES = -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _losses(indptr, indices, values, labels, weights, intercept, link):
     """-log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
     losses = np.empty(labels.size)
@@ -243,7 +243,7 @@ def _interleave(batch: Batch, due: Batch) -> Batch:
     return Batch.from_arrays(*arrays)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _interleave_rows(indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights):
     rows = labels.size + due_labels.size
     size = indices.size + due_indices.size

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
@@ -28,6 +27,7 @@ from bayou.evaluate.classification import (
     note_point,
     ratio,
 )
+from bayou.kernels.compiling import kernel
 
 TASKS = {"classify": False, "regress": True}
 LEVEL = 0.9  # of the intervals whose coverage is told
@@ -167,7 +167,7 @@ def _explained(loss: float, scatter: float) -> float | None:
     return float(1.0 - loss / scatter) if scatter > 0 else None
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _score(means, labels, weights, comparator_losses, nearer, has_comparator, totals, counts, points, curve):
     """Add some predictions to all that a `RegressionMeter` keeps, one after another."""
     for k in range(means.size):

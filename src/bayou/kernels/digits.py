@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import leading_zeros, trailing_zeros
 from bayou.kernels.vector import float_bits
 
@@ -63,7 +64,7 @@ def put_word(typingctx, address, word):
     return types.void(types.int64, types.uint64), _writer(64)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _eight_digits(number):
     """The eight digits of a number below 10^8, each in a byte, the first in the lowest."""
     # Halves of four digits, then pairs, then digits; each step divides all parts at once.
@@ -75,7 +76,7 @@ def _eight_digits(number):
     return tens | ((x - np.uint64(10) * tens) << np.uint64(8))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def put_whole(address, number):
     """Write a whole number from 0 to 10^16 - 1."""
     number = np.uint64(number)
@@ -94,7 +95,7 @@ def put_whole(address, number):
     return at + 8 - first
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _nine_digits(size):
     """(m, e): size > 0 is about m * 10^(e - 8), m having nine digits."""
     lift = 0
@@ -112,7 +113,7 @@ def _nine_digits(size):
     return mantissa, power + lift
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _put_nine(address, negative, mantissa, power):
     """Write mantissa * 10^(power - 8), the mantissa having nine digits, without zeros at the end."""
     put_byte(address, _MINUS)
@@ -147,7 +148,7 @@ def _put_nine(address, negative, mantissa, power):
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_zero_or_nothing(address, size):
     """What is written of a number without digits: 0, and nothing for one that is not finite."""
     if size == 0.0:
@@ -156,7 +157,7 @@ def _put_zero_or_nothing(address, size):
     return address
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_number(address, value):
     """Write a number with nine significant digits; nothing for one that is not finite."""
     size = abs(value)
@@ -166,7 +167,7 @@ def put_number(address, value):
     return _put_nine(address, value < 0.0, mantissa, power)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_float32(address, value):
     """Write the shortest of seven, eight or nine significant digits that read as the same float32."""
     size = abs(np.float64(value))

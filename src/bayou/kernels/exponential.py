@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES, Vec, nearest
 
 
@@ -43,7 +44,7 @@ POWERS_32 = (-126.0, 62.0)
 POWERS_64 = (-1022.0, 510.0)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _exp2_32(x):
     n = nearest(x)
     f = x - n
@@ -54,7 +55,7 @@ def _exp2_32(x):
     return _times_power_of_two((f * c[1] + c[0]) + f2 * ((f * c[3] + c[2]) + f2 * high), n)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _exp2_64(x):
     n = nearest(x)
     f = x - n
@@ -98,7 +99,7 @@ def _exp2(x):
 _EXP_UNIT = _series(np.exp, 6, 0.0, 1.0)  # relative error 7e-8
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _exp_unit_32(t):
     t2 = t * t
     c = _EXP_UNIT

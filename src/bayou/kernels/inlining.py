@@ -19,18 +19,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` for kernels: inlined, its arrays (also those in tuples) borrowed. Arguments go by position."""
-    compiled = njit(forceinline=True, nogil=True, error_model="numpy")(function)
+    part = kernel(forceinline=True)(function).part
 
     @intrinsic
     def call(typingctx, *args):
-        kind = types.Dispatcher(compiled)
+        kind = types.Dispatcher(part)
         inner = typingctx.resolve_function_type(kind, args, {})
 
         def codegen(context, builder, sig, values):

@@ -29,7 +29,8 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
+
+from bayou.kernels.compiling import kernel
 
 # A weight goes no further, so that scores stay finite whatever comes: that far no probability can change.
 FAR = 1e30
@@ -145,7 +146,7 @@ def improve(
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sweeps):
     """Algorithm 1 on a dense H, in place, from the weights given; the largest violation that is left.
 
@@ -199,7 +200,7 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _violation(gradient, weight, penalty):
     if weight > 0.0:
         return abs(gradient - penalty) if weight < FAR or gradient < penalty else 0.0
@@ -208,7 +209,7 @@ def _violation(gradient, weight, penalty):
     return max(abs(gradient) - penalty, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _best(omega, penalty, bend):
     if omega > penalty:
         return min((omega - penalty) / bend, FAR)
@@ -217,7 +218,7 @@ def _best(omega, penalty, bend):
     return 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _newton(curvature, gradient, weights, penalty, active):
     """Go to the maximum over the weights that are not 0, or to where one of them becomes 0; whether one did.
 
@@ -326,7 +327,7 @@ def _newton(curvature, gradient, weights, penalty, active):
     return first >= 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _clipped(weight, step):
     """The step, or as much of it as leaves the weight 0."""
     return -weight if (weight + step) * weight < 0.0 else step

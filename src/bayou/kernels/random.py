@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayou.kernels.compiling import kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53
@@ -13,7 +14,7 @@ _UNIT = 2.0**-53
 INTERCEPT, CHOICE = np.uint64(2**63), np.uint64(2**63 + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(state):
     """splitmix64's output at a state (Steele, Lea, Flood 2014): each of its bits depends on all of the state's.
 
@@ -24,13 +25,13 @@ def mix(state):
     return state ^ (state >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unit(bits):
     """Uniform in [0, 1)."""
     return np.float64(bits >> np.uint64(11)) * _UNIT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keyed(seed, draw, feature):
     """64 random bits, a function of the three arguments."""
     key = mix(np.uint64(seed) + GOLDEN)
@@ -38,7 +39,7 @@ def keyed(seed, draw, feature):
     return mix(key ^ (np.uint64(feature) + GOLDEN))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choices(seed, chances, n_draws):
     """Which of some alternatives each draw takes, number k with the probability `chances[k]`."""
     taken = np.empty(n_draws, np.int64)
@@ -52,13 +53,13 @@ def choices(seed, chances, n_draws):
     return taken
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def in_sample(number, size):
     """Whether the example of this number (from 1) is kept: all up to `size`, then with probability size/number."""
     return number <= size or unit(mix(np.uint64(number) * GOLDEN)) * number < size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normal(seed, draw, feature):
     """A standard normal number keyed by its three arguments (Box-Muller)."""
     key = keyed(seed, draw, feature)
@@ -67,7 +68,7 @@ def normal(seed, draw, feature):
     return math.sqrt(-2.0 * math.log(radius)) * math.cos(2.0 * math.pi * angle)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_scores(indptr, indices, values, mean, sd, intercept, intercept_sd, seed, draws, scores):
     """scores[draw, row] of these draws, one weight vector each; mean and sd are those of each non-zero's feature."""
     for draw in draws:

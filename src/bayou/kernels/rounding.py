@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES, address, shuffle
 
 
@@ -60,13 +61,13 @@ def last_place_of(builder, value, times):
     return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * LANES))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def add_on_average(value, step, ids, start, count):
     """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
     return value + (step + rounding_noise(value, ids, start, count))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def rounding_phase(feature, count):
     """The sequence of `rounding_noise` as a number, in [-1/2, 1/2)."""
     bits = np.uint64(feature) * np.uint64(0x7FEB352D) + np.uint64(count) * np.uint64(0x9E3779B1)

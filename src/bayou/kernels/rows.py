@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, copy_lanes, set_lanes
 
@@ -36,7 +36,7 @@ def examples_of(batch: Any, labels: np.ndarray, weights: np.ndarray) -> Examples
     return Examples(batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, labels, weights)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_room(longest):
     """How long the arrays are that rows are laid out in: a multiple of LANES, with an intercept and padding."""
     return (longest + 2 * LANES) // LANES * LANES

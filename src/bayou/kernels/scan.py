@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
 
 # How many newlines stand behind the text of a block.
 PADDING = 64
@@ -140,7 +142,7 @@ def _as_float(typingctx, bits):
 # --- bytes of a word ------------------------------------------------------------------------------------------------
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def where_byte(word, byte):
     """A high bit set where a byte of the word equals `byte`; only the lowest of those is sure to be right."""
     x = word ^ (_ONES * np.uint64(byte))
@@ -150,7 +152,7 @@ def where_byte(word, byte):
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def digits(address):
     """(number, how many) of the digits at an address, up to eight of them."""
     x = word_at(address) ^ _ZEROS
@@ -160,19 +162,19 @@ def digits(address):
     return few_digits(address, count), count
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def few_digits(address, count):
     """The number of one to eight digits at an address."""
     return _joined(_moved(word_at(address), count))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def short_number(address, length):
     """(number, whether it is one) of one to eight bytes that may be digits."""
     return _short(word_at(address), length)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def short_decimal(address, length):
     """(number, whether it is one) of up to eight bytes that may be digits and a point, as in `number`."""
     word = word_at(address)
@@ -185,7 +187,7 @@ def short_decimal(address, length):
     return np.float64(whole) / _POWERS[length - point - before if fine else 0], fine
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _short(word, count):
     """(number, whether it is one) of the first bytes of a word."""
     x = _moved(word, count)
@@ -193,20 +195,20 @@ def _short(word, count):
     return _joined(x), fine
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _moved(word, count):
     """The first one to eight digits of a word, as bytes from 0 to 9, moved to the top with zeros in front."""
     return (word ^ _ZEROS) << np.uint64((64 - 8 * count) & 63)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _joined(x):
     """The number of eight digits, each a byte from 0 to 9: neighbours join, pairs, fours, all eight."""
     x = x * np.uint64(10) + (x >> np.uint64(8))
     return ((x & _PAIRS) * _FOURS + ((x >> np.uint64(16)) & _PAIRS) * _EIGHTS) >> np.uint64(32)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def number(address):
     """(value, the address behind it) of the number at an address, which is given back itself if there is none.
 
@@ -231,7 +233,7 @@ def number(address):
     return -value if sign == 45 else value, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _long_number(address):
     """`number`, digit by digit, for any length and exponent."""
     at = address
@@ -295,7 +297,7 @@ def _power_of_five(q):
 _FIVES = np.array([_power_of_five(q) for q in range(_LOWEST_POWER, _HIGHEST_POWER + 1)], np.uint64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rounded(mantissa, exponent):
     """mantissa * 10^exponent, rounded to the nearest float64, ties to even: the method of Eisel and Lemire.
 

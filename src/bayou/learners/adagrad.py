@@ -21,11 +21,11 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.checks import positive_number
 from bayou.core.merging import merge_pairs
 from bayou.core.registry import Record
+from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
@@ -90,7 +90,7 @@ class AdaGrad(GradientLearner):
             merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, weights, learning_rate, l2, score, probability):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = weights.state, weights.intercept

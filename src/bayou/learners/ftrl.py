@@ -24,12 +24,12 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.checks import positive_number
 from bayou.core.merging import merge_pairs
 from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
+from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
@@ -129,7 +129,7 @@ def _located(state: np.ndarray) -> np.ndarray:
     return np.column_stack([np.divide(z, np.sqrt(n), out=np.zeros_like(z), where=n > 0), n])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = weights.state, weights.intercept

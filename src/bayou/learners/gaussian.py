@@ -33,13 +33,13 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, yes_or_no
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
+from bayou.kernels.compiling import kernel
 from bayou.kernels.rows import examples_of
 from bayou.learners.bases.diagonal import (
     GAINED,
@@ -111,7 +111,7 @@ class Gaussian(DiagonalGaussian):
         self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         least = WIDE * self._unit
-        given = {"noise_variance": noise_variance, "bounded": yes_or_no("bounded", bounded)}
+        given: dict[str, Any] = {"noise_variance": noise_variance, "bounded": yes_or_no("bounded", bounded)}
         super().__init__(*weights, **given, least_intercept_variance=least, unit=self._unit)
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
         positive_number("noise_variance", self._unit, high=self._most_noise)
@@ -159,7 +159,7 @@ class Gaussian(DiagonalGaussian):
         join_ranges(self._labels, other._labels)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept

@@ -37,13 +37,13 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.batch import Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
 from bayou.core.registry import Record
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
@@ -171,7 +171,7 @@ class Marginal(DiagonalGaussian):
         self._add_naturals(other, base, fading=self._parameters["memory"] > 0)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _calm_step(x, xv, s2, label_score, c, spread):
     """The mean's update by (17), where x^2 v and c x^2 v are at most 1: (step of the mean / y, exp(z0), t, c x^2/s^2).
 
@@ -187,7 +187,7 @@ def _calm_step(x, xv, s2, label_score, c, spread):
     return xv * r * h, e, u * h, (c * x) * (x * r2)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
     """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere; exp(z0 + t), and 0 for t."""
     own = x * xv
@@ -212,7 +212,7 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
     return xv * r * h, exp2(power + u * h * LOG2E), fill(x, 0.0), (c * x) * (x * r2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, score_variance):
     """Logistic with the laplace update: predict every row, learn from those whose weight is not 0.
 
@@ -282,7 +282,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     state[-1] = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream_row(
     indices,
     values,
@@ -315,7 +315,7 @@ def _stream_row(
     return probability[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
     """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
     spread = links.spread(link)

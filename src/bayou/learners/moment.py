@@ -45,12 +45,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.special import erfcx
 
 from bayou.core import links
 from bayou.core.checks import one_of
 from bayou.core.registry import Record
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, float_bits, load, magnitude, pick, sqrt, total, where_above
@@ -202,7 +202,7 @@ class Moment(DiagonalGaussian):
         _stream(examples, self._beliefs(), self._probit, self._noise, self._table, example, mean, variance)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _mills_of(x):
     """_mills(x) in every lane."""
     inverse = 1.0 / (x + BEND)
@@ -217,7 +217,7 @@ def _mills_of(x):
     return (a + t8 * (b + t8 * d)) * inverse
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _normal(at, s2, variances, densities, near, far):
     """For each normal of the mixture: 1/sd^2 = 1/(V + s2), 1/sd, z = at/sd, its share of phi(z), Phi(-|z|)/phi(z).
 
@@ -231,7 +231,7 @@ def _normal(at, s2, variances, densities, near, far):
     return inverse, root, z, density, _mills_of(magnitude(z))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _hazard(z, mills):
     """R = 1/mills, the hazard at -|z|, and R (R - |z|), which nears 1 like 1 - 1/z^2 + 6/z^4."""
     x = magnitude(z)
@@ -240,7 +240,7 @@ def _hazard(z, mills):
     return hazard, where_above(x, 100.0, small * (small * 6.0 - 1.0) + 1.0, hazard * (hazard - x))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _log_slopes(m, s2, v0, v1, d0, d1):
     """d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)], score ~ N(m, s2), in the arithmetic of the vectors."""
     half = 0.5 * s2
@@ -274,7 +274,7 @@ def _log_slopes(m, s2, v0, v1, d0, d1):
     return (1.0 - slope if left else slope), max(fall, 0.0)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _looked_up(table, m, s2):
     """The same out of the table."""
     bits = float_bits(1.0 + s2)  # the exponent and the first two binary places tell the cell
@@ -291,7 +291,7 @@ def _looked_up(table, m, s2):
     return np.float64(slope), np.float64(fall)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _step_slopes(m, s2):
     """The same where S is a step, so that F(m) = Phi(m/sd); S = e^a left of 0 does not let it be steeper than 1."""
     sd = math.sqrt(s2)
@@ -299,7 +299,7 @@ def _step_slopes(m, s2):
     return min(slope / sd, 1.0), fall / s2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _probit_slopes(m, s2, noise):
     """d log Z/dm and -d^2 log Z/dm^2 of Z = Phi(m / sqrt(noise + s2))."""
     spread = noise + s2
@@ -307,7 +307,7 @@ def _probit_slopes(m, s2, noise):
     return slope / math.sqrt(spread), fall / spread
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _weighted(m, s2, c, slope, fall, link, noise):
     """dm, -dv and what is left of the score's variance after c units of evidence, of which `slope` and `fall` are one.
 
@@ -325,7 +325,7 @@ def _weighted(m, s2, c, slope, fall, link, noise):
     return slope + left * (c - 1.0) * q / unit, (fall + pull) * shrink, max(left * shrink, 1e-30)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
     state = beliefs.state

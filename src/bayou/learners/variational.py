@@ -37,12 +37,12 @@ import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadModel
 from bayou.core.registry import Record
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
@@ -249,7 +249,7 @@ def _newton_steps(z0, k, c, nodes, node_weights):
     return a, r
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stream(examples, beliefs, points, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0; weights one at a time, nodes LANES at a time."""
     nodes, node_weights, draws = points.nodes, points.node_weights, points.draws

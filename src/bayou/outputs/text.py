@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole
 from bayou.kernels.scan import address_of, byte_at
 
@@ -76,7 +76,7 @@ def svmlight(batch: Batch) -> np.ndarray:
     return out[: _svmlight(batch.indptr, batch.indices, values, batch.labels, batch.ones, out)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _svmlight(indptr, indices, values, labels, ones, out):
     start = address_of(out)
     at = start
@@ -126,7 +126,7 @@ def _cells(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
     return b"".join(cells), np.append(0, ends[:-1]), ends
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _csv(columns, text, starts, stops, out):
     start = address_of(out)
     source = address_of(text)

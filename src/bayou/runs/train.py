@@ -26,15 +26,15 @@ from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.uses import Uses
 from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.evaluate.regression import meter_for
-from bayou.runs import memory
+from bayou.runs import memory, warming
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
+from bayou.runs.options import Data, Given, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
 from bayou.runs.rows import Refused, at_hand, warm_up
-from bayou.runs.start import Model, start_from
+from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
 if TYPE_CHECKING:
@@ -137,22 +137,8 @@ class Training:
         self._report = own.report
         check_outputs({"--report": own.report}, own.resume, own.like)  # the new model may take their place
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
-        self.source = sources.open(
-            data,
-            recipe=given.recipe if start.old is None else None,
-            extras=None if start.old is None else Extras.of(start.old),
-            dtype=start.dtype,
-            **given.opening,
-        )
-        if own.passes > 1 and start.record.passes == "single":
-            note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
-            self._say(f"{start.record.name} {note}", detail=True)
-        if own.passes > 1 and not self.source.again:
-            raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
-        n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
-        self._say(memory.check(start.small if start.old is None else start.old, n_features))
-        self.learner = start.learner(n_features)
-        warm_up(self.learner, self.source)
+        with warming.ahead(warming.learner(start.record.name)):
+            self._prepare(data, start, own.passes, given)
         self._files = names_of(data)
         self._marks = marks_of(self._files)
         self._begin(own.passes, holdout, resumed=own.resume is not None)
@@ -161,6 +147,25 @@ class Training:
             from bayou.report import Recorder
 
             self._recorder = Recorder(self.learner)
+
+    def _prepare(self, data: Any, start: Start, passes: int, given: Given) -> None:
+        """What learns, and from what; and their kernels."""
+        self.source = sources.open(
+            data,
+            recipe=given.recipe if start.old is None else None,
+            extras=None if start.old is None else Extras.of(start.old),
+            dtype=start.dtype,
+            **given.opening,
+        )
+        if passes > 1 and start.record.passes == "single":
+            note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
+            self._say(f"{start.record.name} {note}", detail=True)
+        if passes > 1 and not self.source.again:
+            raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
+        n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
+        self._say(memory.check(start.small if start.old is None else start.old, n_features))
+        self.learner = start.learner(n_features)
+        warm_up(self.learner, self.source)
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
 from bayou.simulate.seeds import example_state
 
@@ -47,7 +47,7 @@ class Coins:
             room *= 2  # eight standard deviations: this hardly ever happens
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _flip_coins(
     key,
     start,
@@ -102,7 +102,7 @@ def _flip_coins(
     return k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log2(size):
     bits = 0
     while 1 << bits < size:
@@ -110,7 +110,7 @@ def log2(size):
     return bits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def alias_table(chances):
     """Walker's alias table, of a power of two of cells that are equally likely to be drawn.
 

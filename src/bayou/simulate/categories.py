@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
 from bayou.simulate.seeds import example_state
 
@@ -41,7 +41,7 @@ class Categories:
 _TRIES = 8
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
     """Fill in the examples from `start` on.
 
@@ -100,7 +100,7 @@ def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, 
         labels[row] = 1.0 if unit(mix(state + GOLDEN)) < links.cdf(link, score) else -1.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scan(unit, size, n, chosen, chances):
     """Draw among the numbers that are not chosen by going through all of them."""
     total = 0.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def example_state(key, number):
     """Where the sequence of an example starts: hashed, else each would be its neighbour's, moved by one."""
     return mix(key + np.uint64(number) * GOLDEN)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.scan import address_of, half_at, word_at
 
@@ -48,19 +49,19 @@ def _rotated(typingctx, word, count):
 # Numba computes with 64 bits at least; each step is cut back to 32 by a cast, which LLVM makes vanish.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _scramble(k):
     return np.uint32(_rotated(np.uint32(k * _C1), 15) * _C2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def mix_word(h, k):
     """The state h after four more bytes, k."""
     h = _rotated(np.uint32(h ^ _scramble(k)), 13)
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def mix_end(h, k, length):
     """The hash, from the state h, the last bytes k (0 to 3 of them, zeros above) and the whole length."""
     h = np.uint32(h ^ _scramble(k)) ^ np.uint32(length)  # k = 0 changes nothing
@@ -69,7 +70,7 @@ def mix_end(h, k, length):
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def murmur3(p, length, seed):
     """MurmurHash3_x86_32 of the bytes at address p. Up to 4 bytes behind them are read too (and do not count)."""
     h = np.uint32(seed)
@@ -81,7 +82,7 @@ def murmur3(p, length, seed):
     return mix_end(h, np.uint32(half_at(p) & rest), length)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def cross(a, b):
     """The hash of the pair of two hashed features (the order matters)."""
     return np.uint32(np.uint32(a * _FNV_PRIME) ^ b)
@@ -92,7 +93,7 @@ def cross(a, b):
 # more likely than others to collide from the next. Each step of this hash spreads every bit over all 64.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def id64(p, length, seed):
     """A hash of 64 bits of the bytes at address p, never 0. Up to 8 bytes behind are read too (and do not count)."""
     h = mix(np.uint64(seed) ^ (np.uint64(length) * GOLDEN))
@@ -104,18 +105,18 @@ def id64(p, length, seed):
     return max(mix((h ^ (word_at(p) & rest)) + GOLDEN), np.uint64(1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def cross64(a, b):
     """The id of the pair of two features given by their ids (the order matters), never 0."""
     return max(mix((mix(a + GOLDEN) ^ b) + GOLDEN), np.uint64(1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _murmur3_of(data, length, seed):
     return murmur3(address_of(data), length, seed)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _id64_of(data, length, seed):
     return id64(address_of(data), length, seed)
 

@@ -22,11 +22,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at
 from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.hashing import hash_bytes, murmur3
@@ -343,7 +343,7 @@ def _not_finite(row: Mapping[Hashable, Any], dtype: str) -> BadInput:
     return BadInput("two features share a number after hashing, and their values' sum is not finite; use more bits.")
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _hash_words(text, hashes):
     """Hash the words of a text, zeros between them and _BEHIND behind, each on from what is in its place; how many."""
     words = 0
@@ -359,14 +359,14 @@ def _hash_words(text, hashes):
     return words
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _hash_cells(data, starts, stops, seed, hashes):
     base = address_of(data)
     for row in range(hashes.size):
         hashes[row] = murmur3(base + starts[row], np.int64(stops[row]) - np.int64(starts[row]), seed)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _by_row(ids, values, indptr, indices, there):
     """Columns as rows, without what is zero or missing; how many values are left."""
     size = 0
@@ -381,7 +381,7 @@ def _by_row(ids, values, indptr, indices, there):
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tidy(ids, values, unordered, mask, indices, tidied):
     """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
     1). The first `unordered` features are put in order."""
@@ -425,7 +425,7 @@ def _tidy(ids, values, unordered, mask, indices, tidied):
     return kept, largest if finite else np.inf, ones
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read(names, texts, packed, mask, indices, values):
     """The usual row, as `_tidy` gives it; (-1, ...) if a name has a zero in it."""
     ids = np.zeros(indices.size, np.uint32)

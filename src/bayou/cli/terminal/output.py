@@ -1,4 +1,4 @@
-"""Words for people on standard output and standard error: results, notes, a line of progress, and what takes long.
+"""Words for people on standard output and standard error: results, notes, a line of progress.
 
 Whatever users have named goes through here, and is shown as text (`printable`), on a terminal as in a pipe.
 """
@@ -6,7 +6,6 @@ Whatever users have named goes through here, and is shown as text (`printable`),
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,6 @@ from bayou.core.printable import printable
 if TYPE_CHECKING:
     from bayou.runs.options import Note
 
-# Loading compiled kernels takes less than this; what takes longer is compiling.
-COMPILING_AFTER = 2.0
-COMPILING = "compiling the kernels; this happens once, takes up to a minute, and is kept"
 # How many bad lines are shown.
 SHOWN = 5
 
@@ -58,28 +54,12 @@ def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Calla
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
-    """Say what takes so long, if the kernels are being compiled: they are, the first time on a machine."""
-
-    def tell() -> None:
-        say(COMPILING)
-
-    timer = threading.Timer(COMPILING_AFTER, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextmanager
 def preparing() -> Iterator[None]:
     """Everything before the first example: what is refused here is wrong usage, and kernels are loaded or compiled."""
-    from bayou.cli.startup import without_blas
     from bayou.cli.usage import usage
+    from bayou.kernels.startup import without_blas
 
-    with usage(), without_blas(), compiling():
+    with usage(), without_blas():
         yield
 
 

@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.links import C8
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2_within
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, any_above, fill, like, load, padded, sqrt, store, total
@@ -108,7 +108,7 @@ def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
     combination.shares[:] /= combination.shares.sum() or 1.0
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _logit_and_chances(mean, spread, kept, zeros):
     """What an output says: its logit, and the probabilities of both labels."""
     logit = mean / sqrt(spread + 1.0)
@@ -118,7 +118,7 @@ def _logit_and_chances(mean, spread, kept, zeros):
     return logit, like(e * negative, zeros), like(negative, zeros)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _stacked_evidence(y, mean, spread, against, in_favour, c):
     """What a label tells a stacker whose score is N(mean, spread): its step, and how much the covariance falls."""
     g = 1.0 / (1.0 + C8 * spread)
@@ -147,7 +147,7 @@ class Scratch(NamedTuple):
     stacked_s: np.ndarray
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _first_level(into, here, told, at_row, width):
     """What the outputs say, and the mixture's chances of both labels."""
     room, lane_of, output_m, output_s = into.shares.size, into.lane_of, here.output_m, here.output_s
@@ -167,7 +167,7 @@ def _first_level(into, here, told, at_row, width):
     return total(sum_plus), total(sum_minus)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _second_level(into, here, means, covariances, mixed):
     """The stackers' scores, logits and chances."""
     room, n_finals, n_slots = into.shares.size, into.final_shares.size, into.lane_of.size + 2
@@ -196,7 +196,7 @@ def _second_level(into, here, means, covariances, mixed):
         chances[1 + j] = e * chances[n_finals + 1 + j]
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _score_variance(into, here):
     """Own variances and disagreement of the outputs, then of the mixture and the stackers."""
     room, final_shares, logits, stacked_s = into.shares.size, into.final_shares, here.logits, here.stacked_s
@@ -223,7 +223,7 @@ def _score_variance(into, here):
     return variance
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def learn_damping(into, here, variance, examples):
     """How far outputs are damped, in the mean of about the last thousand of so many examples, this one counted."""
     latest = max(1.0 / examples, DAMPED_MEMORY)
@@ -235,7 +235,7 @@ def learn_damping(into, here, variance, examples):
         store(into.damping, at, so_far + (ratio - so_far) * latest * load(into.kept, at))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def learn_stackers(into, here, means, covariances, final_label, y, c):
     room, n_finals, n_slots = into.shares.size, into.final_shares.size, into.lane_of.size + 2
     along, chances, prior = here.along, here.final_chances, into.stacker_prior
@@ -258,7 +258,7 @@ def learn_stackers(into, here, means, covariances, final_label, y, c):
                 covariances[place + k] += STACKER_MEMORY * j * prior[k]
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def scratch_for(into, said):
     room, n_finals = into.shares.size, into.final_shares.size
     outputs, slots, finals = np.zeros((3, room), said.dtype), np.zeros((3, room)), np.zeros((3, n_finals))
@@ -289,7 +289,7 @@ def combined(into, here, told, at_row, width, means, covariances):
     return plus, minus, sure_plus, sure_minus, _score_variance(into, here)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def combine(said, signs, weights, into, first, last, examples, probability, score_mean, score_variance):
     """Predict rows from `first` to `last`, learn from those whose weight is not 0. `into` is a `Combination`.
 

@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import prefetch
 from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
@@ -109,14 +109,14 @@ class Each(NamedTuple):
     curvatures: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def unit_of(log_length):
     """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
     there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
     return math.exp(min(max(there - log_length, -69.0), 69.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_length(values, start, stop):
     square = 0.0
     for k in range(start, stop):
@@ -124,7 +124,7 @@ def _log_length(values, start, stop):
     return 0.5 * math.log(max(square, 1e-300))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _scaled_row(xs, values, start, length, unit, bound):
     """Lay out a row in units of the stream; whether a value is other than 1 or -1."""
     other = False
@@ -141,7 +141,7 @@ def _scaled_row(xs, values, start, length, unit, bound):
     return other
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _row_squares(row, squares, indices, values, start, length, most):
     """Each feature's mean square, this row counted, and as it was; what was not yet counted was learned with 1."""
     dtype = squares.dtype.type
@@ -154,7 +154,7 @@ def _row_squares(row, squares, indices, values, start, length, most):
         squares_before[k] = squares[there] if squares[there + 1] > dtype(0) else dtype(1)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _ask_for(state, squares, indices, start, stop, stride, counts):
     """Have the lanes of some non-zeros in the cache by the time they come."""
     for k in range(start, stop):
@@ -165,7 +165,7 @@ def _ask_for(state, squares, indices, start, stop, stride, counts):
             prefetch(squares, 2 * there)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _heavy_evidence(each, tables, y, c, at):
     """`heavy_evidence` of eight lanes, left in `slopes` and `curvatures`."""
     m, s, spreads, rate, slopes, curvatures = each.m, each.s, tables.spread, tables.rate, each.slopes, each.curvatures
@@ -177,7 +177,7 @@ def _heavy_evidence(each, tables, y, c, at):
             slopes[k], curvatures[k] = heavy_evidence(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _make_factors(each, tables, scale_log, unit):
     """What values are multiplied by: scale, and unit of the stream where a lane is normalised anyway."""
     for at in range(0, scale_log.size, LANES):
@@ -186,7 +186,7 @@ def _make_factors(each, tables, scale_log, unit):
         store(each.factors, at, like(factor, load(each.factors, at)))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _score_row(state, row, length, each, tables, intercept, scale, has_intercept, counts, most, farthest):
     """Mean and variance of a row's score in every lane; leaves x v of each feature in `xvs`, and means in `means`.
 
@@ -226,7 +226,7 @@ def _score_row(state, row, length, each, tables, intercept, scale, has_intercept
         store(each.m, at, sum_m + live * like(load(bias_mean, at), zero))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
     """What a label tells every lane (`slopes`, `curvatures`), its scale and its intercept."""
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
@@ -258,7 +258,7 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         store(bias_gain, at, gained)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _learn_row(state, row, length, each, tables, any_rate, counts, most):
     """Every feature of a row in every lane."""
     width = each.m.size
@@ -282,7 +282,7 @@ def _learn_row(state, row, length, each, tables, any_rate, counts, most):
             store(state, place + LANES, grown)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _row_phases(phases, indices, start, length, examples):
     """What each feature's sums are rounded by."""
     zero = fill(load(phases, 0), 0.0)
@@ -293,7 +293,7 @@ def _row_phases(phases, indices, start, length, examples):
         phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _count_row(squares, mean_squares, indices, start, length):
     for k in range(length):
         there = 2 * np.int64(indices[start + k])
@@ -301,7 +301,7 @@ def _count_row(squares, mean_squares, indices, start, length):
         squares[there + 1] += squares.dtype.type(1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row, last, examples, stop, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
 

@@ -22,9 +22,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.links import C8
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
 from bayou.learners.bank.combination import (
     DAMPED_MEMORY,
@@ -84,7 +84,7 @@ def later_loss(tally: np.ndarray) -> LaterLoss | None:
     return LaterLoss(learned, learned + mean, error, kept)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_block(weights, row, examples, stop, keep=KEPT):
     """(The first row behind the next block, how many examples it has, its rows that are kept), after so many examples.
 
@@ -105,7 +105,7 @@ def next_block(weights, row, examples, stop, keep=KEPT):
     return row, examples - before, kept[:n]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
     room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
@@ -136,7 +136,7 @@ def renew_shares(into):
         final_shares[j] /= whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
     """Learn from what lanes said of `rows`. `into` is a `Combination`. How many rows were learned so far.
 
@@ -172,7 +172,7 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
     return counted
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_losses(signs, probability):
     """Of the labels, each predicted with this probability of the positive one."""
     losses = np.empty(probability.size)
@@ -182,7 +182,7 @@ def log_losses(signs, probability):
     return losses
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def count(tally, live, weights, delayed, examples):
     """Add the losses of what was learned, and of kept rows (whose delayed loss is a number) how much more that was."""
     bucket, ends = 0, 0.0

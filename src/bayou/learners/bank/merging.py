@@ -6,9 +6,9 @@ What a base held is subtracted. All functions write into the first of the learne
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayou.core.errors import BadModel
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
@@ -106,7 +106,7 @@ def _natural_sum(states: list[np.ndarray], signs: np.ndarray, prior: np.ndarray)
     return np.stack([np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0), gained])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _merge_weights(states, squares, signs, factors, settings, merged_factors):
     """Merge the lanes of up to three banks into the first: natural parameters add, in the units of the features.
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from bayou.core import links
 from bayou.core.validation import LIMIT
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.vector import like, sqrt, where_above
 
@@ -23,7 +22,7 @@ SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
 LEAST_ROOT = 1e-6
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def heavy_evidence(z, tau, c):
     """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
 
@@ -42,7 +41,7 @@ def heavy_evidence(z, tau, c):
     return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def evidence(logit, c):
     """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
     e = exp2(logit)
@@ -50,7 +49,7 @@ def evidence(logit, c):
     return slope, slope * (e / (e + 1.0))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def scale_step(log, gained, scaled, total, v, step, fall):
     """The scale's logarithm and what its precision has gained; `total` is M, its value."""
     log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
@@ -59,7 +58,7 @@ def scale_step(log, gained, scaled, total, v, step, fall):
     return max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST), min(gained + more, LIMIT_64)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
     """The intercept's mean and what its precision has gained."""
     grown = gained + live * like(step * step, mean)
@@ -71,7 +70,7 @@ def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fal
     return mean + live * like(moved, mean), min(where_above(like(rate, mean), 0.0, grown, gained), LIMIT_64)
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def weight_step(gained, x, xv, rate, any_rate, step, fall):
     """How far a feature's means move and how much its precisions gain."""
     xf = x * fall

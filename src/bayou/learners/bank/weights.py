@@ -13,10 +13,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
@@ -143,7 +143,7 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> 
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
     """(means, variances) of some features' weights in the linearised combination of all lanes."""
     most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units

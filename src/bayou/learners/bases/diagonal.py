@@ -10,7 +10,6 @@ import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.batch import MAX_FEATURES, Batch
@@ -19,6 +18,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
 from bayou.core.validation import LIMIT
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
@@ -185,7 +185,7 @@ class RowScratch(NamedTuple):
     features: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_scratch(longest, beliefs):
     """Room for any row of a batch, with the intercept's value in place."""
     room = row_room(longest)
@@ -271,7 +271,7 @@ class Scalars(NamedTuple):
     bases: np.ndarray  # their priors' precisions
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_scalars(longest):
     """Room for any row of a batch."""
     numbers = np.zeros((4, longest + 1))
@@ -318,13 +318,13 @@ def put_back(examples, beliefs, n, k, mean, gained, least, example):
         beliefs.state[feature, GAINED] = min(max(nudged(gained, noise), least), most)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nudged(value, noise):
     """value moved by noise times the last place of a float32 like it."""
     return value + noise * math.ldexp(1.0, math.frexp(value)[1] - 24)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def peak_shift(link, z0, tau, newton_above):
     """t of (15), (17), (28), (30)."""
     if tau <= newton_above:
@@ -341,7 +341,7 @@ def peak_shift(link, z0, tau, newton_above):
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def probabilities(link, quadrature, temper, mean, variance, probability):
     """(8), (24): P(y = 1) from the score's mean and variance."""
     spread = links.spread(link) * temper
@@ -363,6 +363,6 @@ def probabilities(link, quadrature, temper, mean, variance, probability):
         probability[whole:] = padded[2, : mean.size - whole]
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _sigmoid(z):
     return 1.0 / (exp2(z * -LOG2E) + 1.0)

@@ -6,11 +6,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rows import Examples, examples_of, row_room
 
@@ -50,7 +50,7 @@ class GradientLearner(Learner):
         raise NotImplementedError
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_scratch(longest, weights, count):
     """(values and `count` other numbers, features) of any row of a batch, with the intercept's value in place."""
     room = row_room(longest)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import scatter_pairs
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.vector import LANES, load, pick
@@ -14,7 +14,7 @@ from bayou.learners.bases.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, rea
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept

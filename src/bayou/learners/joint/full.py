@@ -6,10 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.errors import BadModel
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
 from bayou.kernels.vector import LANES, fill, load, padded, store, total
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
@@ -52,7 +52,7 @@ def nbytes_for(n_features: int, batch_size: int) -> int:
     return 8 * (n_features + 1 + n_waiting(batch_size)) * (2 + padded(n_features + 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def stream(examples, weights, has_intercept, taylor, most, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0, at once or with their mini-batch."""
     indptr, indices, values = examples.indptr, examples.indices, examples.values
@@ -103,7 +103,7 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
             x[indices[k]] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _turn(factor, x, first, f):
     """f = U'x, where x is 0 before `first`; f is not written there."""
     size, room = factor.shape
@@ -116,7 +116,7 @@ def _turn(factor, x, first, f):
         f[j] = x[j] + total(dot)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stretch(f, state, prior, first, v):
     """v = D f from `first` on; f'D f."""
     s2 = 0.0
@@ -126,7 +126,7 @@ def _stretch(f, state, prior, first, v):
     return s2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _dot(a, b):
     dot = fill(load(a, 0), 0.0)
     for i in range(0, len(a), LANES):
@@ -134,7 +134,7 @@ def _dot(a, b):
     return total(dot)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _narrow(factor, state, f, v, first, k, most, along):
     """1/S += k x x', by the recursion in `learner`, with f = U'x and v = D f, both 0 before `first`.
 
@@ -157,7 +157,7 @@ def _narrow(factor, state, f, v, first, k, most, along):
         alpha += k * f[j] * v[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _count(waiting_labels):
     """How many examples wait."""
     count = 0
@@ -166,7 +166,7 @@ def _count(waiting_labels):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def learn_waiting(weights, taylor, most):
     """Learn a mini-batch as far as it has come, and empty it.
 
@@ -207,7 +207,7 @@ def learn_waiting(weights, taylor, most):
     waiting_labels[:count] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _batch_peak(shared, scores, labels, taylor):
     """g at the peak of the mini-batch's posterior, by Newton; scores become those at the new mean.
 
@@ -264,7 +264,7 @@ def _batch_peak(shared, scores, labels, taylor):
     return g
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _solve(square, right):
     """right <- square^-1 right, for a symmetric matrix that is I plus something positive: no pivot is below 1."""
     count = len(right)
@@ -283,7 +283,7 @@ def _solve(square, right):
         right[i] /= square[i, i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def variances(factor, precision, variance):
     """The diagonal of U D U'."""
     for j in range(len(factor)):
@@ -292,7 +292,7 @@ def variances(factor, precision, variance):
             variance[i] += factor[j, i] * factor[j, i] / precision[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
     """scores[draw, row], with one weight vector mean + U sd z per draw."""
     last = len(factor) - 1

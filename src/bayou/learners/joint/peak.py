@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 
 # In the tail a Newton step moves the score by about 1, and the peak is never beyond log tau: 345 steps for the largest
 # tau that a learner lets in, ten for a common one.
@@ -17,7 +16,7 @@ NEAR = 0.2
 TINY = 1e-200
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def taylor_peak(a0, tau):
     """((a - a0) / tau, r(a)) after one Newton step from a0, (44) to (46); tau is c s2."""
     q, r = links.slope_and_curvature(links.LOGISTIC, a0)
@@ -25,7 +24,7 @@ def taylor_peak(a0, tau):
     return pull, links.curvature(links.LOGISTIC, a0 + tau * pull)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def newton_peak(a0, tau):
     """(S(-a), r(a)) at the peak a = a0 + tau S(-a), (37); tau is c s2. Right to 1e-11.
 
@@ -61,7 +60,7 @@ def newton_peak(a0, tau):
     return q, q * (1.0 - q if right else decay * (1.0 + step * (1.0 + 0.5 * step)) * q)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _curved(step, sign, slope, rest):
     """Where a Newton step leads if the function's second and third derivatives are also looked at."""
     bend = sign * 0.5 * slope * (2.0 + rest)
@@ -69,7 +68,7 @@ def _curved(step, sign, slope, rest):
     return step + step * step * (bend + step * (2.0 * bend * bend - twist))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _exp_near(h):
     """exp(h) for small h, to 1e-12 for |h| <= 2 NEAR: its series, added in a tree."""
     h2 = h * h

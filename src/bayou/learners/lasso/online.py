@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
 from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
 from bayou.learners.lasso.problem import LassoProblem
@@ -181,7 +181,7 @@ class Online:
             log.length[0] = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _squared_length(block, change):
     """change' H change, on the first rows and columns of the block."""
     total = 0.0
@@ -194,7 +194,7 @@ def _squared_length(block, change):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
     """Whether the gradient of any feature without a place may be beyond its penalty, at most sqrt(bend reach) away."""
     for k in range(met.size):
@@ -206,7 +206,7 @@ def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _nearest(met, slots, gradient, penalty, share):
     """The features without a place whose gradient is beyond this share of their penalty."""
     found = np.empty(met.size, np.int64)
@@ -219,7 +219,7 @@ def _nearest(met, slots, gradient, penalty, share):
     return found[:size]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _expand_again(first, last, log, link, quadratic):
     """Replace the expansions of some examples in the log by those at the present weights.
 

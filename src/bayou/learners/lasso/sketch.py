@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.errors import BadModel
+from bayou.kernels.compiling import kernel
 
 # What the log holds: 50 MB. Memory is taken only as it fills.
 MOST_NONZEROS = 1 << 22
@@ -171,7 +171,7 @@ class Sketch:
             _subtract_matrix(whole.indptr, whole.indices, whole.data, features, change, gradient)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _add_log(log, slots, first, size, block):
     """block[a, b] += h x_a x_b for all pairs of which one stands at `first` or behind it; nothing is there yet.
 
@@ -211,7 +211,7 @@ def _add_log(log, slots, first, size, block):
             block[b, a] = block[a, b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _add_matrix(ends, indices, values, slots, features, first, block):
     for a in range(features.size):
         for k in range(ends[features[a]], ends[features[a] + 1]):
@@ -222,7 +222,7 @@ def _add_matrix(ends, indices, values, slots, features, first, block):
                     block[slot - 1, first + a] += values[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _subtract_log(log, moved, gradient):
     ends, indices, values, rows, length = log
     n = length[0]
@@ -236,7 +236,7 @@ def _subtract_log(log, moved, gradient):
                 gradient[indices[k]] -= pull * values[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _subtract_matrix(ends, indices, values, features, change, gradient):
     for a in range(features.size):
         for k in range(ends[features[a]], ends[features[a] + 1]):

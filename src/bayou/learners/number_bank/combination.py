@@ -10,10 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core.prediction import Scores
 from bayou.core.student import log_peaks, within
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.learners.number_bank.lanes import WIDER
 
@@ -71,8 +71,8 @@ class Combination(NamedTuple):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was learned, by the names that files have for it."""
-        names = ("labels", "shares", "noise", "final_shares", "final_noise", "stacker_mean", "stacker_covariance")
-        names += ("shape_shares", "shape_scales", "steering")
+        names = ["labels", "shares", "noise", "final_shares", "final_noise", "stacker_mean", "stacker_covariance"]
+        names += ["shape_shares", "shape_scales", "steering"]
         return {name.replace("_", " "): getattr(self, name) for name in names}
 
 
@@ -104,13 +104,13 @@ def new_combination(first: np.ndarray, has_intercept: bool, memory: Memory) -> C
     )
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _for_weight(rate, c):
     """What a rate is for c rows at once."""
     return rate if c == 1.0 else -math.expm1(c * math.log1p(-min(rate, 1.0 - 1e-16)))
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def _log_density(error, scale):
     """Of the Student-t with TAILS degrees of freedom and this squared scale, but for a constant."""
     return -0.5 * math.log(scale) - 0.5 * (TAILS + 1.0) * math.log1p(error * error / scale / TAILS)
@@ -276,7 +276,7 @@ def combine(said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: Co
     _combine(said, targets, weights, into, _scratch_for(into), *scores[1:])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
     labels, steering = into.labels, into.steering
     for row in range(said.shape[0]):

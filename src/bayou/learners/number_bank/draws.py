@@ -8,9 +8,9 @@ draw, feature), so a draw is one weight vector for all rows there are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import INTERCEPT, choices, normal
 from bayou.kernels.vector import LANES
 from bayou.learners.number_bank import lanes as known
@@ -52,7 +52,7 @@ def factor_of(lanes: Lanes, block: int) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     indptr, indices, values, place_in, mean, places, units, alone,
     dense, centred, columns, factor, intercept, has_intercept, seed, draws, scores,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, load, store
 
@@ -154,7 +154,7 @@ def widen(head, place, block, by):
     head.covariance[place, place * BLOCKS + block] += by
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def work_in(head, steps):
     """Bring the covariances up to date."""
     covariance, waiting, falls, stride = head.covariance.reshape(-1), head.waiting, head.falls, head.covariance.shape[1]
@@ -209,7 +209,7 @@ def swaps(head: Head, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return out[:count] + 1, others[:count]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_new):
     """Column `new` takes the place of `old`, which goes on by itself; dense columns are centred outside of the head."""
     covariance, weights, size = head.covariance, head.weights, int(head.counts[0]) + 1
@@ -234,7 +234,7 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
     head.columns[place - 1], head.prior[place] = new, prior_new
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def renew_priors(head, priors, along, across, steps):
     """Bring the prior in each place to what it should be now: as if its weight were seen to be 0, more surely or less.
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, fill, load, store, where_above
 from bayou.learners.number_bank.head import (
@@ -112,7 +112,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> Lanes:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_round(rows):
     """Whether rows is 2, 3, 4, 6, 8, 12, 16, ...: the head is chosen anew, its priors are brought up to date."""
     while rows > 3 and rows % 2 == 0:
@@ -120,7 +120,7 @@ def is_round(rows):
     return rows == 2 or rows == 3
 
 
-@njit(forceinline=True, error_model="numpy")
+@kernel(forceinline=True)
 def spread_of(total, squares, uses, rows):
     """The variance of a dense column, the mean square of a rare one; never 0, also where values were all the same."""
     return max(max(squares - total * total / rows, 0.0) / uses + squares / (uses * uses), LEAST)
@@ -149,17 +149,12 @@ class Scratch(NamedTuple):
 def scratch_for(lanes: Lanes, longest: int) -> Scratch:
     """Room for any row of a batch. Made here, as Numba takes a second to compile what makes it."""
     width, n = lanes.head.covariance.shape[1], longest + 1
-    vectors, of_lanes = np.zeros((4, n * LANES)), np.zeros((4, LANES))
+    z, zv, mean, gained = np.zeros((4, n * LANES))
+    m, q, pull, fall = np.zeros((4, LANES))
     return Scratch(
-        *vectors,
-        np.zeros((n, PLACE + 2)),
-        *of_lanes,
-        places=np.zeros(n, np.int64),
-        values=np.zeros(n),
-        along=np.zeros(width),
-        across=np.zeros(2 * width + LANES),
-        steps=np.zeros(DUE * LANES),
-        lost=np.zeros(LANES, np.bool_),
+        *(z, zv, mean, gained, np.zeros((n, PLACE + 2)), m, q, pull, fall),
+        *(np.zeros(n, np.int64), np.zeros(n), np.zeros(width), np.zeros(2 * width + LANES)),
+        *(np.zeros(DUE * LANES), np.zeros(LANES, np.bool_)),
     )
 
 
@@ -236,7 +231,7 @@ def _learn_columns(lanes, here, indices, start, length):
         uses[j, 0] = known[k, PLACE + 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0.
 

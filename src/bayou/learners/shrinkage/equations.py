@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.linalg import blas, lapack
+
+from bayou.kernels.compiling import kernel
 
 # Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
 SHARE = 0.003
@@ -136,7 +137,7 @@ def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 # It waits for memory: BLAS would share such short work out to threads, and take three times as long.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _times(matrix, x):
     """What the first rows and columns of a matrix, as many as x has, make of x."""
     found = np.empty(x.size)

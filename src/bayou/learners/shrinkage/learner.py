@@ -47,7 +47,6 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, whole_number, yes_or_no
@@ -55,6 +54,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
+from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
@@ -379,7 +379,7 @@ class Shrinkage(Learner):
 
 
 # BLAS would share such short work out to threads, and take three times as long.
-@njit(cache=True, nogil=True)
+@kernel
 def _add_products(matrix, x):
     """matrix += x x'."""
     for i in range(x.size):
@@ -388,7 +388,7 @@ def _add_products(matrix, x):
                 matrix[i, j] += x[i] * x[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _dots(indptr, indices, values, weights, intercept, found):
     """x'w + intercept of each row."""
     for row in range(indptr.size - 1):
@@ -398,14 +398,14 @@ def _dots(indptr, indices, values, weights, intercept, found):
         found[row] = score
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _make_dense(indptr, indices, values, x):
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
             x[row, indices[k]] = values[k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _normals(seed, draw, size):
     found = np.empty(size)
     for feature in range(size):

@@ -9,9 +9,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import rounding_phase
 from bayou.learners.bases.diagonal import nudged
@@ -78,7 +78,7 @@ def _add_factor(state, feature, at, precision, shift, share, count):
         state[feature, at + COUNT] = min(nudged(met, noise), MOST)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def stream(examples, weights, frozen, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
     indptr, indices, values = examples.indptr, examples.indices, examples.values

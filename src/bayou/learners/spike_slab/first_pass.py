@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
+from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
 from bayou.kernels.rows import lay_out, place_ahead, row_room
@@ -30,7 +30,7 @@ LOG2E = 1.0 / math.log(2.0)
 AHEAD = 80
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def stream(examples, weights, example, score_mean, score_variance):
     """Predict every row, learn from those whose weight is not 0."""
     state, intercept, selects = weights.state, weights.intercept, weights.selects

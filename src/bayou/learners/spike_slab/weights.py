@@ -6,10 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayou.core import links
 from bayou.core.validation import LIMIT
+from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 
 # A feature's row: of the positive examples the sum of factors (precision, precision * mean) and of weights, then the
@@ -58,7 +58,7 @@ def intercept_posterior(weights):
     return variance * (intercept[SHIFT] + intercept[NEGATIVE + SHIFT]), variance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def posterior(precision, shift, inclusion_prior, slab_variance, far):
     """(mean, variance, whether selected) of a weight with this likelihood; the equations of `learner`, in odds."""
     slab = 1.0 / (precision + 1.0 / slab_variance)
@@ -70,7 +70,7 @@ def posterior(precision, shift, inclusion_prior, slab_variance, far):
     return inclusion * there, max(variance, LEAST_VARIANCE), against < 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def freeze_averages(state, averages, inclusion_prior, slab_variance):
     """Fill the averages of every row's factors, an example of each class; how far an inclusion probability moved."""
     moved = 0.0
@@ -93,13 +93,13 @@ def freeze_averages(state, averages, inclusion_prior, slab_variance):
     return moved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _inclusion(precision, shift, inclusion_prior, slab_variance):
     against = (1.0 - inclusion_prior) / inclusion_prior * math.sqrt(1.0 + slab_variance * precision)
     return 1.0 / (1.0 + against * math.exp(max(-0.5 * shift * shift / (precision + 1.0 / slab_variance), -700.0)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def probabilities(selects, mean, variance, probability):
     """P(y = 1) from the score's mean and variance."""
     for row in range(mean.size):

@@ -13,9 +13,9 @@ skipped and described, and leaves nothing behind.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayou.core.recipe import Recipe
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import (
     LARGEST_VALUE,
     address_of,
@@ -88,12 +88,12 @@ class Svmlight:
 # The parts of a line are inlined into `_parse`: their results then stay in registers.
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _ends_word(at):
     return byte_at(at) <= _BLANK or byte_at(at) == _COMMENT
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_label(at):
     """(label, address behind it, what is wrong); NaN, and where it was, if the line begins with a feature."""
     label, behind = number(at)
@@ -108,7 +108,7 @@ def _read_label(at):
     return label, behind + (byte_at(behind) == _BLANK), 0
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _pass_over(at):
     """(address, whether the line ends there, what is wrong) where no feature begins: blanks, comments, qid."""
     byte = byte_at(at)
@@ -123,7 +123,7 @@ def _pass_over(at):
     return at, False, 3
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_more_digits(index, at):
     """(index, address behind it, what is wrong) of an index that goes on behind its first eight digits."""
     while 48 <= byte_at(at) <= 57:
@@ -135,7 +135,7 @@ def _read_more_digits(index, at):
     return index, at, 0
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_value(at):
     """(value, address behind it or of what is wrong, what is wrong)."""
     value, behind = number(at)
@@ -148,7 +148,7 @@ def _read_value(at):
     return value, behind, 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _parse(data, size, last, exact, indptr, indices, values, labels, positions, bad):
     """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
 

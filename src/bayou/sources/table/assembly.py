@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.sources.hashing import cross, cross64
 from bayou.sources.table.cells import (
     MOST_FEATURES,
@@ -13,7 +13,7 @@ from bayou.sources.table.cells import (
 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def transpose(slots, mask, indices):
     """Rows of slots that all have a feature. Some rows at a time, so that what is written stays in the cache."""
     width, n = slots.shape
@@ -24,7 +24,7 @@ def transpose(slots, mask, indices):
                 indices[i * width + s] = slots[s, i] & mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def count(plan, slots, rows, wrong):
     """(features in all, the most a row has before crosses); rows that would have too many are marked as wrong."""
     value_rows, pairs = plan.value_rows, plan.pairs
@@ -53,7 +53,7 @@ def count(plan, slots, rows, wrong):
     return total, longest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def assemble(plan, slots, longest, indptr, indices, out, origins):
     """Write the rows, each with its crosses behind its other features.
 

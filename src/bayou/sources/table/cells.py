@@ -16,8 +16,8 @@ All of them take the whole block at once, as addresses, because a call from Pyth
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte, put_whole
 from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
 from bayou.sources.hashing import id64, mix_end, mix_word, murmur3
@@ -48,21 +48,21 @@ _SMALL = np.uint64(0x20202020)
 _TRUE_TEXT, _FALSE_TEXT = np.frombuffer(b"true" + bytes(12), np.uint8), np.frombuffer(b"false" + bytes(11), np.uint8)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def skip_blanks(at, end):
     while at < end and (byte_at(at) == BLANK or byte_at(at) == _TAB):
         at += 1
     return at
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def drop_blanks(at, end):
     while end > at and (byte_at(end - 1) == BLANK or byte_at(end - 1) == _TAB):
         end -= 1
     return end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def says_missing(at, end):
     """Whether a cell that is not a number says that there is none."""
     if end - at > 4:
@@ -74,7 +74,7 @@ def says_missing(at, end):
     return found and byte_at(end - 1) != 0  # as a number, NA and a NUL behind it is NA
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def as_truth(at, end):
     """1 or 0 of a cell that says true or false in any case, else -1."""
     if end - at == 4 and half_at(at) | _SMALL == _TRUE:
@@ -84,7 +84,7 @@ def as_truth(at, end):
     return -1
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def read_cell(at, end):
     """(number, whether the cell is one or is empty); NaN if it is empty."""
     if at == end:
@@ -95,7 +95,7 @@ def read_cell(at, end):
     return _read_other(at, end)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read_other(at, end):
     """`read_cell` of a cell that is not just a number."""
     at = skip_blanks(at, end)
@@ -106,7 +106,7 @@ def _read_other(at, end):
     return np.nan, at == end or says_missing(at, end)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def whole_text(at, end, spare):
     """(start, stop) of a whole number's digits, without what can be written differently: +7, 007 and 7.0 are 7.
 
@@ -140,7 +140,7 @@ def whole_text(at, end, spare):
     return spare, put_whole(stop, np.uint64(abs(value)))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def value_text(role, at, end, spare):
     """(start, stop) of what is hashed of a category's cell: the cell, or how such a value is always written."""
     if role == FLAG:
@@ -159,14 +159,14 @@ def value_text(role, at, end, spare):
     return at, end
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def hash_text(exact, at, length, seed):
     if exact:
         return id64(at, length, seed)
     return np.uint64(murmur3(at, length, np.uint32(seed)))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def hash_eight(at, seed):
     """`hash_text` of eight bytes, which is how long many ids are."""
     word = word_at(at)
@@ -174,12 +174,12 @@ def hash_eight(at, seed):
     return np.uint64(mix_end(h, np.uint32(0), 8))
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def is_word(byte):
     return 97 <= byte <= 122 or 48 <= byte <= 57 or byte == 95 or byte >= 128
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def cell_text(columns, c, row, most):
     """The bytes of a cell, no more than `most` of them."""
     start = np.int64(half_at(columns[c, STARTS] + 4 * columns[c, STRIDE] * row))

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, half_at, word_at
 from bayou.sources.table.cells import (
     BASE,
@@ -59,7 +60,7 @@ class Slots(NamedTuple):
         return cls(keys, values, word_rows, ends, np.empty(0, keys.dtype), places)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill(columns, plan, numbers, rows, slots):
     """Fill slots.keys[slot, i] with the hash of the feature (or of the missing cell) of row rows[i].
 
@@ -95,7 +96,7 @@ def fill(columns, plan, numbers, rows, slots):
                     _hash_whole(columns[c], some, numbers[number_rows[c]], exact, seed, slot, value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _look_up(column, rows, exact, missing, slot):
     codes, lookup, valid = column[CODES], column[LOOKUP], column[VALID]
     for i in range(rows.size):
@@ -109,7 +110,7 @@ def _look_up(column, rows, exact, missing, slot):
             slot[i] = half_at(lookup + 4 * place)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _hash_cells(column, rows, exact, seed, slot):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
     for i in range(rows.size):
@@ -121,7 +122,7 @@ def _hash_cells(column, rows, exact, seed, slot):
             slot[i] = hash_text(exact, at, end - at, seed)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _hash_values(column, rows, exact, role, seed, slot):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
     spare = np.empty(SPARE, np.uint8)
@@ -132,7 +133,7 @@ def _hash_values(column, rows, exact, role, seed, slot):
         slot[i] = hash_text(exact, start, stop - start, seed)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _hash_whole(column, rows, numbers, exact, seed, slot, value):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
     spare = np.empty(SPARE, np.uint8)
@@ -146,7 +147,7 @@ def _hash_whole(column, rows, numbers, exact, seed, slot, value):
         value[i] = 1.0 if start < stop else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
     for i in range(rows.size):
         x = numbers[rows[i]]
@@ -154,7 +155,7 @@ def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
         value[i] = 1.0 if np.isnan(x) else min(max((x - centre) / scale, -CLIP), CLIP)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _find_bins(numbers, rows, edges, hashes, slot):
     """Edges come in eights, filled up with infinity; the hash of a missing number stands behind those of the bins."""
     start = address_of(edges)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayou.core.numbering import holds
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, half_at
 from bayou.sources.table.cells import (
     BASE,
@@ -29,7 +29,7 @@ from bayou.sources.table.cells import (
 _RECENT = 1 << 12
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def nameless(indices, known, found):
     """The places of features that have no name yet, most of them only once; how many there are."""
     recent = np.zeros(_RECENT, np.uint64)
@@ -46,7 +46,7 @@ def nameless(indices, known, found):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def numberless(ids, table, found):
     """The places of features whose id has no number yet, most of them only once; how many there are."""
     recent = np.zeros(_RECENT, np.uint64)
@@ -61,7 +61,7 @@ def numberless(ids, table, found):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spare):
     """The spans of the parts of names: of features that come from row rows[k] and from origins[k].
 
@@ -120,7 +120,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             spans[k, to + 2], spans[k, to + 3] = at, end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def copy_names(spans, text):
     """Copy the names at addresses into a text, and turn the addresses into places in it."""
     k = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, byte_at, half_at
 from bayou.sources.table.cells import (
     BASE,
@@ -33,7 +33,7 @@ from bayou.sources.table.cells import (
 LOOKS = 4
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def look(columns, c, n, numbers, counts):
     """For the fit: the numbers of a column, NaN where there is none; gives the first cell that is not one, or -1.
 
@@ -62,7 +62,7 @@ def look(columns, c, n, numbers, counts):
     return first
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def read(columns, roles, plan, numbers, labels, weights, wrong):
     """Read the cells that must be numbers. Row r is bad if wrong[r] is not 0 then: 16 * column + what.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.scan import PADDING, address_of, byte_at, half_at
 from bayou.sources.table.cells import (
@@ -54,7 +54,7 @@ def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: 
     return np.frombuffer(bytearray(b"".join(texts) + b"\n" * PADDING), np.uint8)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _lower(data, starts, stops, offset, stride, n, odd):
     """Make the text of a column's cells lower-case, in place; odd[row] tells which cells have more than ASCII."""
     base = address_of(data)
@@ -70,7 +70,7 @@ def _lower(data, starts, stops, offset, stride, n, odd):
         odd[row] = every >= 128
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     """Fill in the words of the slots with several features, each word of a cell once.
 
@@ -129,7 +129,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
             word_ends[t, i + 1] = n_words
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def room_for_words(columns, c, n, parts):
     """(no more words than these in a column's cells, no more in one of them); `parts`: the cells are lists."""
     starts, stops, step = columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]

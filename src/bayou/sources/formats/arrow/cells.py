@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_whole
 from bayou.kernels.scan import PADDING, address_of
 from bayou.sources.table.columns import check_names
@@ -132,7 +132,7 @@ def iso(array: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _set_apart(old, starts, stops, data):
     """Copy cells, a newline behind each."""
     k = 0
@@ -147,7 +147,7 @@ def _set_apart(old, starts, stops, data):
     data[k:] = 10
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _write_digits(sizes, minus, empty, data, starts, stops):
     """Write whole numbers, a newline behind each; nothing for the empty ones."""
     base = address_of(data)

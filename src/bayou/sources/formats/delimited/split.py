@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from bayou.core.errors import BadInput
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
 from bayou.sources.reading.blocks import Block, whole_lines
@@ -171,7 +172,7 @@ def _where_in_64(typingctx, address, byte):
     return types.uint64(types.int64, types.int64), codegen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _any_quote(data, start, size):
     at = address_of(data) + start
     end = address_of(data) + size
@@ -186,7 +187,7 @@ def _any_quote(data, start, size):
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
     """(rows, lines, bad rows) of text without quotes."""
     base = address_of(data)
@@ -231,7 +232,7 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
     return row, line, skipped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
     """(rows, lines, bad rows) of text with quotes. Doubled quotes become one in place, in rows that are whole."""
     base = address_of(data)
@@ -266,7 +267,7 @@ def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, li
     return row, line, skipped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _cut_quoted(data, size, delimiter, width, starts, stops):
     base = address_of(data)
     at = 0
@@ -282,7 +283,7 @@ def _cut_quoted(data, size, delimiter, width, starts, stops):
     return at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _row(data, at, end, delimiter, width, starts, stops, k):
     """(cells, where it ends or went wrong, what was wrong) of the row at `at`; its cells are noted from number k on.
 
@@ -334,7 +335,7 @@ def _row(data, at, end, delimiter, width, starts, stops, k):
 # --- by address -----------------------------------------------------------------------------------------------------
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _find(at, end, one, other):
     """The address of the first of two bytes from `at` on, or something >= end."""
     while at < end:
@@ -346,18 +347,18 @@ def _find(at, end, one, other):
     return at
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _is_empty_line(at):
     return byte_at(at) == _NEWLINE or (byte_at(at) == _RETURN and byte_at(at + 1) == _NEWLINE)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _next_line(base, at):
     """Behind the next newline, which is known to come."""
     return _find(base + at, base + at + (1 << 40), _NEWLINE, _NEWLINE) - base + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _undouble(start, stop):
     """Make one quote of each doubled one in a cell, in place; where it ends then."""
     to = start

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_half, put_word
 from bayou.kernels.scan import (
     LARGEST_VALUE,
@@ -63,7 +64,7 @@ def _count_ones(typingctx, word):
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def find_stops(data, size, stops):
     """The places of all bytes that cannot be in a name, and of at least one newline behind the text."""
     base = address_of(data)
@@ -83,13 +84,13 @@ def find_stops(data, size, stops):
         n += count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _line_ends(at):
     byte = byte_at(at)
     return byte == _NEWLINE or (byte == _RETURN and byte_at(at + 1) == _NEWLINE)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _like_number(at):
     """Whether VW reads a number from a text (that is none): nan, inf, or one that lacks only its digits."""
     mark = at + ((byte_at(at) == _PLUS) | (byte_at(at) == _MINUS))
@@ -106,13 +107,13 @@ def _like_number(at):
     return byte_at(at) <= BLANK
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read_number(at):
     """`number`, once for all who are not in a hurry."""
     return number(at)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read_head(at):
     """What stands before the first '|' of a line: (label, weight, tag start, stop, what is wrong, address).
 
@@ -166,7 +167,7 @@ def _put_value(typingctx, address, wide, value):
     return types.float64(types.int64, types.boolean, types.float64), codegen
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     """Features as most are: any name, and a short value or none: `x`, `x:1`, `x:-2.5`.
 
@@ -235,13 +236,13 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
 # references to arrays at every call would take half as long again.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
     """`_read_plain` of features called by their numbers."""
     return _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
     """`_read_plain` of features of any names, with their seeds and namespaces."""
     indices, _, _, spaces = homes
@@ -259,7 +260,7 @@ def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
 # s is the number of the stop that was reached, at its place, byte what stands there.
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_start(base, at):
     """`_read_head`, by places. Most lines begin with `1 |` or `-1 |`."""
     first = byte_at(base + at)
@@ -271,14 +272,14 @@ def _read_start(base, at):
     return label, weight, tag - base, tag_end - base, wrong, there - base
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _next_stop(base, stops, s):
     s += ONE
     at = np.int64(half_at(stops + 4 * np.int64(s)))
     return s, at, byte_at(base + at)
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_value(base, stops, s, at, scale):
     """What stands behind a feature's ':' at `at`: (value, where it is if it is a text or else 0, s, at, byte, wrong).
 
@@ -301,7 +302,7 @@ def _read_value(base, stops, s, at, scale):
     return 1.0, text, s, at, byte, _BAR_IN_TEXT if byte == BAR else 0
 
 
-@njit(forceinline=True)
+@kernel(forceinline=True)
 def _read_space(base, stops, s, at, way):
     """The namespace whose '|' is at `at`: (where its name is, its hash, its scale, s, at, byte, wrong)."""
     space = at + 1
@@ -323,7 +324,7 @@ def _read_space(base, stops, s, at, way):
     return space, seed, scale, s, at, byte, 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def read_lines(data, size, stops, way, last, rows, features, bad):
     """(rows, non-zeros, names, lines, bad lines, rows with a weight, bounds) of data[:size], which ends in a newline.
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from bayou.core.numbering import holds
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
 from bayou.sources.hashing import id64, murmur3
 
@@ -55,7 +56,7 @@ stops_at = _classifier(WIDE, _emit_stops)  # what cannot be in a name: control c
 _others_at = _classifier(32, _emit_others)  # what is not a digit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _name_end(at):
     """The address behind the name that starts here; the same one if none does."""
     while stops_at(at) == 0:
@@ -66,7 +67,7 @@ def _name_end(at):
 # --- hashes of names ------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _all_digits(at, length):
     while length > 32 and _others_at(at) == 0:
         at += 32
@@ -74,7 +75,7 @@ def _all_digits(at, length):
     return trailing_zeros(_others_at(at) | np.uint64(1 << 32)) >= length
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _whole_number(at, length):
     """The number that digits alone make, modulo 2^64."""
     whole, count = digits(at)
@@ -83,7 +84,7 @@ def _whole_number(at, length):
     return whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hash_name(at, length, seed, way):
     """The hash of one name, or its id in the exact mode, from its namespace's on."""
     if way == EXACT:
@@ -93,7 +94,7 @@ def hash_name(at, length, seed, way):
     return np.uint64(murmur3(at, length, np.uint32(seed)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hash_names(data, indices, places, way, mask, alone):
     """Hash each name, from the seed that stands in its feature's place on.
 
@@ -118,7 +119,7 @@ def hash_names(data, indices, places, way, mask, alone):
             indices[k] = np.uint64(murmur3(base + start, stop - start, np.uint32(indices[k]))) & mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hash_spaces(data, spaces, way, keys):
     """The hash of each feature's namespace."""
     base = address_of(data)
@@ -133,7 +134,7 @@ def hash_spaces(data, spaces, way, keys):
 # --- names that are new ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _is_new(known, size, exact, index):
     """Whether a feature's bit is not set in a bitmap, or its id not in a table, at an address."""
     if exact:
@@ -141,7 +142,7 @@ def _is_new(known, size, exact, index):
     return not (byte_at(known + np.int64(index >> np.uint64(3))) >> np.int64(index & np.uint64(7))) & 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def count_new(indices, places, known):
     """How many features' names are not known. What is called by its number needs no name."""
     table, size, exact = address_of(known), known.size, known.itemsize == 8
@@ -153,7 +154,7 @@ def count_new(indices, places, known):
     return news
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def describe_new(data, indices, names, origins, known, recent, found, spans):
     """Fill in `NewNames`, with each new feature once or a few times; how many there are.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE
 from bayou.sources.hashing import cross, cross64
 
@@ -48,7 +48,7 @@ def add_pairs(
     return new_indptr[: fine + 1], indices[:nonzeros], new_values[:nonzeros], origins[:nonzeros], wrong
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _rule(rules, x, y):
     """Whether features of two namespaces are crossed: 0 no, 1 yes, 2 yes but the other way round."""
     for r in range(rules.shape[0]):
@@ -65,7 +65,7 @@ def _rule(rules, x, y):
     return 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _takes_part(rules, x):
     parts = 0
     for r in range(rules.shape[0]):
@@ -73,7 +73,7 @@ def _takes_part(rules, x):
     return parts > 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _find_runs(keys, rules, start, stop, runs):
     """Neighbours of one namespace that takes part in crosses, from runs[r, 0] to before runs[r, 1]; how many such.
 
@@ -93,7 +93,7 @@ def _find_runs(keys, rules, start, stop, runs):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _count(indptr, keys, rules, pairs):
     """How many pairs each row may have; -1 if that is too many."""
     runs = np.empty((MOST_SPACES, 2), np.int64)
@@ -110,7 +110,7 @@ def _count(indptr, keys, rules, pairs):
         pairs[row] = total if count <= MOST_SPACES and total <= MOST_PAIRS else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill(indptr, hashes, values, keys, rules, mask, pairs, new_indptr, indices, new_values, origins, wrong):
     """(rows, non-zeros) of the new rows."""
     runs, ways = np.empty((MOST_SPACES, 2), np.int64), np.empty(MOST_SPACES, np.int64)

@@ -1,0 +1,33 @@
+"""`bayou warm`: compile the kernels ahead of time."""
+
+from typing import Annotated
+
+import typer
+
+from bayou.cli.terminal import output
+
+
+def warm(
+    all: Annotated[bool, typer.Option("--all", help="Every learner, not only the default one.")] = False,
+) -> None:
+    """Compile the kernels ahead of time, on all cores.
+
+    Without it, the first run compiles what it needs. For containers and CI, whose first run should be quick.
+
+    Example:
+
+        bayou warm --all
+    """
+    from bayou.kernels import cache
+    from bayou.runs import warming
+
+    tasks = warming.all_tasks() if all else warming.usual_tasks()
+    place = cache.writable()
+    if place is None:
+        raise typer.Exit(1)
+    cold = [task for task in tasks if not warming.is_warm(task)]
+    if cold:
+        output.say(f"compiling the kernels for {len(cold)} of {len(tasks)} tasks: {', '.join(cold)}")
+    with output.progress(len(cold), f"of {len(cold)} done") as show:
+        warming.run_all(cold, show)
+    output.say(f"ready: compiled kernels are in {place}")

@@ -1,0 +1,207 @@
+"""Where compiled kernels are kept: one file for each kernel and types, found by everything the code depends on.
+
+A folder is named after the sources of all kernels, the versions of Python, Numba and LLVM, and how they are set; a file
+after the kernel, the types of its arguments and the processor. So a file is right or not there: an upgrade in place, a
+copied virtual environment and other processes that compile at the same time cannot make it wrong. Numba's own cache
+knows a kernel's own file alone, and mixes up two processes that save different types of one kernel at once.
+
+Looked for in this order: NUMBA_CACHE_DIR, if it is set; else the package's folder, then the user's cache folder. Saved
+in the first that can be written to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from llvmlite import binding as llvm
+from numba.core import compiler, config
+from numba.core.caching import NullCache
+from numba.core.runtime.nrt import rtsys
+from numba.core.serialize import dumps
+
+from bayou.kernels.notices import notice
+
+PACKAGE = Path(__file__).parents[1]
+# Folders of the package without kernels, and without anything that kernels are made of.
+WITHOUT_KERNELS = {"cli", "report", "reproduce"}
+# Of folders for other sources or settings so many stay.
+OTHERS_KEPT = 8
+
+# Whoever says that it compiles a kernel is believed for so long, while its process lives; in seconds.
+BELIEVED = 60.0
+
+
+class KernelCache(NullCache):
+    """The files of one kernel, for Numba's dispatcher."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        qualified = f"{function.__module__}.{function.__qualname__}"
+        self._name = qualified.replace("<", "").replace(">", "").removeprefix("bayou.")
+        self._line = function.__code__.co_firstlineno
+
+    @property
+    def cache_path(self) -> str:
+        return str(places()[0])
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)  # all that code which is compiled already asks for
+        name = self._file_name(sig, target_context.codegen())
+        found = _read(name)
+        if found is None and _another_compiles(name):
+            found = _read(name)
+        return None if found is None else compiler.CompileResult._rebuild(target_context, *found)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        (name, kind, (machine_code, _)), *about = data._reduce()
+        # LLVM's code beside it is for callers to inline, and none calls this one (`compiling.Part`): names are enough.
+        names = [function.name for function in data.library.get_defined_functions()]
+        stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
+        library = name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
+        _write(self._file_name(sig, data.codegen), dumps((library, *about)))
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        about = repr((self._name, self._line, sig, codegen.magic_tuple())).encode()
+        return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
+
+
+@cache
+def places() -> list[Path]:
+    """Folders that may hold files of these sources, in the order in which they are looked into."""
+    if config.CACHE_DIR:
+        bases = [Path(config.CACHE_DIR)]
+    else:
+        bases = [PACKAGE / "__pycache__" / "kernels", _users_folder() / "bayou" / "kernels"]
+    return [base / _digest() for base in bases]
+
+
+def sources() -> Iterator[Path]:
+    """All files that kernels may be made of."""
+    folders = [PACKAGE]
+    while folders:
+        for entry in os.scandir(folders.pop()):
+            if entry.is_dir():
+                if entry.name not in WITHOUT_KERNELS and entry.name != "__pycache__":
+                    folders.append(Path(entry.path))
+            elif entry.name.endswith(".py"):
+                yield Path(entry.path)
+
+
+def _digest() -> str:
+    about = hashlib.blake2b(digest_size=8)
+    for source in sorted(sources()):
+        about.update(source.read_bytes())
+    versions = sys.version, numba.__version__, llvmlite.__version__
+    about.update(repr((versions, config.BOUNDSCHECK, config.OPT, config.CPU_NAME, config.CPU_FEATURES)).encode())
+    return about.hexdigest()
+
+
+def _users_folder() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _read(name: str) -> Any:
+    """What a file holds, if it is there and whole."""
+    for place in places():
+        with suppress(OSError):
+            content = (place / name).read_bytes()
+            if zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
+                return pickle.loads(content[4:])
+    return None
+
+
+def _write(name: str, content: bytes) -> None:
+    """Files appear whole or not at all, and whoever writes the same file at the same time writes the same."""
+    place = writable()
+    if place is None:
+        return
+    with suppress(OSError):  # a full disk: it will be compiled again
+        temporary = place / f"{name}.{os.getpid()}"  # one thread compiles at a time
+        try:
+            temporary.write_bytes(zlib.crc32(content).to_bytes(4, "little") + content)
+            temporary.replace(place / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+            _claim(place, name).unlink(missing_ok=True)
+
+
+def _another_compiles(name: str) -> bool:
+    """Wait while another process compiles this very kernel, and give True then. If none does, say that this one will.
+
+    So processes that need the same kernels share the work: those of a test run, and those of `runs.warming`.
+    """
+    place = writable()
+    if place is None:
+        return False
+    claim = _claim(place, name)
+    while not (place / name).exists():
+        try:
+            with open(claim, "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            if _still_works(claim):
+                time.sleep(0.02)
+            else:
+                claim.unlink(missing_ok=True)
+        except OSError:
+            return False
+        else:
+            return False
+    return True
+
+
+def _claim(place: Path, name: str) -> Path:
+    return place / f"{name}.claim"
+
+
+def _still_works(claim: Path) -> bool:
+    with suppress(OSError, ValueError):
+        if time.time() - claim.stat().st_mtime < BELIEVED:
+            written = claim.read_text()
+            if written:
+                os.kill(int(written), 0)  # only asks whether it is there
+            return int(written or 0) != os.getpid()
+    return False
+
+
+@cache
+def writable() -> Path | None:
+    """The first of the places that can be written to."""
+    for place in places():
+        with suppress(OSError):
+            if not place.is_dir():
+                place.mkdir(parents=True)
+                _clear_others(place)
+            if os.access(place, os.W_OK):
+                return place
+    tried = " nor ".join(str(place.parent) for place in places())
+    notice(
+        f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
+        "NUMBA_CACHE_DIR to a folder that can"
+    )
+    return None
+
+
+def _clear_others(place: Path) -> None:
+    others = sorted(
+        (other for other in place.parent.iterdir() if other != place), key=lambda other: other.stat().st_mtime
+    )
+    for other in others[:-OTHERS_KEPT]:
+        if len(other.name) == len(place.name):
+            shutil.rmtree(other, ignore_errors=True)

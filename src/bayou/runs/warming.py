@@ -1,0 +1,173 @@
+"""Kernels compiled ahead of time, and at the same time: `bayou warm`, and what a first run does.
+
+A task runs a small part of bayou on toy data, so that its kernels are compiled and kept:
+
+    learner bank    learning and predicting with a learner
+    read csv        reading a format
+
+Other processes run tasks (`ahead`) while this one reads the data; whichever needs a kernel that another one compiles
+waits for it (`kernels.cache`). Results do not depend on it, and nothing needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bayou.core import registry
+from bayou.core.errors import BadInput
+from bayou.kernels import cache
+
+READ = ("csv", "svmlight", "vw", "jsonl", "parquet")
+
+
+def learner(name: str) -> str:
+    """The task of a learner."""
+    return f"learner {name}"
+
+
+def usual_tasks() -> list[str]:
+    """What most people need: the default learner and every format."""
+    return [learner(registry.DEFAULT), *(f"read {format}" for format in READ)]
+
+
+def all_tasks() -> list[str]:
+    """Every learner of bayou's own, and every format."""
+    return [*map(learner, (record.name for record in registry.own_records())), *usual_tasks()[1:]]
+
+
+def run(task: str) -> None:
+    """Have the kernels of a task compiled and kept, or loaded."""
+    what, _, name = task.partition(" ")
+    {"learner": _learn, "read": _read}[what](name)
+    _mark(task).touch()
+
+
+def is_warm(task: str) -> bool:
+    """Whether the task was run, here or in another process, with these sources."""
+    return any((place / _mark(task).name).exists() for place in cache.places())
+
+
+@contextmanager
+def ahead(*tasks: str) -> Iterator[None]:
+    """Other processes begin to run those of the tasks that nobody has run yet: one for each core but this one's.
+
+    They end by themselves, but if what is within fails, with it.
+    """
+    cold = [task for task in tasks if not is_warm(task)]
+    spare = min(_cores() - 1, len(cold)) if cache.writable() else 0
+    workers = [_worker(cold[first::spare]) for first in range(spare)]
+    for worker in workers:
+        threading.Thread(target=worker.wait, daemon=True).start()
+    try:
+        yield
+    except BaseException:
+        for worker in workers:
+            worker.terminate()
+        raise
+
+
+def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
+    """Run tasks in as many processes as there are cores. `on_progress` is told how many are done."""
+    waiting, done = list(tasks), 0
+    working: list[subprocess.Popen[bytes]] = []
+    try:
+        while waiting or working:
+            while waiting and len(working) < _cores():
+                working.append(_worker([waiting.pop(0)]))
+            with suppress(subprocess.TimeoutExpired):
+                working[0].wait(0.1)
+            ended = [worker for worker in working if worker.poll() is not None]
+            if any(worker.returncode for worker in ended):
+                raise BadInput("a kernel could not be compiled; `bayou --debug train` with your data says why.")
+            working = [worker for worker in working if worker not in ended]
+            done += len(ended)
+            on_progress(done)
+    finally:
+        for worker in working:
+            worker.terminate()
+            worker.wait()
+
+
+def main() -> None:
+    """In a process of its own: run the tasks that the arguments name."""
+    from bayou.kernels.startup import without_blas
+
+    with without_blas():
+        for task in sys.argv[1:]:
+            run(task)
+
+
+def _worker(tasks: list[str]) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(dict.fromkeys([str(Path(__file__).parents[2]), *filter(None, sys.path)]))
+    return subprocess.Popen(
+        [sys.executable, "-c", "from bayou.runs.warming import main; main()", *tasks],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path}, start_new_session=True,
+    )  # fmt: skip
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _mark(task: str) -> Path:
+    """An empty file that says that the task was run."""
+    return (cache.writable() or cache.places()[0]) / f"{task.replace(' ', '-')}.warm"
+
+
+# --- toys -------------------------------------------------------------------------------------------------------------
+
+
+def _learn(name: str) -> None:
+    import numpy as np
+
+    from bayou.core.batch import Batch
+    from bayou.evaluate.progressive import predict_then_learn
+    from bayou.evaluate.regression import meter_for
+    from bayou.outputs.prediction_table import prediction_table
+    from bayou.outputs.text import csv
+
+    record = registry.find(name)
+    made = record.load()(n_features=8, dtype=record.dtype)
+    values = np.array([1, 0.5, 1, 2, 1, 0.25], made.parameters["dtype"])
+    indices, labels = np.array([0, 1, 2, 0, 3, 4]), np.array([1.0, 0.0])
+    rows = Batch.from_arrays(np.array([0, 3, 6]), indices, values, labels)
+    predict_then_learn(made, rows).score(meter_for(record.task))
+    predicted = made.predict(rows, horizon="later")
+    csv(prediction_table(made, predicted))
+    meter_for(record.task).add(predicted.expected, labels)
+
+
+def _read(format: str) -> None:
+    from bayou import sources
+
+    # Cells that are empty, quoted, whole, broken and words: each has a way of its own.
+    rows = [("2.5", "no", "oslo", 1), ("", "a, b", "rome", 0), ("40", "no", "oslo", 0), ("7", "yes", "bern", 1)]
+    names = ("size", "told", "city", "clicked")
+    lines = {
+        "csv": [",".join(names), *(f'{size},"{told}",{city},{label}' for size, told, city, label in rows)],
+        "svmlight": [f"{label} 1:{size or 0} 7:1" for size, _, _, label in rows],
+        "vw": [f"{2 * label - 1} 'row |a size:{size or 0} {city} |b {city}" for size, _, city, label in rows],
+        "jsonl": [
+            f'{{"size": {size or "null"}, "city": "{city}", "clicked": {label}}}' for size, _, city, label in rows
+        ],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"toy.{format}"
+        if format == "parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
+        else:
+            path.write_text("\n".join(lines[format]) + "\n")
+        recipe = None if format in ("svmlight", "vw") else {"label": "clicked"}
+        for _ in sources.open(str(path), format=format, recipe=recipe, threads=0):
+            pass

@@ -1,0 +1,177 @@
+"""Kernels are compiled once, by whoever comes first, and their files are right or not there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core import event
+
+import bayou
+from bayou.kernels import cache, compiling
+from bayou.kernels.compiling import Part, kernel
+
+SOURCES = Path(bayou.__file__).parents[1]
+# Calls a kernel that calls another file's, and says what it gave and what was compiled for it.
+TRY = """
+import json, sys
+import numpy as np
+from numba.core import event
+with event.install_recorder("numba:compile") as compiled:
+    from bayou.core import links
+    from bayou.evaluate.classification import Meter
+    meter = Meter()
+    meter.add(np.array([0.25, 0.5]), np.array([1.0, -1.0]))
+from bayou.kernels import cache
+names = sorted({e.data["dispatcher"].__name__ for _, e in compiled.buffer if e.is_start})
+print(json.dumps([meter.log_loss, names, str(cache.writable())]))
+"""
+
+
+def run(code: str, folder: Path, **more: str) -> list:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(folder, **more), capture_output=True, text=True, check=True
+    )
+    return [*json.loads(done.stdout), done.stderr]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    return {**own, "PYTHONPATH": str(folder), "HOME": str(folder), **more}
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """bayou's sources in a folder of their own, as after an installation."""
+    shutil.copytree(SOURCES / "bayou", tmp_path / "bayou", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@kernel
+def squared(x):
+    return x * x
+
+
+@kernel
+def summed(values):
+    total = 0.0
+    for value in values:
+        total += squared(value)
+    return total
+
+
+def test_what_a_kernel_calls_becomes_part_of_it():
+    with event.install_recorder("numba:compile") as compiled:
+        assert summed(np.array([1.0, 2.0])) == 5.0
+    who = [e.data["dispatcher"] for _, e in compiled.buffer if e.is_start]
+    assert [type(each) for each in who if each.__name__ == "squared"] in ([], [Part])  # nothing, if it was in a file
+    assert squared(3) == 9  # and Python can call it all the same
+    assert not squared.part.overloads or squared.part.overloads.keys() != squared.overloads.keys()
+
+
+def test_zero_divides_as_in_numpy():
+    @kernel
+    def divided(a, b):
+        return a / b
+
+    assert divided(1.0, 0.0) == np.inf
+
+
+def test_a_second_process_compiles_nothing(copy):
+    loss, first, place, said = run(TRY, copy)
+    assert "_score" in first
+    assert Path(place).parent == copy / "bayou" / "__pycache__" / "kernels"
+    assert run(TRY, copy)[:2] == [loss, []]
+    # A copied environment takes its kernels along.
+    elsewhere = copy / "elsewhere"
+    shutil.copytree(copy / "bayou", elsewhere / "bayou")
+    assert run(TRY, elsewhere)[:2] == [loss, []]
+    assert said in ("", compiling.COMPILING + "\n")
+
+
+def test_a_change_in_another_file_is_seen(copy):
+    run(TRY, copy)
+    changed = copy / "bayou" / "core" / "links.py"
+    changed.write_text(changed.read_text() + "\nUPGRADED = True\n")
+    assert "_score" in run(TRY, copy)[1]
+    quiet = copy / "bayou" / "cli" / "info.py"  # has no part in any kernel
+    quiet.write_text(quiet.read_text() + "\nUPGRADED = True\n")
+    assert run(TRY, copy)[1] == []
+
+
+def test_a_damaged_file_is_compiled_again(copy):
+    loss, _, place, _ = run(TRY, copy)
+    for file in Path(place).iterdir():
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    again, compiled, _, _ = run(TRY, copy)
+    assert (again, "_score" in compiled) == (loss, True)
+    assert run(TRY, copy)[:2] == [loss, []]
+
+
+def test_processes_at_once_share_the_work(copy):
+    both = [
+        subprocess.Popen([sys.executable, "-c", TRY], env=environment(copy), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    (loss, one, place), (same, other, _) = (json.loads(process.communicate()[0]) for process in both)
+    assert loss == same
+    assert not set(one) & set(other) & {"_score", "_look"}
+    assert not [file.name for file in Path(place).iterdir() if file.suffix == ".claim"]
+
+
+def test_who_died_while_compiling_is_not_waited_for(copy):
+    _, first, place, _ = run(TRY, copy)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for file in list(Path(place).iterdir()):
+        file.rename(file.with_name(f"{file.name}.claim"))
+        file.with_name(f"{file.name}.claim").write_text(str(dead.pid))
+    began = time.monotonic()
+    assert run(TRY, copy)[1] == first
+    assert time.monotonic() - began < cache.BELIEVED
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_where_nothing_can_be_written_a_sentence_says_so_and_it_works(copy):
+    loss = run(TRY, copy)[0]
+    blocked = copy / "blocked"
+    blocked.write_text("a file, not a folder")
+    again, compiled, _, said = run(TRY, copy, NUMBA_CACHE_DIR=str(blocked))
+    assert (again, "_score" in compiled) == (loss, True)
+    assert "compiled kernels cannot be kept" in said
+    assert "NUMBA_CACHE_DIR" in said
+    shutil.rmtree(copy / "bayou" / "__pycache__")
+    (copy / "bayou" / "__pycache__").write_text("in the way")
+    assert run(TRY, copy)[2].startswith(str(copy / ".cache" / "bayou" / "kernels"))
+
+
+def test_it_is_said_once_that_kernels_are_compiled_and_not_if_quiet():
+    code = textwrap.dedent("""
+        import sys, time, bayou
+        from bayou.kernels import notices
+        notices.PATIENCE = 0.01
+        bayou.quiet = sys.argv[1] == "quiet"
+        for _ in range(2):
+            with notices.taking_long("wait"):
+                time.sleep(0.05)
+    """)
+    said = [
+        subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True, check=True).stderr
+        for how in ("loud", "quiet")
+    ]
+    assert said == ["wait\n", ""]
+
+
+def test_folders_said_to_be_without_kernels_are():
+    for folder in cache.WITHOUT_KERNELS:
+        for source in (Path(bayou.__file__).parent / folder).rglob("*.py"):
+            assert "@kernel" not in source.read_text(), source
+            assert "numba" not in source.read_text(), source
