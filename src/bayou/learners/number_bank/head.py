@@ -40,23 +40,37 @@ class Head(NamedTuple):
     weights: np.ndarray  # of place i in all lanes
     covariance: np.ndarray  # row i: of places i and j in all lanes
     variances: np.ndarray  # as they are now
+    moments: np.ndarray  # weights and variances as one
     waiting: np.ndarray  # along of each row that waits
     falls: np.ndarray  # and its dv in each lane
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, by the names that files have for it. Short rows: a file leaves out those of zeros."""
+        return {
+            "head": self.columns.reshape(1, -1),
+            "places": self.counts.reshape(1, -1),
+            "head priors": self.prior.reshape(1, -1),
+            "head moments": self.moments.reshape(-1, 1),
+            "covariance": self.covariance.reshape(-1, LANES),
+            "waiting": self.waiting.reshape(-1, 2),
+            "waiting falls": self.falls.reshape(1, -1),
+        }
 
 
 def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> Head:
     room = min(MOST, n_features)
     places = (room + 2) // 2 * 2
-    covariance, variances = np.zeros((places, places * BLOCKS)), np.zeros(places * BLOCKS)
-    covariance[0, :BLOCKS] = variances[:BLOCKS] = WIDE * has_intercept
+    covariance, moments = np.zeros((places, places * BLOCKS)), np.zeros((2, places * BLOCKS))
+    covariance[0, :BLOCKS] = moments[1, :BLOCKS] = WIDE * has_intercept
     return Head(
         walk=np.array(walk),
         counts=np.zeros(2),
         columns=np.zeros(room, np.int64),
         prior=np.zeros(places),
-        weights=np.zeros(places * BLOCKS),
+        weights=moments[0],
         covariance=covariance,
-        variances=variances,
+        variances=moments[1],
+        moments=moments,
         waiting=np.zeros((DUE, places * BLOCKS)),
         falls=np.zeros((DUE, BLOCKS)),
     )

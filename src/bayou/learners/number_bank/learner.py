@@ -65,7 +65,7 @@ from bayou.kernels.vector import LANES
 from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, next_block
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, Combination, combine, new_combination
 from bayou.learners.number_bank.draws import draw
-from bayou.learners.number_bank.head import DUE, WIDE
+from bayou.learners.number_bank.head import DUE, WIDE, new_head
 from bayou.learners.number_bank.lanes import PRESET, Lane, look_after_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
@@ -108,15 +108,18 @@ class NumberBank(Learner):
         self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        lanes, head = self._lanes, self._lanes.head
-        small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed, "places": head.counts}
-        small |= {"head": head.columns, "head priors": head.prior, "head weights": head.weights}
-        small |= {"head variances": head.variances, "waiting": head.waiting, "waiting falls": head.falls}
+        lanes = self._lanes
+        small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
-        large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "covariance": head.covariance}
-        return large | {"tally": self._tally} | rows
+        large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._tally}
+        return large | lanes.head.arrays() | rows
+
+    def _nbytes_for(self, n_features: int) -> int:
+        """The head has room for as many columns as there are, up to a limit."""
+        then, now = new_head(max(n_features, 1), True, []).arrays(), self._lanes.head.arrays()
+        return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
 
     @property
     def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
