@@ -22,6 +22,7 @@ FIRST_STEPS = {
     "simulate": ("simulate random --examples 10 --out -", "bayou.outputs.text.output"),
     "reproduce": ("reproduce table1 --quick", "bayou.reproduce.find"),
     "demo": ("demo", "bayou.cli.demo.study.run"),
+    "warm": ("warm", "bayou.runs.warming.run_all"),
 }
 BROKEN = [
     (KeyError("no\x1b[31mbody"), 70, "KeyError: 'no\\x1b[31mbody'). That is a defect of bayou"),

@@ -72,7 +72,7 @@ COMMANDS = [
      "clicks.csv:2: expected a weight in column city, not 'oslo'"),
     ("text for a parameter", "train clicks.svm --learner marginal --set prior_variance=abc",
      "prior_variance is 'abc'; give a number"),
-    ("text for an option", "train clicks.svm --bits many", "--bits valid integer"),
+    ("text for an option", "train clicks.svm --bits many", "--bits valid int"),
     ("folder of data", "train folder --label clicked", "folder is a folder; name the files in it, such as 'folder/*'"),
     ("folder for a model", "predict clicks.csv --model folder", "folder: it is a folder; name the file in it"),
     ("folder to write", "train clicks.svm --model folder", "--model is folder, which is a folder; Name a file in it"),

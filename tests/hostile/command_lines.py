@@ -355,6 +355,7 @@ def arena() -> Iterator[Path]:
         stack.callback(lambda: [os.dup2(kept, 0), os.close(kept), os.close(null)])
         stack.enter_context(mock.patch("bayou.runs.memory.free_memory", return_value=50_000_000))
         stack.enter_context(mock.patch.object(reproduce, "find", cheap))
+        stack.enter_context(mock.patch("bayou.runs.warming.run_all"))
         for module, names in ((study, ("warm_up", "run", "write_report")), (picture, ["draw"]), (demo_words, ["show"])):
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, return_value=None))

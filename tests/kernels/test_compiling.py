@@ -105,6 +105,15 @@ def test_a_change_in_another_file_is_seen(copy):
     assert run(TRY, copy)[1] == []
 
 
+def test_a_change_in_another_package_is_seen(copy):
+    code = "import json; from other import f; print(json.dumps([f(1.0)]))"
+    for added in (1, 2):
+        (copy / "other.py").write_text(
+            f"from bayou.kernels.compiling import kernel\n\n@kernel\ndef f(x):\n    return x + {added}\n"
+        )
+        assert run(code, copy)[0] == 1.0 + added
+
+
 def test_a_damaged_file_is_compiled_again(copy):
     loss, _, place, _ = run(TRY, copy)
     for file in Path(place).iterdir():

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import zeros
 
 # Up to this length a row's features are told apart by 2^14 marks, which fit in the cache.
 _SHORT = 512
@@ -119,7 +120,7 @@ def _tables(longest):
     size = 16
     while size < 2 * longest:
         size *= 2
-    return np.zeros(size, np.uint32), np.full(size, -1, np.int64)
+    return zeros(size, np.uint32), np.full(size, -1, np.int64)
 
 
 @kernel
@@ -128,7 +129,7 @@ def _flag_repeated(indptr, indices, longest, flags):
 
     Two features of a short row seldom share a mark; only those that do are compared.
     """
-    marks = np.zeros(_MARKS, np.uint32)
+    marks = zeros(_MARKS, np.uint32)
     slots, owners = _tables(longest if longest > _SHORT else 0)
     found = 0
     for row in range(indptr.size - 1):
@@ -165,7 +166,7 @@ def _flag_zeros(indptr, values, flags):
 def _merge(indptr, indices, values, longest, flags):
     """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
     slots, owners = _tables(longest)
-    places = np.zeros(slots.size, np.int64)
+    places = zeros(slots.size, np.int64)
     new_indptr = np.zeros_like(indptr)
     new_indices = np.empty_like(indices)
     new_values = np.empty_like(values)

@@ -35,6 +35,7 @@ from bayou.core import links, student
 from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 # What predictions are for: the next row of a stream whose labels are all told, or rows after learning has stopped.
 HORIZONS = {"next": False, "later": True}
@@ -352,7 +353,7 @@ def corrected(probability: Any, negative_rate: float) -> Any:
 
 @kernel
 def _log_expected_doubt(mean, variance):
-    logs = np.empty(mean.size)
+    logs = empty(mean.size, np.float64)
     for row in range(mean.size):
         logs[row] = links.log_expected_doubt(mean[row], variance[row])
     return logs

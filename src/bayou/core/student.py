@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 
 @kernel
@@ -34,7 +35,7 @@ def within(t, degrees):
 @kernel
 def log_peaks(degrees):
     """The logarithm of the density at 0 of a Student-t, for each of some degrees of freedom."""
-    found = np.empty(degrees.size)
+    found = empty(degrees.size, np.float64)
     for k in range(degrees.size):
         nu = degrees[k]
         found[k] = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu) - 0.5 * math.log(nu * math.pi)
@@ -69,7 +70,7 @@ def _log_densities(errors, shares, scales, degrees, found):
     constants = log_peaks(degrees)
     for row in range(errors.size):
         most = -np.inf
-        logs = np.empty(degrees.size)
+        logs = empty(degrees.size, np.float64)
         for k in range(degrees.size):
             t = errors[row] / scales[row, k]
             logs[k] = math.log(shares[row, k]) + constants[k] - math.log(scales[row, k])

@@ -19,6 +19,7 @@ from bayou.core.errors import BadModel
 from bayou.core.numbering import UNKNOWN, Numbering
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
+from bayou.kernels.room import empty
 
 KEPT = 4096
 _ROOM = 2**32 - 1
@@ -124,7 +125,7 @@ class Uses:
 @kernel
 def _drawn(before, n):
     """Which of the next n rows are counted, as a function of their numbers alone."""
-    drawn = np.empty(n, np.int64)
+    drawn = empty(n, np.int64)
     found = 0
     for k in range(n):
         if in_sample(before + 1 + k, KEPT):

@@ -29,6 +29,7 @@ from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width, labelled
 from bayou.evaluate.regression import TASKS, meter_for
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty, zeros
 
 
 class PredictsThenLearns(Protocol):
@@ -166,7 +167,7 @@ _SQUARES = -1
 @kernel
 def _losses(indptr, indices, values, labels, weights, intercept, link):
     """-log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
-    losses = np.empty(labels.size)
+    losses = empty(labels.size, np.float64)
     for row in range(labels.size):
         score = intercept
         for k in range(indptr[row], indptr[row + 1]):
@@ -247,9 +248,9 @@ def _interleave(batch: Batch, due: Batch) -> Batch:
 def _interleave_rows(indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights):
     rows = labels.size + due_labels.size
     size = indices.size + due_indices.size
-    new_indptr = np.zeros(rows + 1, np.int64)
-    new_indices, new_values = np.empty(size, indices.dtype), np.empty(size, values.dtype)
-    new_labels, new_weights = np.empty(rows), np.zeros(rows)
+    new_indptr = zeros(rows + 1, np.int64)
+    new_indices, new_values = empty(size, indices.dtype), empty(size, values.dtype)
+    new_labels, new_weights = empty(rows, np.float64), zeros(rows, np.float64)
     alone = labels.size - due_labels.size
     at, k = 0, 0
     for row in range(labels.size):

@@ -50,7 +50,7 @@ class KernelCache(NullCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         qualified = f"{function.__module__}.{function.__qualname__}"
         self._name = qualified.replace("<", "").replace(">", "").removeprefix("bayou.")
-        self._line = function.__code__.co_firstlineno
+        self._line, self._file = function.__code__.co_firstlineno, function.__code__.co_filename
 
     @property
     def cache_path(self) -> str:
@@ -73,8 +73,17 @@ class KernelCache(NullCache):
         _write(self._file_name(sig, data.codegen), dumps((library, *about)))
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
-        about = repr((self._name, self._line, sig, codegen.magic_tuple())).encode()
+        about = repr((self._name, self._line, _elsewhere(self._file), sig, codegen.magic_tuple())).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
+
+
+@cache
+def _elsewhere(file: str) -> bytes:
+    """What a file holds that is not one of bayou's, whose sources name the folder: another package's kernel."""
+    with suppress(OSError):
+        if not Path(file).is_relative_to(PACKAGE):
+            return hashlib.blake2b(Path(file).read_bytes()).digest()
+    return b""
 
 
 @cache
@@ -88,8 +97,8 @@ def places() -> list[Path]:
 
 
 def sources() -> Iterator[Path]:
-    """All files that kernels may be made of."""
-    folders = [PACKAGE]
+    """All files that kernels may be made of; none, if the package lies in an archive."""
+    folders = [PACKAGE] if PACKAGE.is_dir() else []
     while folders:
         for entry in os.scandir(folders.pop()):
             if entry.is_dir():
@@ -103,7 +112,7 @@ def _digest() -> str:
     about = hashlib.blake2b(digest_size=8)
     for source in sorted(sources()):
         about.update(source.read_bytes())
-    versions = sys.version, numba.__version__, llvmlite.__version__
+    versions = sys.modules["bayou"].__version__, sys.version, numba.__version__, llvmlite.__version__
     about.update(repr((versions, config.BOUNDSCHECK, config.OPT, config.CPU_NAME, config.CPU_FEATURES)).encode())
     return about.hexdigest()
 

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 # A weight goes no further, so that scores stay finite whatever comes: that far no probability can change.
 FAR = 1e30
@@ -154,7 +155,7 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
     `most_sweeps`. H may be larger than there are weights: its first rows and columns count.
     """
     size = weights.size
-    active = np.empty(size, np.int64)
+    active = empty(size, np.int64)
     n_active = 0
     look = True
     worst = 0.0
@@ -231,9 +232,9 @@ def _newton(curvature, gradient, weights, penalty, active):
     if n < 2 or n > NEWTON_SIZE:
         return False
     # Cholesky's factor L of H on the support, and L L' step = rest, rest = G - gamma sign(b)
-    factor = np.empty((n, n))
-    rest = np.empty(n)
-    step = np.empty(n)
+    factor = empty((n, n), np.float64)
+    rest = empty(n, np.float64)
+    step = empty(n, np.float64)
     level = False
     for i in range(n):
         row = support[i]

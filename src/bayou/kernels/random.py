@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53
@@ -42,7 +43,7 @@ def keyed(seed, draw, feature):
 @kernel
 def choices(seed, chances, n_draws):
     """Which of some alternatives each draw takes, number k with the probability `chances[k]`."""
-    taken = np.empty(n_draws, np.int64)
+    taken = empty(n_draws, np.int64)
     for draw in range(n_draws):
         left = unit(keyed(seed, draw, CHOICE))
         k = 0

@@ -46,6 +46,7 @@ from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
+from bayou.kernels.room import empty, zeros
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
@@ -59,8 +60,8 @@ from bayou.learners.bases.diagonal import (
     Beliefs,
     DiagonalGaussian,
     gather_scalars,
+    logistic_probabilities,
     peak_shift,
-    probabilities,
     put_back,
     read_row,
     row_scalars,
@@ -222,7 +223,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     row = row_scratch(examples.longest, beliefs)
-    scratch = np.zeros((4, len(row.xs)), state.dtype)
+    scratch = zeros((4, len(row.xs)), state.dtype)
     steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
     keep = dtype(keep)
     lose = dtype(1) - keep
@@ -305,13 +306,13 @@ def _stream_row(
     indptr = np.array([0, size])
     signs = np.full(1, sign, state.dtype)
     weights = np.full(1, weight, state.dtype)
-    mean = np.empty(1)
-    variance = np.empty(1)
-    probability = np.empty(1)
+    mean = empty(1, np.float64)
+    variance = empty(1, np.float64)
+    probability = empty(1, np.float64)
     examples = Examples(frozen(indptr), frozen(indices), frozen(values), size, ones, signs, weights)
     beliefs = Beliefs(state, prior, intercept, has_intercept, intercept_precision)
     _stream(examples, beliefs, keep, temper, newton_above, np.uint64(example), mean, variance)
-    probabilities(links.LOGISTIC, False, predictive_temper, mean, variance, probability)
+    logistic_probabilities(predictive_temper, mean, variance, probability)
     return probability[0]
 
 

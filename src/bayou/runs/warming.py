@@ -61,8 +61,10 @@ def ahead(*tasks: str) -> Iterator[None]:
     They end by themselves, but if what is within fails, with it.
     """
     cold = [task for task in tasks if not is_warm(task)]
-    spare = min(_cores() - 1, len(cold)) if cache.writable() else 0
-    workers = [_worker(cold[first::spare]) for first in range(spare)]
+    spare = min(_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
+    workers = []
+    with suppress(OSError):  # no more processes here: then this one compiles all
+        workers = [_worker(cold[first::spare]) for first in range(spare)]
     for worker in workers:
         threading.Thread(target=worker.wait, daemon=True).start()
     try:

@@ -9,6 +9,7 @@ import numpy as np
 from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.kernels.room import empty, zeros
 from bayou.simulate.seeds import example_state
 
 
@@ -119,11 +120,11 @@ def alias_table(chances):
     """
     bits = log2(chances.size)
     n = 1 << bits
-    height = np.zeros(n)
+    height = zeros(n, np.float64)
     height[: chances.size] = chances * (n / chances.sum())
-    thresholds = np.zeros(n, np.uint64)
+    thresholds = zeros(n, np.uint64)
     others = np.arange(n).astype(np.uint32)
-    low, high = np.empty(n, np.int64), np.empty(n, np.int64)
+    low, high = empty(n, np.int64), empty(n, np.int64)
     n_low, n_high = 0, 0
     for cell in range(n):
         if height[cell] < 1.0:

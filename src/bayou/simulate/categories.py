@@ -7,6 +7,7 @@ import numpy as np
 from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
+from bayou.kernels.room import empty
 from bayou.simulate.seeds import example_state
 
 
@@ -50,7 +51,7 @@ def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, 
     """
     slices = guide.size - 1
     to_slice = slices / cumulative[cumulative.size - 1]
-    chosen = np.empty(picked, np.int64)
+    chosen = empty(picked, np.int64)
     k = 0
     for row in range(labels.size):
         state = example_state(key, start + row)

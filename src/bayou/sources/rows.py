@@ -27,6 +27,7 @@ from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at
 from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.hashing import hash_bytes, murmur3
@@ -395,7 +396,7 @@ def _tidy(ids, values, unordered, mask, indices, tidied):
         indices[place] = ids[k]
         tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
     # Two features seldom share a mark; only then all before are looked at.
-    marks = np.zeros(_MARKS // 64, np.uint64)
+    marks = zeros(_MARKS // 64, np.uint64)
     size = 0
     for k in range(ids.size):
         index = indices[k] & mask
@@ -428,7 +429,7 @@ def _tidy(ids, values, unordered, mask, indices, tidied):
 @kernel
 def _read(names, texts, packed, mask, indices, values):
     """The usual row, as `_tidy` gives it; (-1, ...) if a name has a zero in it."""
-    ids = np.zeros(indices.size, np.uint32)
+    ids = zeros(indices.size, np.uint32)
     if texts:
         if _hash_words(names, ids) != max(ids.size, 1):
             return -1, 0.0, False

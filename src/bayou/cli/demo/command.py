@@ -34,10 +34,16 @@ def demo(
     from rich.console import Console
 
     progress = Console(stderr=True, highlight=False)
-    with progress.status("loading (the first time kernels are compiled, for some seconds; they are kept)"):
+    next_step = f"next, three learners predict and learn {examples:,} simulated ad views"
+    with progress.status(f"loading; the first time kernels are compiled, for ten seconds or so; {next_step}"):
         from bayou.cli.demo import picture, study, words
+        from bayou.kernels.startup import without_blas
+        from bayou.runs import warming
 
-        study.warm_up()
+        # The last two for what people try next.
+        ahead = [*map(warming.learner, ("marginal", "adagrad")), "read csv", warming.learner("bank")]
+        with without_blas(), warming.ahead(*ahead):
+            study.warm_up()
     shown = study.run(examples, seed, progress)
     words.show(shown, Console(highlight=False))
     with progress.status("drawing"):

@@ -15,6 +15,7 @@ from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2_within
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES, any_above, fill, like, load, padded, sqrt, store, total
 from bayou.learners.bank.lanes import RATE, Lanes
 from bayou.learners.bank.steps import LOG2E, heavy_evidence
@@ -261,11 +262,15 @@ def learn_stackers(into, here, means, covariances, final_label, y, c):
 @kernel(forceinline=True)
 def scratch_for(into, said):
     room, n_finals = into.shares.size, into.final_shares.size
-    outputs, slots, finals = np.zeros((3, room), said.dtype), np.zeros((3, room)), np.zeros((3, n_finals))
+    outputs, slots, finals = (
+        zeros((3, room), said.dtype),
+        zeros((3, room), np.float64),
+        zeros((3, n_finals), np.float64),
+    )
     here = Scratch(
-        *(outputs[0], outputs[1], outputs[2], np.zeros(2 * room)),
-        *(slots[0], slots[1], slots[2], np.zeros(n_finals * room)),
-        *(finals[0], np.zeros(2 * n_finals), finals[1], finals[2]),
+        *(outputs[0], outputs[1], outputs[2], zeros(2 * room, np.float64)),
+        *(slots[0], slots[1], slots[2], zeros(n_finals * room, np.float64)),
+        *(finals[0], zeros(2 * n_finals, np.float64), finals[1], finals[2]),
     )
     here.is_b[0], here.is_a[1] = 1.0, 1.0
     return here

@@ -15,6 +15,7 @@ from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import prefetch
+from bayou.kernels.room import zeros
 from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
 from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, like, load, magnitude, sqrt, store, where_above
 from bayou.learners.bank.steps import (
@@ -327,15 +328,15 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
     room = longest + LANES
     here = Row(
-        np.zeros(room, state.dtype),
-        np.zeros(room, np.int64),
+        zeros(room, state.dtype),
+        zeros(room, np.int64),
         np.ones(room, state.dtype),
         np.ones(room, state.dtype),
-        np.zeros(room * width, state.dtype),
-        np.zeros(room * width, state.dtype),
-        np.zeros(room, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room, state.dtype),
     )
-    scratch = np.zeros((8, width), state.dtype)
+    scratch = zeros((8, width), state.dtype)
     each = Each(*(scratch[0], scratch[1], scratch[2], scratch[3]), *(scratch[4], scratch[5], scratch[6], scratch[7]))
 
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]

@@ -26,6 +26,7 @@ import numpy as np
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
+from bayou.kernels.room import empty
 from bayou.learners.bank.combination import (
     DAMPED_MEMORY,
     SCORE,
@@ -93,7 +94,7 @@ def next_block(weights, row, examples, stop, keep=KEPT):
     """
     before, size = examples, max(1, min(examples // SHARE, MOST))
     last = examples + size if stop < 0 else min(examples + size, stop)
-    kept = np.empty(min(size, weights.size - row), np.int64)
+    kept = empty(min(size, weights.size - row), np.int64)
     n = 0
     while row < weights.size and examples < last:
         if weights[row] != 0:

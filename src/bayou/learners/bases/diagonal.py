@@ -22,6 +22,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.rounding import add_on_average, rounding_phase
 from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total
@@ -189,7 +190,7 @@ class RowScratch(NamedTuple):
 def row_scratch(longest, beliefs):
     """Room for any row of a batch, with the intercept's value in place."""
     room = row_room(longest)
-    numbers, features = np.zeros((4, room), beliefs.state.dtype), np.zeros(room, np.uint32)
+    numbers, features = zeros((4, room), beliefs.state.dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
     return RowScratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
 
@@ -274,7 +275,7 @@ class Scalars(NamedTuple):
 @kernel
 def row_scalars(longest):
     """Room for any row of a batch."""
-    numbers = np.zeros((4, longest + 1))
+    numbers = zeros((4, longest + 1), np.float64)
     return Scalars(numbers[0], numbers[1], numbers[2], numbers[3])
 
 
@@ -341,26 +342,41 @@ def peak_shift(link, z0, tau, newton_above):
     return t
 
 
-@kernel
 def probabilities(link, quadrature, temper, mean, variance, probability):
     """(8), (24): P(y = 1) from the score's mean and variance."""
-    spread = links.spread(link) * temper
     if quadrature:
-        for row in range(mean.size):
-            probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
+        _by_quadrature(link, temper, mean, variance, probability)
     elif link == links.PROBIT:
-        for row in range(mean.size):
-            probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + spread * variance[row]))
+        _probit(temper, mean, variance, probability)
     else:
-        # Rows beyond the last full vector are worked on in a padded copy, by the same operations.
-        whole = mean.size // LANES * LANES
-        padded = np.zeros((3, LANES))
-        padded[0, : mean.size - whole] = mean[whole:]
-        padded[1, : mean.size - whole] = variance[whole:]
-        for row in range(0, whole, LANES):
-            store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
+        logistic_probabilities(temper, mean, variance, probability)
+
+
+@kernel
+def _by_quadrature(link, temper, mean, variance, probability):
+    for row in range(mean.size):
+        probability[row] = links.expected_probability(link, mean[row], temper * variance[row])
+
+
+@kernel
+def _probit(temper, mean, variance, probability):
+    for row in range(mean.size):
+        probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + temper * variance[row]))
+
+
+@kernel
+def logistic_probabilities(temper, mean, variance, probability):
+    spread = links.C8 * temper
+    whole = mean.size // LANES * LANES
+    for row in range(0, whole, LANES):
+        store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
+    if whole < mean.size:  # rows beyond the last full vector are worked on in a padded copy, by the same operations
+        padded = zeros((3, LANES), np.float64)
+        for row in range(whole, mean.size):
+            padded[0, row - whole], padded[1, row - whole] = mean[row], variance[row]
         store(padded[2], 0, _sigmoid(load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)))
-        probability[whole:] = padded[2, : mean.size - whole]
+        for row in range(whole, mean.size):
+            probability[row] = padded[2, row - whole]
 
 
 @kernel(forceinline=True)

@@ -12,6 +12,7 @@ from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.rows import Examples, examples_of, row_room
 
 # Squared gradients add up to no more than this, so that all stays finite whatever comes.
@@ -54,7 +55,7 @@ class GradientLearner(Learner):
 def row_scratch(longest, weights, count):
     """(values and `count` other numbers, features) of any row of a batch, with the intercept's value in place."""
     room = row_room(longest)
-    numbers, features = np.zeros((1 + count, room), weights.state.dtype), np.zeros(room, np.uint32)
+    numbers, features = zeros((1 + count, room), weights.state.dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = weights.has_intercept, len(weights.state) - 1
     return numbers, features
 

@@ -11,6 +11,7 @@ from bayou.core import links
 from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
+from bayou.kernels.room import empty, zeros
 from bayou.kernels.vector import LANES, fill, load, padded, store, total
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
@@ -60,7 +61,7 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
     size, room = factor.shape
     last = size - 1
     far = math.sqrt(most)
-    x, f, v, along = np.zeros(room), np.zeros(room), np.zeros(room), np.zeros(room)
+    x, f, v, along = zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64)
     x[last] = has_intercept
     count = _count(waiting_labels)
     for row in range(indptr.size - 1):
@@ -176,8 +177,8 @@ def learn_waiting(weights, taylor, most):
     count = _count(waiting_labels)
     size, room = factor.shape
     far = math.sqrt(most)
-    f, v, along = np.zeros((count, room)), np.zeros((count, room)), np.zeros(room)
-    scores, shared = np.zeros(count), np.zeros((count, count))
+    f, v, along = zeros((count, room), np.float64), zeros((count, room), np.float64), zeros(room, np.float64)
+    scores, shared = zeros(count, np.float64), zeros((count, count), np.float64)
     for s in range(count):
         for j in range(size):
             scores[s] += waiting[s, j] * (prior[j, MEAN] + state[j, MOVED])
@@ -188,7 +189,7 @@ def learn_waiting(weights, taylor, most):
     pulls = _batch_peak(shared, scores, waiting_labels, taylor)
 
     # mu += U D (U'X')g: column after column of U
-    move = np.zeros(room)
+    move = zeros(room, np.float64)
     for s in range(count):
         for j in range(size):
             along[j] += pulls[s] * v[s, j]
@@ -217,8 +218,8 @@ def _batch_peak(shared, scores, labels, taylor):
     """
     count = len(scores)
     start = scores.copy()
-    g, b, q, w, to, old = np.zeros((6, count))
-    square = np.zeros((count, count))
+    g, b, q, w, to, old = zeros((6, count), np.float64)
+    square = zeros((count, count), np.float64)
     height = -math.inf
     for _ in range(MAX_BATCH_ITERATIONS):
         now = 0.0
@@ -296,7 +297,7 @@ def variances(factor, precision, variance):
 def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
     """scores[draw, row], with one weight vector mean + U sd z per draw."""
     last = len(factor) - 1
-    weights = np.empty(len(factor))
+    weights = empty(len(factor), np.float64)
     for draw in range(scores.shape[0]):
         weights[:] = mean
         for j in range(len(factor)):

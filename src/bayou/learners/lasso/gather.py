@@ -11,6 +11,7 @@ import numpy as np
 
 from bayou.core import links
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
 # A surprising example may ask for a margin as large as its own was wrong, and this much more. Taylor's polynomial has
@@ -101,8 +102,8 @@ def gather(
     longest = 0
     for row in range(start, indptr.size - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])
-    at = np.empty(longest + 1, np.int64)
-    x = np.empty(longest + 1)
+    at = empty(longest + 1, np.int64)
+    x = empty(longest + 1, np.float64)
     for row in range(start, indptr.size - 1):
         first, last = indptr[row], indptr[row + 1]
         m = 0.0

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
+from bayou.kernels.room import empty
 from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
 from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
@@ -209,7 +210,7 @@ def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
 @kernel
 def _nearest(met, slots, gradient, penalty, share):
     """The features without a place whose gradient is beyond this share of their penalty."""
-    found = np.empty(met.size, np.int64)
+    found = empty(met.size, np.int64)
     size = 0
     for k in range(met.size):
         j = met[k]

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 # What the log holds: 50 MB. Memory is taken only as it fills.
 MOST_NONZEROS = 1 << 22
@@ -182,8 +183,8 @@ def _add_log(log, slots, first, size, block):
     longest = 0
     for row in range(n):
         longest = max(longest, ends[row + 1] - ends[row])
-    old, old_x = np.empty(longest, np.int64), np.empty(longest)
-    new, new_x = np.empty(longest, np.int64), np.empty(longest)
+    old, old_x = empty(longest, np.int64), empty(longest, np.float64)
+    new, new_x = empty(longest, np.int64), empty(longest, np.float64)
     for row in range(n):
         n_old = 0
         n_new = 0

@@ -12,6 +12,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import INTERCEPT, choices, normal
+from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 from bayou.learners.number_bank import lanes as known
 from bayou.learners.number_bank.combination import Combination
@@ -57,8 +58,7 @@ def _fill(
     indptr, indices, values, place_in, mean, places, units, alone,
     dense, centred, columns, factor, intercept, has_intercept, seed, draws, scores,
 ):  # fmt: skip
-    z = np.zeros(len(factor))
-    moved = np.zeros(mean.size)
+    z, moved = zeros(len(factor), np.float64), zeros(mean.size, np.float64)
     for number in draws:
         z[0] = normal(seed, number, INTERCEPT)
         for i in range(1, z.size):

@@ -16,6 +16,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES, load, store
 
 MOST = 128
@@ -255,7 +256,9 @@ def renew_priors(head, priors, along, across, steps):
     Where weights walk a prior may become narrower but not wider: what would be taken away may be forgotten already.
     """
     size = int(head.counts[0]) + 1
-    pull, falls, places, values = np.zeros(BLOCKS), np.zeros(BLOCKS), np.zeros(1, np.int64), np.ones(1)
+    pull, falls = zeros(BLOCKS, np.float64), zeros(BLOCKS, np.float64)
+    places, values = zeros(1, np.int64), zeros(1, np.float64)
+    values[0] = 1.0
     for place in range(1, size):
         more = priors[place] - head.prior[place]
         places[0] = place

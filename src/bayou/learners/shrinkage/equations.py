@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 # Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
 SHARE = 0.003
@@ -140,7 +141,7 @@ def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 @kernel(fastmath={"reassoc", "contract"})
 def _times(matrix, x):
     """What the first rows and columns of a matrix, as many as x has, make of x."""
-    found = np.empty(x.size)
+    found = empty(x.size, np.float64)
     for i in range(x.size):
         product = 0.0
         for j in range(x.size):

@@ -56,6 +56,7 @@ from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
+from bayou.kernels.room import empty
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
 
@@ -407,7 +408,7 @@ def _make_dense(indptr, indices, values, x):
 
 @kernel
 def _normals(seed, draw, size):
-    found = np.empty(size)
+    found = empty(size, np.float64)
     for feature in range(size):
         found[feature] = normal(seed, draw, feature)
     return found

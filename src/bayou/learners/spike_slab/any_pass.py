@@ -13,6 +13,7 @@ import numpy as np
 from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.rounding import rounding_phase
 from bayou.learners.bases.diagonal import nudged
 from bayou.learners.spike_slab.weights import (
@@ -84,10 +85,10 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, intercept = weights.state, weights.intercept
     averages, intercept_averages = frozen.averages, frozen.intercept_averages
-    numbers = np.zeros((3, examples.longest + 1))
+    numbers = zeros((3, examples.longest + 1), np.float64)
     xs, means, variances = numbers[0], numbers[1], numbers[2]
-    out = np.zeros((examples.longest + 1, 2))  # what is taken out for the cavity
-    alone = np.zeros(examples.longest + 1, np.bool_)  # to be left alone
+    out = zeros((examples.longest + 1, 2), np.float64)  # what is taken out for the cavity
+    alone = zeros(examples.longest + 1, np.bool_)  # to be left alone
     for row in range(indptr.size - 1):
         start = indptr[row]
         size = indptr[row + 1] - start + 1

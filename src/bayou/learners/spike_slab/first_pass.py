@@ -10,6 +10,7 @@ from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
 from bayou.kernels.gather import add_to_half, gather_sums, prefetch
+from bayou.kernels.room import zeros
 from bayou.kernels.rows import lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
 from bayou.learners.spike_slab.weights import (
@@ -38,7 +39,7 @@ def stream(examples, weights, example, score_mean, score_variance):
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
     room = row_room(examples.longest)
-    numbers, features = np.zeros((7, room), state.dtype), np.zeros(room, np.uint32)
+    numbers, features = zeros((7, room), state.dtype), zeros(room, np.uint32)
     xs, means, variances, slabs = numbers[0], numbers[1], numbers[2], numbers[3]
     theres, powers, roots = numbers[4], numbers[5], numbers[6]
     xs[0], features[0] = weights.has_intercept, spare

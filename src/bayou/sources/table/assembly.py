@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty, zeros
 from bayou.sources.hashing import cross, cross64
 from bayou.sources.table.cells import (
     MOST_FEATURES,
@@ -30,7 +31,7 @@ def count(plan, slots, rows, wrong):
     value_rows, pairs = plan.value_rows, plan.pairs
     values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
     width = value_rows.size
-    ends = np.zeros(width + 1, np.int64)
+    ends = zeros(width + 1, np.int64)
     total = 0
     longest = 0
     for i in range(rows.size):
@@ -64,9 +65,9 @@ def assemble(plan, slots, longest, indptr, indices, out, origins):
     values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
     slot_keys = slots.keys
     width, n = slot_keys.shape
-    keys, sizes = np.empty(longest, np.uint64), np.empty(longest)
-    places = np.empty((longest, 2), np.int32)
-    ends = np.zeros(width + 1, np.int64)
+    keys, sizes = empty(longest, np.uint64), empty(longest, np.float64)
+    places = empty((longest, 2), np.int32)
+    ends = zeros(width + 1, np.int64)
     k = 0
     indptr[0] = 0
     for i in range(n):

@@ -19,6 +19,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte, put_whole
+from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
 from bayou.sources.hashing import id64, mix_end, mix_word, murmur3
 from bayou.sources.table.column_types import MISSING
@@ -184,7 +185,7 @@ def cell_text(columns, c, row, most):
     """The bytes of a cell, no more than `most` of them."""
     start = np.int64(half_at(columns[c, STARTS] + 4 * columns[c, STRIDE] * row))
     stop = np.int64(half_at(columns[c, STOPS] + 4 * columns[c, STRIDE] * row))
-    text = np.empty(min(stop - start, most), np.uint8)
+    text = empty(min(stop - start, most), np.uint8)
     for k in range(text.size):
         text[k] = byte_at(columns[c, BASE] + start + k)
     return text

@@ -10,6 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, word_at
 from bayou.sources.table.cells import (
     BASE,
@@ -125,7 +126,7 @@ def _hash_cells(column, rows, exact, seed, slot):
 @kernel
 def _hash_values(column, rows, exact, role, seed, slot):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
-    spare = np.empty(SPARE, np.uint8)
+    spare = empty(SPARE, np.uint8)
     for i in range(rows.size):
         at = base + np.int64(half_at(starts + rows[i] * step))
         end = base + np.int64(half_at(stops + rows[i] * step))
@@ -136,7 +137,7 @@ def _hash_values(column, rows, exact, role, seed, slot):
 @kernel
 def _hash_whole(column, rows, numbers, exact, seed, slot, value):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
-    spare = np.empty(SPARE, np.uint8)
+    spare = empty(SPARE, np.uint8)
     for i in range(rows.size):
         at = base + np.int64(half_at(starts + rows[i] * step))
         end = base + np.int64(half_at(stops + rows[i] * step))

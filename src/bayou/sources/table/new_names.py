@@ -6,6 +6,7 @@ import numpy as np
 
 from bayou.core.numbering import holds
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at, half_at
 from bayou.sources.table.cells import (
     BASE,
@@ -32,7 +33,7 @@ _RECENT = 1 << 12
 @kernel
 def nameless(indices, known, found):
     """The places of features that have no name yet, most of them only once; how many there are."""
-    recent = np.zeros(_RECENT, np.uint64)
+    recent = zeros(_RECENT, np.uint64)
     count = 0
     for k in range(indices.size):
         index = np.uint64(indices[k])
@@ -49,7 +50,7 @@ def nameless(indices, known, found):
 @kernel
 def numberless(ids, table, found):
     """The places of features whose id has no number yet, most of them only once; how many there are."""
-    recent = np.zeros(_RECENT, np.uint64)
+    recent = zeros(_RECENT, np.uint64)
     address, last = address_of(table), table.size - 1
     count = 0
     for k in range(ids.size):

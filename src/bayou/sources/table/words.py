@@ -8,6 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
+from bayou.kernels.room import empty
 from bayou.kernels.scan import PADDING, address_of, byte_at, half_at
 from bayou.sources.table.cells import (
     BASE,
@@ -81,7 +82,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     n_words = 0
     stamp = 0
     last = seen.size - 1
-    spare = np.empty(SPARE, np.uint8)
+    spare = empty(SPARE, np.uint8)
     for c in range(roles.size):
         s = slot_of[c]
         if s < 0 or word_rows[s] < 0:

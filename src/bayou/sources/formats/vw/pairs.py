@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_VALUE
 from bayou.sources.hashing import cross, cross64
 
@@ -96,7 +97,7 @@ def _find_runs(keys, rules, start, stop, runs):
 @kernel
 def _count(indptr, keys, rules, pairs):
     """How many pairs each row may have; -1 if that is too many."""
-    runs = np.empty((MOST_SPACES, 2), np.int64)
+    runs = empty((MOST_SPACES, 2), np.int64)
     for row in range(pairs.size):
         count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
         total = 0
@@ -113,7 +114,7 @@ def _count(indptr, keys, rules, pairs):
 @kernel
 def _fill(indptr, hashes, values, keys, rules, mask, pairs, new_indptr, indices, new_values, origins, wrong):
     """(rows, non-zeros) of the new rows."""
-    runs, ways = np.empty((MOST_SPACES, 2), np.int64), np.empty(MOST_SPACES, np.int64)
+    runs, ways = empty((MOST_SPACES, 2), np.int64), empty(MOST_SPACES, np.int64)
     new_indptr[0] = 0
     n = fine = 0
     for row in range(pairs.size):

@@ -1,0 +1,44 @@
+"""Room within a kernel: `zeros(shape, dtype)` and `empty(shape, dtype)`, as NumPy's.
+
+Numba makes NumPy's own of a chain of functions for each combination of shape and type, a tenth of a second each; these
+are a few instructions. A shape is a whole number or a pair of them.
+"""
+
+from __future__ import annotations
+
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_new_ref
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+
+@intrinsic
+def empty(typingctx, shape, dtype):
+    return _array(shape, dtype), _maker(shape, zero=False)
+
+
+@intrinsic
+def zeros(typingctx, shape, dtype):
+    return _array(shape, dtype), _maker(shape, zero=True)
+
+
+def _array(shape, dtype):
+    return types.Array(dtype.dtype, len(_sizes(shape)), "C")(shape, dtype)
+
+
+def _sizes(shape):
+    return tuple(shape) if isinstance(shape, types.BaseTuple) else (shape,)
+
+
+def _maker(shape, zero):
+    def codegen(context, builder, sig, args):
+        given = cgutils.unpack_tuple(builder, args[0]) if isinstance(shape, types.BaseTuple) else [args[0]]
+        pairs = zip(given, _sizes(shape), strict=True)
+        sizes = [context.cast(builder, size, kind, types.intp) for size, kind in pairs]
+        made = arrayobj._empty_nd_impl(context, builder, sig.return_type, sizes)
+        if zero:
+            cgutils.memset(builder, made.data, builder.mul(made.itemsize, made.nitems), 0)
+        return impl_ret_new_ref(context, builder, sig.return_type, made._getvalue())
+
+    return codegen
