@@ -190,6 +190,16 @@ def test_units_do_not_matter(of_x, of_y, shift):
     assert loss_each < 1.1 * loss  # raw lanes go by the units that columns come in
 
 
+@pytest.mark.parametrize("offset", [100.0, 1000.0])
+def test_columns_far_from_zero_are_learned(offset):
+    """Years, coordinates: what is far from 0 next to its deviation is not counted as spread."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [1.0, -2.0, 0.5] + rng.normal(size=400)
+    near, far = (y - NumberBank(3).learn(Batch.from_csr(X + shift, y)) for shift in (0.0, offset))
+    assert np.mean(far[200:] ** 2) < 1.3 * np.mean(near[200:] ** 2) < 0.4 * y.var()
+
+
 @pytest.mark.parametrize("noise", ["normal", "heavy", "bursts"])
 def test_intervals_hold_what_they_say(noise):
     rng = np.random.default_rng(12)

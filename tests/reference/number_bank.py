@@ -66,7 +66,9 @@ class Columns:
     def spread(self):
         """Variance of a dense column, mean square of a rare one."""
         n = np.maximum(self.uses, 1)
-        return np.maximum(self.square - self.sum**2 / self.rows, 0) / n + self.square / n**2
+        variance, floor = np.maximum(self.square - self.sum**2 / self.rows, 0) / n, self.square / n**2
+        known = (n > 15) & (variance > 1e-12 * self.square / n)
+        return variance + np.where(known, np.minimum(np.maximum(10 * variance, floor / 100), floor), floor)
 
     def middle(self):
         """Means of the columns in more than half of the rows, 0 of others."""

@@ -38,6 +38,8 @@ from bayou.learners.number_bank.head import (
 WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
 FAR, LEAST = 1e30, 1e-60  # a value is no further from the first of its column, and no unit smaller: absurd ones
 SUREST, UNSUREST = 1e-9, 1e30
+# From so many uses on a column's variance is known, if it is more than this share of the mean square.
+VARIED, CONSTANT = 15.0, 1e-12
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,15 @@ def is_round(rows):
 
 @kernel(forceinline=True)
 def spread_of(total, squares, uses, rows):
-    """The variance of a dense column, the mean square of a rare one; never 0, also where values were all the same."""
-    return max(max(squares - total * total / rows, 0.0) / uses + squares / (uses * uses), LEAST)
+    """The variance of a dense column, the mean square of a rare one; never 0, also where values were all the same.
+
+    S2/n^2 keeps a column that was constant so far from a huge prior. Of one that is known not to be, and is far from 0
+    next to its deviation, it would count the mean as spread: there it is no more than some variances.
+    """
+    variance, floor = max(squares - total * total / rows, 0.0) / uses, squares / (uses * uses)
+    if uses > VARIED and variance > CONSTANT * floor * uses:
+        floor = min(max(10.0 * variance, 0.01 * floor), floor)
+    return max(variance + floor, LEAST)
 
 
 class Scratch(NamedTuple):

@@ -12,7 +12,8 @@ m is cut to the range of labels so far, made a quarter wider at either side. s i
 of the label's.
 
     columns     in units of their first value. n uses, sums S1 of x and S2 of x^2, the row at hand counted; of t rows.
-                spread r = (S2 - S1^2/t)/n + S2/n^2: the variance of a dense column, the mean square of a rare one
+                spread r = (S2 - S1^2/t)/n + S2/n^2: the variance of a dense column, the mean square of a rare one.
+                From 16 uses on, unless it is constant, S2/n^2 is at most ten variances, and at least S2/n^2/100
     prior       v = S / (r D), D the mean number of non-zeros in a row: S is the signal-to-noise of a whole row. That of
                 the intercept is 1e6 around the first label
     diagonal    V has a diagonal alone, as precision gained over the prior's. Dense columns (in more than half of the
