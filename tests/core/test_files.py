@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from bayou.core.files import whole_file
+from bayou.runs.places import check_outputs
 
 
 @pytest.mark.parametrize("flush", [True, False])
@@ -96,6 +97,13 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp
     with whole_file(path) as name:
         name.write_text("new")
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+
+
+def test_it_is_removed_by_a_run_that_writes_nothing_too(tmp_path):
+    """A training that finds that it was finished before, say."""
+    (tmp_path / ".m.bayou.0123abcd.part").mkdir()
+    check_outputs({"--model": tmp_path / "m.bayou"})
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_a_living_process_is_writing_is_never_removed(tmp_path):

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 from typer.testing import CliRunner
 
 import bayou
@@ -194,3 +195,11 @@ def test_rows_are_handed_over_in_blocks_that_can_be_looked_ahead_in(tmp_path, mo
     bayou.train(tmp_path / "c.csv", **OPTIONS)
     assert sum(sizes[1:]) == 5000  # the first is a trial
     assert min(sizes[1:-1]) >= 1024
+
+
+def test_what_is_no_share_is_refused_whatever_it_is():
+    damaged = sparse.csr_array(np.eye(3))
+    damaged.indices[0] = 7  # scipy cannot even say what it is
+    for given in (damaged, "", "random:", "random:x", "half", -0.1, 0.95, np.nan, [0.1]):
+        with pytest.raises(bayou.BadInput, match=r"(?s)--holdout is .*a share from 0 to 0\.9"):
+            Holdout.of(given)

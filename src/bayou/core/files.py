@@ -37,7 +37,7 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
     if is_special(path):
         yield path
         return
-    _remove_leftovers(path)
+    remove_leftovers(path)
     with _own_folder(path) as folder:
         temporary = folder / path.name
         old = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
@@ -67,8 +67,8 @@ def _own_folder(path: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Folders of processes that are gone: one that is at work holds a lock on its own."""
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that are gone were writing to the path; one that is at work holds a lock on its folder."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

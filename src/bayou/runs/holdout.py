@@ -8,7 +8,6 @@ again, so that memory is bounded; those that are left are spread evenly, too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import shown
+from bayou.core.checks import as_number, shown
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.prediction import Prediction
@@ -41,9 +40,10 @@ class Holdout:
     @classmethod
     def of(cls, given: float | str | None) -> Holdout:
         """From what a run was told: 0.1, or "random:0.1"."""
-        found = re.fullmatch(r"(random:)?(.*)", str(0 if given is None else given).strip(), re.DOTALL)
+        text = given.strip() if isinstance(given, str) else ""
+        spread = text.startswith("random:")
         try:
-            share = float(found[2]) if found else -1.0
+            share = float(text.removeprefix("random:")) if text else as_number(0 if given is None else given)
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
@@ -52,7 +52,7 @@ class Holdout:
                 f"--holdout is {told}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
-        return cls(share, found is None or found[1] is None) if share else cls()
+        return cls(share, not spread) if share else cls()
 
     def __bool__(self) -> bool:
         return self.share > 0.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from bayou.core import checks
 from bayou.core.errors import BadInput
-from bayou.core.files import is_special
+from bayou.core.files import is_special, remove_leftovers
 from bayou.runs.options import names_of
 
 STANDARD = "-"  # standard input, or standard output
@@ -78,6 +78,7 @@ def check_place(option: str, path: str | os.PathLike[str] | None) -> None:
         raise BadInput(
             f"{option} is {path}; no file can be written there ({error.strerror}). Choose another folder or name."
         ) from None
+    remove_leftovers(here)  # also if this run will write nothing, since it finds that it was finished before
 
 
 def check_report(path: str | os.PathLike[str] | None) -> None:
