@@ -43,7 +43,7 @@ def test_river_s_own_checks_pass(name):
 
 
 def test_river_s_checks_pass_for_several_classes():
-    checks.check_estimator(multiclass.OneVsRestClassifier(Classifier("marginal", bits=10)))
+    checks.check_estimator(multiclass.OneVsRestClassifier(Classifier("marginal", bits=10, classes=(False, True))))
 
 
 def rows(n: int = 200, seed: int = 0) -> tuple[list[dict], list[bool]]:
@@ -126,12 +126,60 @@ def test_labels():
             Classifier(classes=classes)
 
 
+@pytest.mark.parametrize("name", ["marginal", "bank"])
+@pytest.mark.parametrize("labels", [list("abcab"), [0, 1, 2, 0, 1], [5, "x", None, (1, 2), 5]])
+def test_any_classes_as_they_come(name, labels):
+    xs = [{"a": 1.0, f"is {k % 3}": 1.0} for k in range(5)]
+    one, many = Classifier(name, bits=8), Classifier(name, bits=8)
+    for k, (x, y) in enumerate(zip(xs, labels, strict=True)):
+        one.learn_one(x, y)
+        p = one.predict_proba_one(x)
+        assert sum(p.values()) == pytest.approx(1.0)
+        assert set(labels[: k + 1]) <= p.keys()
+        one.learn_one(x, "never", w=0.0)
+    many.learn_many(xs, list(labels))
+    assert set(one.predict_proba_one(xs[0])) == set(many.predict_proba_one(xs[0])) == set(labels)
+    assert many.predict_proba_many(xs).shape == (5, len(set(labels)))
+    if 0 not in labels:  # which is as good as False, and begins with a learner of two
+        assert one.predict_proba_one(xs[0]) == many.predict_proba_one(xs[0])
+        again = pickle.loads(pickle.dumps(one))
+        assert again.predict_proba_one(xs[1]) == one.predict_proba_one(xs[1])
+
+
+def test_classes_that_are_named_are_all_there_are():
+    model = Classifier("marginal", bits=8, classes=("a", "b", "c"))
+    assert model.predict_proba_one({"x": 1.0}) == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3})
+    model.learn_one({"x": 1.0}, "b")
+    assert model.predict_one({"x": 1.0}) == "b"
+    assert not Classifier("marginal", classes=("a", "b"))._multiclass
+    with pytest.raises(BadInput, match="must be one of"):
+        model.learn_one({"x": 1.0}, "d")
+
+
+def test_a_learner_that_cannot_be_extended_says_so():
+    model = Classifier("lasso", bits=8)
+    model.learn_one({"x": 1.0}, True)
+    with pytest.raises(BadInput, match=r"say classes=\(\.\.\.\)"):
+        model.learn_one({"x": 1.0}, "d")
+    assert model.predict_proba_one({"x": 1.0}).keys() == {False, True}
+
+
+def test_weights_of_several_classes_are_those_of_each():
+    model = Classifier("marginal", hashing=False)
+    for _ in range(5):
+        for label in "abc":
+            model.learn_one({f"is {label}": 1.0}, label)
+    weights = model.weights
+    assert weights.keys() == {"a", "b", "c"}
+    assert weights["a"]["is a"] > 0 > weights["a"]["is b"]
+
+
 @pytest.mark.parametrize("hashing", [True, False])
 def test_a_bad_row_changes_nothing(hashing):
     model = Classifier("marginal", bits=8, hashing=hashing)
     model.learn_one({"a": 1.0}, True)
     before = pickle.dumps(model)
-    for x, y in (({"new": math.inf}, True), ({"new": [1]}, True), ({"new": 1.0}, "maybe"), ({"new": 1e30}, True)):
+    for x, y in (({"new": math.inf}, True), ({"new": [1]}, True), ({"new": 1.0}, []), ({"new": 1e30}, True)):
         with pytest.raises(BadInput):
             model.learn_one(x, y)
         with pytest.raises(BadInput):
@@ -186,7 +234,7 @@ def test_wrong_parameters_get_a_sentence(monkeypatch):
 
 def test_it_shows_its_parameters():
     model = Classifier("marginal", bits=8, prior_variance=2.0)
-    expected = "Classifier(learner='marginal', bits=8, hashing=True, classes=(False, True), prior_variance=2.0)"
+    expected = "Classifier(learner='marginal', bits=8, hashing=True, classes=None, prior_variance=2.0)"
     assert repr(model) == expected
 
 
@@ -201,7 +249,7 @@ def test_it_works_in_pipelines():
     assert accuracy.get() > 0.9
     scaled = preprocessing.StandardScaler() | Classifier("marginal", bits=10)
     assert evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.ROCAUC()).get() > 0.93
-    segments = multiclass.OneVsRestClassifier(Classifier("marginal", bits=10))
+    segments = Classifier("marginal", bits=10)
     found = evaluate.progressive_val_score(
         datasets.ImageSegments().take(1000), preprocessing.StandardScaler() | segments, metrics.Accuracy()
     )

@@ -24,7 +24,8 @@ from bayou.core import registry
 from bayou.core.arrays import as_array
 from bayou.core.checks import positive_number, several, shown, yes_or_no
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.learners.classes import Classes
+from bayou.learners.classes.extending import extended, extends
 from bayou.sources.rows import Rows
 
 # Kinds of learners, as registry.Record.task has them, and the estimator here that is for each.
@@ -32,7 +33,7 @@ _FACES = {"classify": "Classifier"}
 
 
 class Classifier(base.MiniBatchClassifier):
-    """Tells two classes apart by any of bayou's learners.
+    """Tells classes apart, two or any number, by any of bayou's learners.
 
     A number or truth value is a feature's value; a text is a category, the feature `name=text`; None and NaN are
     missing, which is as good as absent. Nothing needs to be encoded before.
@@ -41,7 +42,8 @@ class Classifier(base.MiniBatchClassifier):
     hashed, but many times faster. Rows may come as a DataFrame of pandas, anything with `__arrow_c_stream__` (polars,
     Arrow), a SciPy sparse matrix, whose columns are features with numbers for names, or a list of dictionaries.
 
-    For more than two classes there is `river.multiclass.OneVsRestClassifier`.
+    Without `classes` it takes labels as they come. As long as these are False and True there is one learner; of any
+    other classes each has one, under a softmax that all share (`bayou.learners.Classes`).
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ class Classifier(base.MiniBatchClassifier):
         Whether names are hashed, which takes no memory and lets some share a weight, or kept in a dictionary, which has
         room for 2^bits names.
     classes
-        The two labels, the positive one last. 0 and 1 are as good as False and True.
+        All labels there will be; of two the positive one last. 0 and 1 are as good as False and True. None takes any.
     kwargs
         Parameters of the learner.
 
@@ -71,7 +73,7 @@ class Classifier(base.MiniBatchClassifier):
         learner: str = "bank",
         bits: int = 18,
         hashing: bool = True,
-        classes: tuple[base.typing.ClfTarget, base.typing.ClfTarget] = (False, True),
+        classes: tuple[base.typing.ClfTarget, ...] | None = None,
         **kwargs: Any,
     ) -> None:
         self.learner, self.bits, self.hashing, self.classes, self.kwargs = learner, bits, hashing, classes, kwargs
@@ -79,12 +81,13 @@ class Classifier(base.MiniBatchClassifier):
         if _FACES.get(record.task) != type(self).__name__:
             raise BadInput(f"{learner} is a learner to {record.task}; this is a {type(self).__name__}.")
         try:
-            self._negative, self._positive = classes
-            self._is_positive = {self._negative: False, self._positive: True}
-        except (TypeError, ValueError):
-            raise BadInput(f"classes is {classes!r}; give two labels, the positive one last.") from None
-        if len(self._is_positive) < 2:
-            raise BadInput(f"classes is {classes!r}; give two different labels.")
+            labels = list((False, True) if classes is None else classes)
+            # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
+            self._numbers = {label: number for number, label in enumerate(labels)}
+        except TypeError:
+            raise BadInput(f"classes is {classes!r}; give all labels, of two the positive one last, or None.") from None
+        if not 2 <= len(self._numbers) == len(labels):
+            raise BadInput(f"classes is {classes!r}; give at least two different labels, or None.")
         if "n_features" in kwargs:
             raise BadInput(
                 "n_features is not for river's rows, which have names: bits says how many weights there are."
@@ -92,79 +95,126 @@ class Classifier(base.MiniBatchClassifier):
         dtype = str(kwargs.get("dtype") or record.dtype)
         self._rows = Rows(bits, yes_or_no("hashing", hashing), dtype)
         try:
-            self._model: Learner = record.load()(n_features=self._rows.n_features, **kwargs)
+            self._model: Any = (
+                record.load()(n_features=self._rows.n_features, **kwargs)
+                if len(labels) == 2
+                else self._of_many(classes=len(labels), max_classes=len(labels))
+            )
         except TypeError as error:  # an unknown parameter
             raise BadInput(f"{learner} cannot be made so: {error}.") from None
 
+    def _of_many(self, **known: Any) -> Classes:
+        return Classes(n_features=self._rows.n_features, learner=self.learner, **known, **self.kwargs)
+
     @property
-    def model(self) -> Learner:
+    def _multiclass(self) -> bool:
+        return self.classes is None or len(self.classes) > 2
+
+    def _number(self, label: Any, new: dict[Any, int]) -> int:
+        """The number of a label's class; one that may join is put among the `new` ones."""
+        try:
+            number = self._numbers.get(label, new.get(label))
+        except TypeError:
+            raise self._no_label(label) from None
+        if number is None:
+            if self.classes is not None:
+                raise self._no_label(label)
+            number = new[label] = max(self._numbers.values()) + 1 + len(new)
+        return number
+
+    def _joined(self, new: dict[Any, int]) -> Any:
+        """The learner that takes the new classes: another one where these are the first but False and True."""
+        if not new or isinstance(self._model, Classes):
+            return self._model
+        if not self._model.examples:
+            return self._of_many()
+        if not extends(self._model):
+            raise BadInput(
+                f"the label is {shown(next(iter(new)))}, but {self.learner} has begun with False and True alone; say "
+                "classes=(...) with all of them."
+            )
+        return extended(self._model)
+
+    def _learned(self, model: Any, new: dict[Any, int]) -> None:
+        """What is new, once it was learned: classes in the order of the learner's."""
+        self._model = model
+        if new:
+            labels = {number: label for label, number in (self._numbers | new).items()}
+            self._numbers = {labels[int(number)]: int(number) for number in model.labels}
+
+    @property
+    def model(self) -> Any:
         """The learner inside: its means and variances, `sample`, `save`, and so on."""
         return self._model
 
     @property
-    def weights(self) -> dict[Hashable, float]:
-        """The mean of every named weight, where names are kept in a dictionary (`hashing=False`)."""
+    def weights(self) -> dict[Hashable, Any]:
+        """The mean of every named weight, where names are kept in a dictionary (`hashing=False`).
+
+        Of more than two classes, one such dictionary for each.
+        """
         if self._rows.numbers is None:
             raise BadInput("names are hashed, so they are not known; use hashing=False to keep them.")
-        means = self._model.mean
-        return {name: float(means[number]) for name, number in self._rows.numbers.items()}
+        names, means = self._rows.numbers.items(), np.atleast_2d(self._model.mean)
+        each = [{name: float(mean[number]) for name, number in names} for mean in means]
+        return dict(zip(self._numbers, each, strict=True)) if isinstance(self._model, Classes) else each[0]
 
     # --- one row --------------------------------------------------------------------------------------------------
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0) -> None:
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
-        try:
-            positive = self._is_positive[y]
-        except (KeyError, TypeError):
-            raise self._no_label(y) from None
+        new: dict[Any, int] = {}
+        number = self._number(y, new)
         w = w if type(w) is float else positive_number("w", w, zero=True)
-        row, new = self._rows.one(x, learn=True)
-        self._model.learn_row(row, positive, w)
-        if new:
-            self._rows.keep(new)
+        row, names = self._rows.one(x, learn=True)
+        model = self._joined(new) if w else self._model
+        model.learn_row(row, number, w)
+        if new and w:
+            self._learned(model, new)
+        if names:
+            self._rows.keep(names)
 
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **unused: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """The probability of each class."""
-        p = self._model.learn_row(self._rows.one(x)[0], True, 0.0)
-        return {self._negative: 1.0 - p, self._positive: p}
+        p = self._model.learn_row(self._rows.one(x)[0], 1, 0.0)
+        chances = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
+        return dict(zip(self._numbers, chances, strict=True))
 
     # --- many rows ------------------------------------------------------------------------------------------------
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn from the rows of X one after another; `w` is one weight for all of them, or one for each."""
-        labels = self._labels(y)
-        batch, new = self._rows.many(X, learn=True)
+        new: dict[Any, int] = {}
+        labels = self._labels(y, new)
+        batch, names = self._rows.many(X, learn=True)
         weights = None if isinstance(w, int | float) and w == 1 else as_array(w, "w")
         if weights is not None and weights.ndim == 0:
             weights = np.broadcast_to(weights, labels.shape)
-        self._model.learn(batch.with_labels(labels, weights))
-        self._rows.keep(new)
+        model = self._joined(new)
+        model.learn(batch.with_labels(labels, weights))
+        self._learned(model, new)
+        self._rows.keep(names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probabilities of the classes, a column of a DataFrame each, with the index of X if it has one."""
         import pandas as pd  # type: ignore[import-untyped]
 
         p = self._model.predict(self._rows.many(X)[0]).probability
-        return pd.DataFrame({self._negative: 1.0 - p, self._positive: p}, index=X.index if hasattr(X, "iloc") else None)
+        columns = p.T if isinstance(self._model, Classes) else (1.0 - p, p)
+        table = dict(zip(self._numbers, columns, strict=True))
+        return pd.DataFrame(table, index=X.index if hasattr(X, "iloc") else None)
 
-    def _labels(self, y: Any) -> np.ndarray:
-        if getattr(y, "dtype", None) == np.bool_ and self.classes == (False, True):
+    def _labels(self, y: Any, new: dict[Any, int]) -> np.ndarray:
+        if getattr(y, "dtype", None) == np.bool_ and not isinstance(self._model, Classes) and False in self._numbers:
             return np.asarray(y)
         labels = several("y", y.tolist() if hasattr(y, "tolist") else y, "labels, one per row")
-        positive = np.empty(len(labels), bool)
-        for k, label in enumerate(labels):
-            try:
-                positive[k] = self._is_positive[label]
-            except (KeyError, TypeError):
-                raise self._no_label(label) from None
-        return positive
+        return np.array([self._number(label, new) for label in labels], np.float64)
 
     def _no_label(self, y: Any) -> BadInput:
-        return BadInput(
-            f"the label is {shown(y)}; it must be one of {self.classes!r}. Say classes=(negative, positive) for others."
-        )
+        allowed = "something that can be told from others" if self.classes is None else f"one of {self.classes!r}"
+        return BadInput(f"the label is {shown(y)}; it must be {allowed}. Say classes=(negative, positive) for others.")
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self._get_params().items())

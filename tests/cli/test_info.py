@@ -11,7 +11,7 @@ from bayou import Batch
 from bayou.cli import app
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.recipe import Column
-from bayou.learners import AdaGrad, Marginal
+from bayou.learners import AdaGrad, Classes, Marginal
 from bayou.sources import Recipe
 
 
@@ -122,3 +122,14 @@ def test_what_is_no_model_exits_1(run, tmp_path):
     done = run("info", tmp_path / "m.bayou")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "not a bayou model" in done.stderr
+
+
+def test_several_classes_are_told_of_and_left_to_python(run, tmp_path):
+    path = saved(tmp_path / "m.bayou", Classes(n_features=16, learner="marginal"))
+    done = run("info", path)
+    assert done.exit_code == 0, done.output
+    assert "under a shared softmax" in done.stdout
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    done = run("train", tmp_path / "rows.svm", "--resume", path, "--model", path)
+    assert done.exit_code != 0
+    assert "classes is for Python so far" in done.output

@@ -47,7 +47,7 @@ class Theirs(Learner):
 def test_names_are_the_keys_the_default_first():
     first, *others = registry.records()
     assert first == registry.DEFAULT
-    assert len(others) == 11
+    assert len(others) == 12
     assert others == sorted(others)
     for name, record in registry.records().items():
         assert record.name == name == record.load().name
@@ -70,7 +70,7 @@ def test_a_record_fits_its_learner(record):
     assert made.record is registry.find(record.name)
     assert made.mean.dtype == record.dtype
     if record.posterior:
-        assert made.variance.shape == (3,)
+        assert made.variance.shape[-1] == 3
 
 
 @every
@@ -78,7 +78,7 @@ def test_a_record_fits_its_learner(record):
 def test_every_learner_takes_both_types_and_no_intercept(record, dtype):
     made = record.load()(n_features=4, dtype=dtype, intercept=False)
     assert made.mean.dtype == dtype
-    assert made.intercept == (0.0, 0.0)
+    assert not np.any(made.intercept)
     assert made.n_features == 4
 
 
@@ -116,7 +116,7 @@ def test_unknown_class_names_are_attribute_errors():
 def test_an_unknown_name_is_answered_with_the_names_there_are():
     with pytest.raises(
         BadInput,
-        match=r"no learner called 'swamp'; there are: bank, adagrad, ftrl, gaussian, joint, lasso, marginal, moment",
+        match=r"no learner called 'swamp'; there are: bank, adagrad, classes, ftrl, gaussian, joint, lasso, marginal",
     ):
         registry.find("swamp")
 

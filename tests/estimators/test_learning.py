@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier, SpikeSlabClassifier
 from bayou.estimators import base
-from bayou.learners import Bank
+from bayou.learners import Bank, Classes
 from tests.laws.cases import bits
 
 ALL = pytest.mark.parametrize("make", [BankClassifier, MarginalClassifier, AdaGradClassifier])
@@ -129,19 +129,18 @@ def test_two_classes_are_one_learner(make):
 def test_three_classes_are_each_against_the_rest(make):
     X, y, classes = words(3)
     model = make().partial_fit(X, y, classes=classes)
-    by_hand = []
     for number, word in enumerate(classes):
         learner = type(model.learners_[number])(**model.learners_[number].parameters)
         learner.learn(Batch.from_csr(X, y == word))
         np.testing.assert_array_equal(model.coef_[number], learner.mean)
-        by_hand.append(learner.predict(Batch.from_csr(X), "later").probability)
-    by_hand = np.column_stack(by_hand)
-    np.testing.assert_allclose(model.predict_proba(X), by_hand / by_hand.sum(axis=1, keepdims=True), rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(X), classes[by_hand.argmax(axis=1)])
+        assert bits(learner, by_row=True)[1] == bits(model.learners_[number], by_row=True)[1]
+    together = Classes(**model.learner_.parameters)
+    together.learn(Batch.from_csr(X, np.searchsorted(classes, y)))
+    said = together.predict(Batch.from_csr(X), "later").probability
+    np.testing.assert_allclose(model.predict_proba(X), said, rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), classes[said.argmax(axis=1)])
     assert model.coef_.shape == (3, 30)
     assert model.intercept_.shape == (3,)
-    with pytest.raises(AttributeError, match="see learners_"):
-        model.learner_  # noqa: B018
 
 
 @ALL
@@ -264,18 +263,68 @@ def test_fit_names_the_row_of_a_value_that_is_too_large(make):
 
 
 @ALL
-def test_unknown_label_is_refused_and_nothing_is_learned(make, data):
+def test_a_label_of_another_kind_is_refused_and_nothing_is_learned(make, data):
     X, y, classes = data
     model = make().partial_fit(X, y, classes=classes)
     before = model.coef_
-    for wrong in ("yak", 3, None, np.nan):
+    for wrong in (3, None, np.nan):
         labels = y.astype(object)
         labels[6] = wrong
         with pytest.raises(ValueError, match=r"classes|NaN"):
             model.partial_fit(X, labels)
+    np.testing.assert_array_equal(model.coef_, before)
+    np.testing.assert_array_equal(model.classes_, classes)
+
+
+@pytest.mark.parametrize("model", [MarginalClassifier(prior_mean=1.0), SpikeSlabClassifier()])
+def test_a_third_class_is_refused_where_there_is_no_mirror_image_of_two(model):
+    X, y, classes = words(2)
+    model.partial_fit(X, y, classes=classes)
+    before = model.coef_
     with pytest.raises(BadInput, match="row 2: the label 'yak' is none of the classes"):
         model.partial_fit(X[:3], np.array([y[0], y[1], "yak"]))
     np.testing.assert_array_equal(model.coef_, before)
+
+
+@ALL
+@pytest.mark.parametrize("known", [2, 3])
+def test_a_class_may_join_later(make, known):
+    X, y, classes = words(3)
+    first = np.isin(y, classes[:known]) & (np.arange(len(y)) < 200)
+    model = make().partial_fit(X[first], y[first], classes=classes[:known])
+    earlier = model.coef_
+    labels = np.where(np.arange(200) % 4, y[200:], "aardvark")
+    model.partial_fit(X[200:], labels)
+    joined = ["aardvark", *classes.tolist()]
+    assert model.classes_.tolist() == joined
+    p = model.predict_proba(X)
+    assert p.shape == (400, 4)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    assert model.coef_.shape == (4, 30)
+    assert earlier.shape == ((1, 30) if known == 2 else (3, 30))
+    assert model.learners_[0].examples < model.learner_.examples
+    assert model.score(X[200:], labels) > 0.5
+
+
+def test_many_columns_are_numbered_and_shown_as_they_were():
+    X, y, _ = words(3)
+    wide = csr_array((X.data, 7000 * X.indices.astype(np.int64), X.indptr), shape=(400, 210_000))
+    model, narrow = BankClassifier(random_state=0).fit(wide, y), BankClassifier(random_state=0).fit(X, y)
+    assert model.coef_.shape == (3, 210_000)
+    np.testing.assert_allclose(model.coef_[:, ::7000], narrow.coef_, atol=1e-3)
+    np.testing.assert_allclose(model.predict_proba(wide), narrow.predict_proba(X), atol=1e-3)
+
+
+@ALL
+def test_a_third_class_finds_what_was_learned_of_two(make):
+    X, y, classes = words(2)
+    model = make().partial_fit(X, y, classes=classes)
+    two = model.predict_proba(X)
+    model.partial_fit(X[:1], ["cow"])
+    of_two = model.predict_proba(X)[:, :2]
+    assert np.abs(of_two / of_two.sum(axis=1, keepdims=True) - two).mean() < 0.1
+    np.testing.assert_allclose(model.coef_[0], -model.coef_[1], atol=0.2 * np.abs(model.coef_[1]).max())
 
 
 @ALL
@@ -286,8 +335,8 @@ def test_classes_are_named_once_and_stay(make, data):
     model = make().partial_fit(X, y, classes=classes[::-1])
     np.testing.assert_array_equal(model.classes_, classes)
     model.partial_fit(X, y, classes=list(classes)).partial_fit(X, y)
-    with pytest.raises(ValueError, match="not what was learned so far"):
-        model.partial_fit(X, y, classes=[*classes, "yak"])
+    with pytest.raises(ValueError, match="lacks some of what was learned so far"):
+        model.partial_fit(X, y, classes=[*classes[1:], "yak"])
 
 
 @ALL
@@ -324,7 +373,8 @@ def test_without_an_intercept_it_is_0(make, data):
     X, y, _ = data
     model = make(fit_intercept=False, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.intercept_, np.zeros(len(model.learners_)))
-    np.testing.assert_array_equal(model.decision_function(np.zeros((2, 30))), 0.0)
+    nothing = np.log(1 / (len(model.classes_) - 1))  # the log-odds of classes that are all alike
+    np.testing.assert_allclose(model.decision_function(np.zeros((2, 30))), nothing, atol=1e-14)
     assert make(random_state=0).fit(X, y).intercept_.all()
 
 

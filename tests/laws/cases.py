@@ -120,6 +120,11 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "lanes": lambda n: {"lanes": [{"scale": True, "normalise": True, "memory": 0.01}, {"rate": 0.5}, {}]},
         "bare": lambda n: {"intercept": False},
     },
+    "classes": {
+        "default": lambda n: {},
+        "marginal": lambda n: {"learner": "marginal"},
+        "known": lambda n: {"classes": [2, -1, 0, 1], "light": True, "intercept": False},
+    },
 }
 
 
@@ -144,11 +149,18 @@ class Case:
     def regresses(self) -> bool:
         return self.record.task == "regress"
 
+    @property
+    def many(self) -> bool:
+        """Whether it tells several classes apart, and answers with an array for each row."""
+        return self.record.task == "classes"
+
     def taught(self, batch: Batch) -> Batch:
-        """The batch with labels that this learner takes: a regressor's are any numbers."""
-        if not self.regresses or batch.labels is None:
+        """The batch with labels that this learner takes: a regressor's are any numbers, those of classes whole ones."""
+        if self.record.task == "classify" or batch.labels is None:
             return batch
         rng = np.random.default_rng(len(batch))
+        if self.many:
+            return batch.with_labels(rng.integers(-1, 3, len(batch)))
         return batch.with_labels(batch.labels * 10 ** rng.uniform(-2, 2, len(batch)) + rng.choice([0.0, 5.0]))
 
     def stream(self, *arguments: Any, **more: Any) -> Batch:
@@ -205,7 +217,7 @@ def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecor
 
 every = over()
 plain = over(lambda case: case.variant == "default")
-classifiers = over(lambda case: not case.regresses)
+classifiers = over(lambda case: case.record.task == "classify")
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)
 linear = over(lambda case: case.record.linear and case.apart)
@@ -260,6 +272,21 @@ def anew(batch: Batch, rows: slice) -> Batch:
         None if part.labels is None else part.labels.copy(),
         None if part.weights is None else part.weights.copy(),
     )
+
+
+def together(answers: list[np.ndarray]) -> np.ndarray:
+    """Answers one after another; of a class that joined later there was nothing to say before."""
+    width = max((answer.shape[1] for answer in answers if answer.ndim == 2), default=0)
+    padded = [np.pad(a, ((0, 0), (0, width - a.shape[1]))) if a.ndim == 2 else a for a in answers]
+    return np.concatenate(padded or [np.zeros(0)])
+
+
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two answers have the same bits."""
+    both = together(
+        [np.atleast_1d(one)[None] if one.ndim < 2 else one, np.atleast_1d(other)[None] if other.ndim < 2 else other]
+    )
+    return both[: len(both) // 2].tobytes() == both[len(both) // 2 :].tobytes()
 
 
 def certainty(learner: Any) -> tuple[np.ndarray, float]:

@@ -116,7 +116,7 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
         if case.record.posterior:
             assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
             assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
-            assert learner.intercept[1] >= 0
+            assert np.all(learner.intercept[1] >= 0)
             # What a mixture believes may widen, as its parts can disagree; and so may a prior that is made of the data.
             if case.record.linear and not case.record.dense:
                 (variance, of_intercept), (most, most_of_intercept) = certainty(learner), certainty(fresh)

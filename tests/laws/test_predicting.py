@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 
-from tests.laws.cases import anew, bits, every, few, streams
+from tests.laws.cases import anew, bits, every, few, same, streams
 
 
 @every
@@ -15,7 +15,7 @@ def test_learn_answers_what_predict_would_have(case, batch):
     for i in range(len(batch)):
         row = batch[i : i + 1]
         predicted = learner.predict(row).expected
-        assert predicted.tobytes() == learner.learn(row).tobytes()
+        assert same(predicted, learner.learn(row))
 
 
 @every
@@ -28,7 +28,8 @@ def test_observe_tells_all_that_predict_would_have(case):
         before = twin.predict(batch[row : row + 1])
         for name in names:
             tolerance = 1e-12 if name == "variance" else 0.0  # solutions of several rows at once may round otherwise
-            np.testing.assert_allclose(getattr(told, name)[row], getattr(before, name)[0], rtol=tolerance)
+            now, then = getattr(told, name)[row], getattr(before, name)[0]
+            np.testing.assert_allclose(now[: len(then)] if case.many else now, then, rtol=tolerance)
         twin.learn(batch[row : row + 1])
 
 
@@ -42,8 +43,8 @@ def test_predictions_do_not_depend_on_their_neighbours(case, batch):
     together = learner.predict(batch)
     for i in range(len(batch)):
         alone = learner.predict(anew(batch, slice(i, i + 1)))
-        assert alone.expected[0] == together.expected[i]
-        assert alone.mean[0] == together.mean[i]
+        assert np.array_equal(alone.expected[0], together.expected[i])
+        assert np.array_equal(alone.mean[0], together.mean[i])
 
 
 @every

@@ -123,7 +123,8 @@ def test_an_empty_batch_changes_nothing(case):
     learner.learn(case.stream(14))
     before = bits(learner)
     empty = Batch.from_rows([], labels=[])
-    assert learner.learn(empty).shape == learner.predict(empty).expected.shape == (0,)
+    assert learner.learn(empty).shape == learner.predict(empty).expected.shape
+    assert len(learner.learn(empty)) == 0
     assert bits(learner) == before
 
 
@@ -133,6 +134,8 @@ def test_empty_rows_teach_the_intercept_alone(case):
     learner.learn(case.stream(15))
     means, before = learner.mean, bits(learner)[1]
     p = learner.learn(Batch.from_rows([{}] * 20, labels=[1 if not case.regresses else 1e3] * 20))
+    if case.many:
+        p = p[:, learner.labels == 1].ravel()
     after = bits(learner)[1]
     assert all(after[name] == before[name] for name in learner._per_feature)
     if case.record.linear:
@@ -141,10 +144,11 @@ def test_empty_rows_teach_the_intercept_alone(case):
         # a combination may change its mind about its parts on the way
         assert (np.diff(p) > 0).all() if case.record.linear else p[-1] > p[0]
     else:
-        assert (p == (0.0 if case.regresses else 0.5)).all()
-        assert after["intercept"] == before["intercept"]
+        nothing = 1 / len(learner.labels) if case.many else 0.0 if case.regresses else 0.5
+        np.testing.assert_allclose(p, nothing, rtol=0 if nothing in (0.0, 0.5) else 1e-15)
+        assert all(after[name] == before[name] for name in after if name.endswith("intercept"))
         assert after == before or not case.record.linear or case.regresses  # which learn the noise
-        assert learner.intercept == (0.0, 0.0)
+        assert not np.any(learner.intercept)
 
 
 @every
@@ -160,5 +164,5 @@ def test_rows_of_any_length(case):
         assert case.sensible(p)
         # Most weights of these are to stay 0, or to go there.
         if not learner.parameters.get("l1") and case.record.name not in ("lasso", "shrinkage"):
-            assert (learner.mean != case.new(n=length).mean).all()
+            assert (learner.mean != (0.0 if case.many else case.new(n=length).mean)).all()
         assert all(np.isfinite(array).all() for array in learner._arrays().values())

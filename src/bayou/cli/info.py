@@ -64,7 +64,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
 
 
 def _intercept(learner: Learner) -> dict[str, float] | None:
-    if not learner.parameters["intercept"]:
+    if not learner.parameters["intercept"] or learner.record.task == "classes":  # of which each has its own
         return None
     mean, variance = learner.intercept
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}

@@ -1,13 +1,15 @@
 """Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
 
     recipe, names, numbering    enough to read raw data as they were read when the model learned
+    classes                     what the labels 0, 1, 2, ... of several classes are called
     uses                        how often features came, to read weights by
     counters                    what the model has seen in all its runs, and how well it predicted that
     unfinished                  where a run stands that was interrupted, or that saves on its way
     finished                    the files that were learned to their end
 
-In a model file the header has `recipe`, `counters`, `unfinished` and `finished` as JSON under "attached"; the arrays of
-names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there is ignored.
+In a model file the header has `recipe`, `classes`, `counters`, `unfinished` and `finished` as JSON under "attached";
+the arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there
+is ignored.
 """
 
 from __future__ import annotations
@@ -144,6 +146,7 @@ class Extras:
     counters: Counters | None = None
     unfinished: Unfinished | None = None
     finished: list[FileMark] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
@@ -199,7 +202,7 @@ class Extras:
 
     def copy(self) -> Extras:
         """Extras of their own, for a copy of the model."""
-        own = {name: copy.deepcopy(getattr(self, name)) for name in ("names", "numbering", "uses")}
+        own = {name: copy.deepcopy(getattr(self, name)) for name in ("names", "numbering", "uses", "classes")}
         return replace(self, **own)
 
     def check_alike(self, other: Extras) -> None:
@@ -214,6 +217,8 @@ class Extras:
                     f"the models read data by different recipes: {'; '.join(differences[:_SHOWN])}{more}. "
                     "Train one of them --like the other."
                 )
+        if any(one != another for one, another in zip(self.classes, other.classes, strict=False)):
+            raise BadModel("the models call their classes differently; train one of them --like the other.")
         if self.numbering is not None and other.numbering is not None and not self.numbering.agrees(other.numbering):
             raise BadModel(
                 "the models number their features differently; train them --like one model, or let names be hashed."
@@ -242,12 +247,14 @@ class Extras:
             uses=uses,
             counters=_added(self.counters, other.counters, None if base is None else base.counters),
             finished=list(dict.fromkeys([*self.finished, *other.finished])),
+            classes=max(self.classes, other.classes, key=len),
         )
 
     def to_json(self) -> dict[str, Any]:
         """For the header of a model file; what is not there is left out."""
         parts = {"recipe": self.recipe, "counters": self.counters, "unfinished": self.unfinished}
         plain: dict[str, Any] = {name: part.to_json() for name, part in parts.items() if part is not None}
+        plain |= {"classes": list(self.classes)} if self.classes else {}
         return plain | ({"finished": [mark.to_json() for mark in self.finished]} if self.finished else {})
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -271,7 +278,7 @@ class Extras:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
         extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
-        extras.finished = _marks(plain.get("finished"))
+        extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
         if plain.get("recipe") is None:
             return extras
         from bayou.core.names import Names
@@ -299,6 +306,12 @@ def _mapping(name: str, plain: Any) -> Mapping[str, Any]:
     if not isinstance(plain, Mapping):
         raise BadModel(f"what is attached to the model ({name}) is {plain!r}; it must be a mapping.")
     return plain
+
+
+def _class_names(plain: Any) -> list[str]:
+    if not isinstance(plain, list | None) or not all(isinstance(name, str) for name in plain or ()):
+        raise BadModel(f"the model calls its classes {plain!r}; it must be a list of names.")
+    return list(plain or ())
 
 
 def _marks(plain: Any) -> list[FileMark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ VIEWS = {"model": False, "associated": True}
 
 class Inspected(Stored):
     """The part of a `Learner` that tells of itself."""
-
-    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
 
     _n_features: int
     _has_intercept: bool

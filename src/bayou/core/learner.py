@@ -45,7 +45,7 @@ from bayou.kernels.random import draw_scores
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 AT_ONCE = 8192
 # What draws are for.
-_PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
+PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
 
 class Learner(Inspected):
@@ -131,7 +131,12 @@ class Learner(Inspected):
                 told.append(self._run(part, targets[rows], weights[rows]))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
-        return self.prediction(told[0] if len(told) == 1 else Scores(*map(_joined, zip(*told, strict=True))))
+        return self.prediction(told[0] if len(told) == 1 else self._joined(told))
+
+    @staticmethod
+    def _joined(parts: Any) -> Any:
+        """Scores of rows one after another."""
+        return Scores(*map(_joined, zip(*parts, strict=True)))
 
     def check(self, batch: Batch) -> None:
         """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
@@ -234,7 +239,7 @@ class Learner(Inspected):
         """
         if not self.record.posterior:
             raise no_posterior(self.name)
-        one_of("purpose", purpose, _PURPOSES)
+        one_of("purpose", purpose, PURPOSES)
         key = np.uint64(whole_number("seed", seed, 0, 2**64 - 1))
         with self._lock:
             self._check(batch)

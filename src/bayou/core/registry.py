@@ -35,7 +35,7 @@ class Record:
     estimator: str | None  # its scikit-learn face in bayou.estimators
     summary: str
     paper: str
-    task: Literal["classify", "regress"] = "classify"
+    task: Literal["classify", "classes", "regress"] = "classify"  # two classes, several, numbers
     dtype: Literal["float32", "float64"] = "float32"
     posterior: bool = True  # variance, intervals, sampling
     linear: bool = True  # the score is sum of mean * value; else the means are a linear picture of it
@@ -142,8 +142,9 @@ def as_table() -> str:
     head = "| learner | class | estimator | what it is | task | posterior | merge | passes | state | paper |"
     rows = [head, "|" + "---|" * (head.count("|") - 1)]
     rows += [
-        f"| {r.name} | `{r.class_name}` | `{r.estimator}` | {r.summary} | {r.task} | "
-        f"{'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | {r.paper} |"
+        f"| {r.name} | `{r.class_name}` | {f'`{r.estimator}`' if r.estimator else 'each classifier'} | {r.summary} | "
+        f"{r.task} | {'yes' if r.posterior else 'no'} | {r.merge} | {r.passes} | {r.dtype}{', dense' * r.dense} | "
+        f"{r.paper} |"
         for r in own_records()
     ]
     return "\n".join(rows) + "\n"

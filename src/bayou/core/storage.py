@@ -22,6 +22,7 @@ class Stored:
     """The part of a `Learner` that turns it into what a file holds, and makes it again of that."""
 
     name: ClassVar[str]
+    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
     _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
 
     extras: Extras
@@ -86,6 +87,16 @@ class Stored:
         learner._negative = header["negative_label"]
         learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
+
+    def _resized(self, n_features: int) -> Self:
+        """A learner with more weights that goes on where this one is; those that come behind are as the prior says."""
+        header, arrays = self._saved(Extras())
+        header["parameters"]["n_features"] = n_features
+        packed = {name: model_file.Packed(array.shape, None, array) for name, array in arrays.items()}
+        for name in self._per_feature:
+            rows = model_file.nonzero_rows(arrays[name]).astype(np.uint32)
+            packed[name] = model_file.Packed((n_features, *arrays[name].shape[1:]), rows, arrays[name][rows])
+        return self._restored(header, packed)
 
     def __copy__(self) -> Self:
         with self._lock:

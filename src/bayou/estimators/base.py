@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from scipy.special import expit
+from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -26,8 +26,10 @@ from bayou.core.batch import Batch
 from bayou.core.checks import shown, whole_number
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
-from bayou.core.prediction import Prediction
-from bayou.estimators import multiclass, validation
+from bayou.estimators import validation
+from bayou.learners.classes import Classes
+from bayou.learners.classes.extending import extended, extends
+from bayou.learners.classes.stack import SUREST
 
 # Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state", "horizon"}
@@ -126,19 +128,21 @@ class OnlineEstimator(BaseEstimator):
 
     def _new_learners(self, count: int, streaming: bool = False) -> list[Learner]:
         parameters = self._learner_parameters(streaming)
-        make = self._record().load()
         parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
-        each: list[dict[str, Any]] = [{} for _ in range(count)]
-        if "seed" in signature(make).parameters:
-            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(each))
-            each = [{"seed": seed} for seed in seeds.tolist()]
-        return [make(**parameters, **more) for more in each]
+        return [self._record().load()(**parameters, **more) for more in self._seeds(count)]
+
+    def _seeds(self, count: int) -> list[dict[str, Any]]:
+        """A seed for each of some learners, if they take one."""
+        if "seed" not in signature(self._record().load()).parameters:
+            return [{} for _ in range(count)]
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
+        return [{"seed": seed} for seed in seeds.tolist()]
 
     def _batch(self, X: Any) -> Batch:
         check_is_fitted(self)
         return validation.batch(validation.matrix(self, X))
 
-    def _predictions(self, X: Any) -> list[Prediction]:
+    def _predictions(self, X: Any) -> list[Any]:
         """What each learner says of the rows."""
         batch = self._batch(X)
         return [learner.predict(batch, self._horizon) for learner in self.learners_]
@@ -176,8 +180,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
     copy where it can be. A weight multiplies the log-likelihood of its row: a row of weight 0 is as good as
-    absent. With more than two classes there is one learner for each class against the rest, and their
-    probabilities are divided by their sum.
+    absent. With more than two classes there is one learner for each class against the rest, and what they say goes
+    through a softmax that all share (`bayou.learners.Classes`); a class may be new to a later `partial_fit`.
 
     Parameters are read when the learners are made: by `fit`, and by the first `partial_fit`.
 
@@ -192,7 +196,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     Attributes:
         classes_: the labels, sorted. Of two the second is the positive one.
         n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
-        learners_: the learners, one for two classes, else one per class. With two classes also `learner_`.
+        learner_: the learner; for more than two classes a `bayou.learners.Classes`.
+        learners_: the learners, one for two classes, else one per class.
         coef_, coef_var_: means and variances of the weights, shape (1, features) for two classes, else
             (classes, features). Made when asked for.
         intercept_, intercept_var_: those of the intercept, shape (1,) or (classes,); 0 without one.
@@ -208,6 +213,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     class_weight: Any = None
 
     classes_: np.ndarray = field(init=False)
+    # Of more than two classes: what stacks the learners, and the number that it knows each class by.
+    _many: Classes | None = field(init=False)
+    _numbers: np.ndarray = field(init=False)
 
     # --- learning -------------------------------------------------------------------------------------------
 
@@ -216,14 +224,21 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
-        learners = self._learners_of(classes)
+        learners = [self._learner_of(classes)]
         self._learn_all(learners, X, numbers, weights)
-        self.classes_, self.learners_ = classes, learners
+        return self._with(classes, np.arange(len(classes)), learners[0])
+
+    def _with(self, classes: np.ndarray, numbers: np.ndarray, learner: Learner) -> Self:
+        """What was learned."""
+        self.classes_, self._numbers = classes, numbers
+        self._many = learner if isinstance(learner, Classes) else None
+        self.learners_ = [learner] if self._many is None else [self._many.learners[k] for k in self._places(self._many)]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in their order. The first call must name all classes there will ever be.
+        """Learn from some more rows, in their order. The first call must name the classes.
 
+        Of more than two classes, and of two with the bank, further ones may come with later calls.
         Cutting a stream into other pieces changes no bit of what is learned of the weights. How the bank predicts
         later rows it learns by looking ahead within a piece: a thousand rows at a time are better than one.
         """
@@ -237,33 +252,41 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if first and classes is None:
             raise BadInput("classes must be passed on the first call to partial_fit.")
         known = unique_labels(validation.listed(classes)) if first else self.classes_
-        if not first and classes is not None and not validation.same_classes(classes, known):
+        if not first and classes is not None and not validation.among(known, classes):
             raise BadInput(
-                f"classes={shown(classes)} is not what was learned so far, {known.tolist()}; fit starts anew."
+                f"classes={shown(classes)} lacks some of what was learned so far, {known.tolist()}; fit starts anew."
             )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
-        learners = self._learners_of(known, streaming=True) if first else self.learners_
-        numbers = validation.class_numbers(known, y)
-        weights = validation.row_weights(sample_weight, self.class_weight, known, numbers)
+        learner = self._learner_of(known, streaming=True) if first else self.learner_
+        numbers = np.arange(len(known)) if first else self._numbers
+        if not first and extends(learner):
+            known, numbers = validation.with_new_classes(known, numbers, y, sample_weight)
+            learner = extended(learner) if len(known) > 2 else learner
+        of_rows = validation.class_numbers(known, y)
+        weights = validation.row_weights(sample_weight, self.class_weight, known, of_rows)
         batch = validation.batch(X)
-        learners[0].check(batch.with_labels(numbers == 0, weights))  # before anything changes
-        for learner in learners:
-            learner.new_stream()
-        self._teach(learners, batch, numbers, weights)
-        self.classes_, self.learners_ = known, learners
-        return self
+        learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
+        learner.new_stream()
+        self._teach([learner], batch, numbers[of_rows], weights)
+        return self._with(known, numbers, learner)
 
-    def _learners_of(self, classes: np.ndarray, streaming: bool = False) -> list[Learner]:
+    def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
+        """One that tells two classes apart, or several."""
         if len(classes) < 2:
             there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
             raise BadInput(f"there {there}; a classifier needs at least two classes.")
-        return self._new_learners(1 if len(classes) == 2 else len(classes), streaming)
+        if len(classes) == 2:
+            return self._new_learners(1, streaming)[0]
+        parameters = self._learner_parameters(streaming) | self._seeds(1)[0]
+        if not streaming:
+            parameters["max_classes"] = len(classes)
+        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
+        return Classes(learner=self._learner_name, classes=len(classes), **parameters)
 
     def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        """Teach one learner the second class of two, or each its own of many."""
-        for number, learner in enumerate(learners):
-            positive = targets == (1 if len(learners) == 1 else number)
-            learner.learn(batch.with_labels(positive, weights))
+        """Teach the learner the second class of two, or all of many by their numbers."""
+        for learner in learners:
+            learner.learn(_labelled(learner, batch, targets, weights))
 
     # --- predicting -----------------------------------------------------------------------------------------
 
@@ -275,7 +298,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         All other predictions are made of these. An unsure score is worth less: they are closer to 0 than its
         mean.
         """
-        return self._stacked([prediction.log_odds for prediction in self._predictions(X)])
+        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).log_odds, -SUREST)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -284,11 +307,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, shape (rows, classes)."""
-        return np.exp(self.predict_log_proba(X))
+        if not isinstance(self.learner_, Classes):
+            return np.exp(self.predict_log_proba(X))
+        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).probability)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities, shape (rows, classes); exact also where a probability rounds to 0 or 1."""
-        return multiclass.log_probabilities(self.decision_function(X))
+        log_odds = self.decision_function(X)
+        return log_expit(np.column_stack([-log_odds, log_odds]) if log_odds.ndim == 1 else log_odds)
 
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -296,10 +322,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
         For two classes these are of the positive class, shape (rows,): F(mean - z sd) and F(mean + z sd), with the
         score's mean and standard deviation and F the link, widened where need be to hold the probability itself
-        (`bayou.core.prediction` says when that is). For more they have shape (rows, classes): each class's probability
-        against the rest goes through its own interval while those of the other classes stay as predicted, and all are
-        divided by their sum, as in `predict_proba`; the level is that of the one class, the others given.
-        `sample_proba` draws all classes together.
+        (`bayou.core.prediction` says when that is). For more they have shape (rows, classes), each class's by its own
+        score, the log-odds against all others; the level is that of the one class. `sample_proba` draws all classes
+        together.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
@@ -307,13 +332,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
         True
         """
-        predictions = self._predictions(X)
-        if len(predictions) == 1:
-            return predictions[0].interval(level)
-        others = multiclass.log_of_the_others(self._stacked([prediction.log_odds for prediction in predictions]))
-        bounds = zip(*(prediction.log_interval(level) for prediction in predictions), strict=True)
-        low, high = (expit(self._stacked(list(bound)) - others) for bound in bounds)
-        return low, high
+        low, high = self.learner_.predict(self._batch(X), self._horizon).interval(level)
+        return self._by_class(low), self._by_class(high)
 
     @NeedsPosterior
     def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
@@ -332,57 +352,60 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         ((10, 3, 2), True)
         """
         batch = self._batch(X)
-        seeds = check_random_state(random_state).randint(2**63 - 1, size=len(self.learners_), dtype=np.int64)
-        drawn = [
-            learner.sample(batch, n_draws, int(seed), purpose)
-            for learner, seed in zip(self.learners_, seeds, strict=True)
-        ]
-        if len(drawn) == 1:
-            return np.stack([1.0 - drawn[0], drawn[0]], axis=-1)
-        each = np.stack(drawn, axis=-1)
-        # Where every class is ruled out against the rest none stands out.
-        each[each.sum(axis=-1) == 0.0] = 1.0
-        return each / each.sum(axis=-1, keepdims=True)
+        seed = check_random_state(random_state).randint(2**63 - 1, size=1, dtype=np.int64).item()
+        drawn = self.learner_.sample(batch, n_draws, seed, purpose)
+        return self._by_class(drawn) if drawn.ndim == 3 else np.stack([1.0 - drawn, drawn], axis=-1)
 
-    def _stacked(self, columns: list[np.ndarray]) -> np.ndarray:
-        """(rows,) of one learner, (rows, classes) of many."""
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+    def _by_class(self, values: np.ndarray, of_unknown: float = 0.0) -> np.ndarray:
+        """Columns of classes as the learner numbers them, in the order of `classes_`; as they are for two classes."""
+        if not isinstance(self.learner_, Classes):
+            return values
+        places = self._places(self.learner_)
+        found = values[..., places]
+        found[..., places < 0] = of_unknown
+        return found
+
+    def _places(self, learner: Classes) -> np.ndarray:
+        """Of each class its place in the learner; -1 of one of which no row had a weight."""
+        known = learner.labels.astype(np.int64)
+        places = np.full(max(known.max(), self._numbers.max()) + 1, -1)
+        places[known] = np.arange(len(known))
+        return places[self._numbers]
 
     # --- looking inside -------------------------------------------------------------------------------------
 
     @property
-    def learner_(self) -> Learner:
-        """The learner, where there are two classes."""
+    def learner_(self) -> Any:
+        """The learner; for more than two classes the one that stacks those of all classes."""
         check_is_fitted(self)
-        if len(self.learners_) > 1:
-            raise AttributeError(f"there are {len(self.learners_)} classes, with a learner each: see learners_.")
-        return self.learners_[0]
+        return getattr(self, "_many", None) or self.learners_[0]
 
     @property
     def coef_(self) -> np.ndarray:
         """The weights' means."""
-        check_is_fitted(self)
-        return np.stack([learner.mean for learner in self.learners_])
+        return self._by_class(np.atleast_2d(self.learner_.mean).T).T
 
     @property
     def coef_var_(self) -> np.ndarray:
         """The weights' variances."""
         self._check_posterior()
-        check_is_fitted(self)
-        return np.stack([learner.variance for learner in self.learners_])
+        return self._by_class(np.atleast_2d(self.learner_.variance).T).T
 
     @property
     def intercept_(self) -> np.ndarray:
         """The intercept's mean."""
-        check_is_fitted(self)
-        return np.array([learner.intercept[0] for learner in self.learners_])
+        return self._by_class(np.atleast_1d(self.learner_.intercept[0]))
 
     @property
     def intercept_var_(self) -> np.ndarray:
         """The intercept's variance."""
         self._check_posterior()
-        check_is_fitted(self)
-        return np.array([learner.intercept[1] for learner in self.learners_])
+        return self._by_class(np.atleast_1d(self.learner_.intercept[1]))
+
+
+def _labelled(learner: Learner, batch: Batch, numbers: np.ndarray, weights: np.ndarray | None) -> Batch:
+    """Rows with the numbers of their classes, as this learner takes them."""
+    return batch.with_labels(numbers if isinstance(learner, Classes) else numbers == 1, weights)
 
 
 def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import OnlineClassifier
+from bayou.learners.classes import Classes
 from bayou.shards import one_pass
 
 # How many penalties a path of its own has, from the one that leaves nothing but the intercept down to a share of it.
@@ -140,9 +141,11 @@ class LassoClassifier(OnlineClassifier):
             super()._go_over(learners, X, targets, weights, passes)
             return
         batch = validation.batch(X)  # the order of rows does not matter: nothing is shuffled
-        learners[:] = self._chosen(learners, batch, targets, weights, passes)
-        for number, learner in enumerate(learners):
-            _solve(learner, _shards(batch, targets == _positive(learners, number), weights), passes)
+        many = learners[0] if isinstance(learners[0], Classes) else None
+        each = self._chosen(learners if many is None else many.learners, batch, targets, weights, passes)
+        for number, learner in enumerate(each):
+            _solve(learner, _shards(batch, targets == _positive(each, number), weights), passes)
+        learners[:] = each if many is None else [many.divided(each)]
 
     # --- many penalties -------------------------------------------------------------------------------------
 
@@ -159,7 +162,8 @@ class LassoClassifier(OnlineClassifier):
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
-        learners: list[Any] = self._learners_of(classes)
+        learner: Any = self._learner_of(classes)
+        learners = learner.learners if isinstance(learner, Classes) else [learner]
         if learners[0].parameters["algorithm"] == "online":
             raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
         batch = validation.batch(X)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from bayou.core.arrays import as_array, refuse_masked
@@ -92,12 +93,33 @@ def listed(classes: Any) -> Any:
     return classes
 
 
-def same_classes(classes: Any, known: np.ndarray) -> bool:
-    """Whether these are the classes that are known, in any order."""
+def among(known: np.ndarray, classes: Any) -> bool:
+    """Whether the known classes are among these, in any order."""
     try:
-        return set(as_array(classes, "classes").ravel().tolist()) == set(known.tolist())
+        return set(known.tolist()) <= set(as_array(classes, "classes").ravel().tolist())
     except TypeError:  # something that nothing can be equal to
         return False
+
+
+def with_new_classes(
+    known: np.ndarray, numbers: np.ndarray, y: np.ndarray, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Classes and their numbers, those that are new in the rows that count among them: they get the next numbers."""
+    y = np.asarray(y)
+    if (y.dtype.kind in "biuf") != (known.dtype.kind in "biuf"):
+        return known, numbers  # of another kind: which is said where the labels are read
+    if np.shape(sample_weight) == y.shape:
+        y = y[np.asarray(sample_weight) != 0]
+    try:
+        new = np.setdiff1d(y, known)
+    except TypeError:
+        return known, numbers
+    if not len(new):
+        return known, numbers
+    check_classification_targets(new)
+    both = np.concatenate([known, new])
+    order = np.argsort(both, kind="stable")
+    return both[order], np.concatenate([numbers, numbers.max() + 1 + np.arange(len(new))])[order]
 
 
 def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:

@@ -268,8 +268,9 @@ def entrants_of(specs: Iterable[str]) -> list[Entrant]:
         name, _, rest = spec.strip().partition(":")
         record = registry.find(name)
         if record.task != "classify":
+            what = "numbers" if record.task == "regress" else "several classes"
             raise BadInput(
-                f"--learner {spec}: {name} predicts numbers; compare is for learners that tell classes apart."
+                f"--learner {spec}: {name} predicts {what}; compare is for learners that tell two classes apart."
             )
         kind = record.load()
         # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.memory import bytes_in_words, free_memory
 
 
 def check(learner: Learner, n_features: int) -> str:
@@ -16,27 +17,3 @@ def check(learner: Learner, n_features: int) -> str:
             f"{bytes_in_words(free)} are free. Use fewer --bits{dense}."
         )
     return f"{learner.name}: {n_features:,} weights, up to {bytes_in_words(size)} of memory"
-
-
-def free_memory() -> int | None:
-    """Bytes that can still be had, where the system says so."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
-def bytes_in_words(size: float) -> str:
-    """
-    >>> bytes_in_words(999), bytes_in_words(134_217_728)
-    ('999 bytes', '134 MB')
-    """
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 999.5 or unit == "TB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"

@@ -63,6 +63,8 @@ def start_from(
     if record.task == "regress":
         _refuse_classes(record.name, recipe)
         recipe["numbers"] = True
+    if record.task == "classes":
+        raise BadInput("classes is for Python so far: bayou.learners.Classes, or BankClassifier.")
     kind = record.load()
     chosen = parameters.parse(settings, kind, taken=("n_features",))
     if old is not None and resume is not None:

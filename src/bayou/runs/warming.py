@@ -133,14 +133,21 @@ def _learn(name: str) -> None:
     from bayou.core.batch import Batch
     from bayou.evaluate.progressive import predict_then_learn
     from bayou.evaluate.regression import meter_for
+    from bayou.learners.bank import Bank
     from bayou.outputs.prediction_table import prediction_table
     from bayou.outputs.text import csv
 
     record = registry.find(name)
     made = record.load()(n_features=8, dtype=record.dtype)
+    if isinstance(made, Bank):
+        made._follow_nothing()  # first: whoever waits for the bank begins with its lanes
     values = np.array([1, 0.5, 1, 2, 1, 0.25], made.parameters["dtype"])
     indices, labels = np.array([0, 1, 2, 0, 3, 4]), np.array([1.0, 0.0])
     rows = Batch.from_arrays(np.array([0, 3, 6]), indices, values, labels)
+    if record.task == "classes":
+        made.learn(rows)
+        made.predict(rows, horizon="later").interval()
+        return
     predict_then_learn(made, rows).score(meter_for(record.task))
     predicted = made.predict(rows, horizon="later")
     csv(prediction_table(made, predicted))

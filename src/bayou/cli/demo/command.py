@@ -40,8 +40,8 @@ def demo(
         from bayou.kernels.startup import without_blas
         from bayou.runs import warming
 
-        # The last two for what people try next.
-        ahead = [*map(warming.learner, ("marginal", "adagrad")), "read csv", warming.learner("bank")]
+        # The last for what people try next.
+        ahead = [*map(warming.learner, ("bank", "marginal", "adagrad")), "read csv"]
         with without_blas(), warming.ahead(*ahead):
             study.warm_up()
     shown = study.run(examples, seed, progress)

@@ -42,6 +42,8 @@ FARTHEST = 230.0
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows, then over kept ones.
 LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
+# Rows of what is said of kept examples; NaN of all others.
+LOST, TOLD = range(2)
 
 
 class LaterLoss(NamedTuple):
@@ -138,11 +140,12 @@ def renew_shares(into):
 
 
 @kernel
-def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
+def learn_delayed(said, signs, weights, rows, ahead, into, counted, delayed):
     """Learn from what lanes said of `rows`. `into` is a `Combination`. How many rows were learned so far.
 
     `ahead` tells whether `said` has these rows alone, as they were said ahead; then the log losses of what was said by
-    this combination are left in `loss`. Otherwise it has all rows, said without delay.
+    this combination are left in `delayed[LOST]`. Otherwise it has all rows, said without delay. `delayed[TOLD]` gets
+    the log-odds that it said, either way.
     """
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
     room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
@@ -161,8 +164,9 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, loss):
         label, final_label = (0, 0) if positive else (room, n_finals)
         lost = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))
         summed[room] += c * lost
+        delayed[TOLD, row] = math.log(sure_plus / sure_minus)
         if ahead:
-            loss[row] = lost
+            delayed[LOST, row] = lost
         for o in range(2, n_outputs + 2):
             if kept[o] > 0.0:
                 summed[o] -= c * math.log(chances[label + o])

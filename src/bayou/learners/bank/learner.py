@@ -46,15 +46,14 @@ Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from bayou.core import threads
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
@@ -78,6 +77,8 @@ from bayou.learners.bank.lanes import (
     run_lanes,
 )
 from bayou.learners.bank.later import (
+    LOST,
+    TOLD,
     LaterLoss,
     count,
     later_loss,
@@ -98,6 +99,14 @@ NARROWING = {4096: 12, 16384: 8}
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
 LEARNED, RESTS = range(2)
+
+
+class Told(NamedTuple):
+    """What a bank says of some rows, and what that was made of."""
+
+    scores: Scores
+    said: np.ndarray  # what the lanes said: mean and variance of each row's score in every lane
+    delayed: np.ndarray | None  # log-odds for later rows, before the block was learned; NaN of rows not kept
 
 
 class Bank(Learner):
@@ -181,6 +190,7 @@ class Bank(Learner):
         self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
         self._tally = new_tally()
         self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
+        self._missed = 0  # examples of the stream before the bank's first, for one that joins others
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
@@ -193,11 +203,15 @@ class Bank(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        return self._run_told(batch, signs, weights).scores
+
+    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Told:
+        """`_run`, with all that was said on the way, for those who combine banks."""
         rows, before = len(batch), self._examples
         said = np.empty((rows, 2, self._lanes.width), self._dtype)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
-        delayed = np.full(rows, np.nan) if told else None
+        delayed = np.full((2, rows), np.nan) if told else None
         row, examples, stop = 0, before, -1
         while row < rows:
             if self._parameters["narrowing"]:
@@ -206,8 +220,8 @@ class Bank(Learner):
             if examples == stop:
                 self._narrow(NARROWING[stop])
         if delayed is not None:
-            count(self._tally, log_losses(signs, scores.expected), weights, delayed, before)
-        return scores
+            count(self._tally, log_losses(signs, scores.expected), weights, delayed[LOST], before)
+        return Told(scores, said, None if delayed is None else delayed[TOLD])
 
     def _run_until(
         self,
@@ -224,13 +238,13 @@ class Bank(Learner):
         """From `row` on, until `stop` examples were learned: (the next row, examples learned).
 
         The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread.
-        `delayed` gets the losses of the later combination; where it is None, that one learns nothing.
+        `delayed` gets what the later combination said and lost; where it is None, that one learns nothing.
         """
         behind: list[Future[None]] = []
 
         def follow(*work: Any) -> None:
             if behind or row < len(batch):
-                behind.append(_follower().submit(*work))
+                behind.append(threads.follower().submit(*work))
             else:
                 work[0](*work[1:])
 
@@ -238,7 +252,9 @@ class Bank(Learner):
             while row < len(batch) and examples != stop:
                 end = len(batch)
                 if delayed is not None:
-                    end, size, kept = next_block(weights, row, examples, stop)
+                    end, size, kept = next_block(
+                        weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop
+                    )
                     ahead = self._said_ahead(batch, signs, kept) if len(kept) and size > 1 else None
                 while row < end and examples != stop:
                     first, before, last = row, examples, min(row + STRIDE, end)
@@ -277,6 +293,13 @@ class Bank(Learner):
         self._delayed[LEARNED] = learn_delayed(
             said, signs, weights, rows, ahead is not None, self._later, counted, losses
         )
+
+    def _follow_nothing(self) -> None:
+        """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
+        nothing, scores = np.zeros(0, self._dtype), np.empty(0)
+        said = np.empty((0, 2, self._lanes.width), self._dtype)
+        combine(said, nothing, nothing, self._combination, 0, 0, 0, scores, scores, scores)
+        self._learn_delayed(said, nothing, nothing, np.empty(0, np.int64), None, np.empty((2, 0)))
 
     def _run_later(self, batch: Batch) -> Scores:
         """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
@@ -346,11 +369,8 @@ class Bank(Learner):
         settings[KEEP, ~live] = 1.0
         settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
 
-    @classmethod
-    def _restored(cls, header: Any, arrays: Any) -> Self:
-        learner = super()._restored(header, arrays)
-        learner._rest()
-        return learner
+    def _check_state(self) -> None:
+        self._rest()
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -376,11 +396,6 @@ class Bank(Learner):
         with self._lock:
             return levels_of(self._lanes, self._combination)
 
-    @property
-    def storeys(self) -> dict[str, dict[str, float]]:
-        """`levels`, under the name that it had before."""
-        return self.levels
-
     def _mean_at(self, features: Any) -> np.ndarray:
         return self._weights_at(features)[0]
 
@@ -401,11 +416,14 @@ class Bank(Learner):
         return lane_reading(self._lanes, most_careful(self._chosen), features, squares)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        """Each draw from one lane (`draws`)."""
+        self._draw_at(batch, batch.indices, seed, purpose, scores)
+
+    def _draw_at(self, batch: Batch, places: np.ndarray, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        """Each draw from one lane (`draws`); `places` are those of the non-zeros' weights in the table."""
         numbers, chances = lanes_to_draw(self._lanes, self._combination)
         taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
         for lane in np.unique(taken).tolist():
-            _, weights, (bias, unsure) = lane_part(self._lanes, lane, batch.indices)
+            _, weights, (bias, unsure) = lane_part(self._lanes, lane, places)
             variance = share * np.asarray(weights.variance)
             intercept = (bias, share * unsure) if self._has_intercept else (0.0, 0.0)
             self._draw_gaussian(batch, weights.mean, variance, intercept, seed, np.flatnonzero(taken == lane), scores)
@@ -425,13 +443,3 @@ class Bank(Learner):
         self._delayed[RESTS] = delayed[:2, RESTS].max()
         self._tally[:] = np.maximum(np.tensordot(signs, [learner._tally for learner in parts], 1), 0.0)
         self._drop(dropped)
-
-
-_here = threading.local()
-
-
-def _follower() -> ThreadPoolExecutor:
-    """The thread in which the combination follows the lanes of the present one; a process that was forked has none."""
-    if getattr(_here, "process", None) != os.getpid():
-        _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")
-    return _here.pool

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.errors import BadModel
+from bayou.core.model_file import nonzero_rows
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
@@ -64,6 +65,21 @@ def merge_combinations(parts: list[Combination], signs: np.ndarray, rows: np.nda
     mine.final_shares[:] = _merged_shares([part.final_shares for part in parts], signs)
     summed = signs @ [part.losses[0] - np.log(part.losses[1]) for part in parts]
     mine.losses[0], mine.losses[1] = np.maximum(summed, 0.0), 1.0
+
+
+def mirror_lanes(lanes: Lanes) -> None:
+    """What lanes would believe of the opposite labels: all means are the opposite."""
+    lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
+    rows = nonzero_rows(lanes.state)
+    for at in range(0, lanes.state.shape[1], 2 * LANES):
+        lanes.state[rows, at : at + LANES] = 0.0 - lanes.state[rows, at : at + LANES]
+
+
+def mirror_combination(combination: Combination) -> None:
+    """Of lanes that say the opposite; the stackers' b is the opposite, and all else as it was."""
+    combination.stacker_mean[:, 0] *= -1.0
+    combination.stacker_covariance[:, 0, 1:] *= -1.0
+    combination.stacker_covariance[:, 1:, 0] *= -1.0
 
 
 def _merge_stackers(j: int, parts: list[Combination], signs: np.ndarray) -> None:

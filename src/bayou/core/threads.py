@@ -1,0 +1,69 @@
+"""Threads that learners work in besides their caller's. A process that was forked has none, and makes its own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+_here = threading.local()
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+class _AtOnce(Executor):
+    """Does what it is given before it answers."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def follower() -> Executor:
+    """A thread of the present one's own, in which what follows can be done in order.
+
+    Where several threads are at work, there is no core left for it: then it is done at once.
+    """
+    if getattr(_here, "one_of_many", False):
+        return _AtOnce()
+    if getattr(_here, "process", None) != os.getpid():
+        _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")
+    return _here.pool
+
+
+def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
+    """Do all of the work, `apart` in several threads; nothing may depend on the order. The first error is raised.
+
+    >>> done = []
+    >>> all_done([lambda: done.append(1), lambda: done.append(2)], apart=True)
+    >>> sorted(done)
+    [1, 2]
+    """
+    if not apart or len(work) < 2 or _cores() < 2:
+        for task in work:
+            task()
+        return
+    futures = [_workers().submit(task) for task in work]
+    try:
+        wait(futures)
+    finally:  # also when interrupted: whoever called owns the arrays that they write into
+        wait(futures)
+    for future in futures:
+        future.result()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _workers() -> ThreadPoolExecutor:
+    if os.getpid() not in _pools:
+        _pools.clear()
+        _pools[os.getpid()] = ThreadPoolExecutor(_cores(), "bayou-worker", _is_one_of_many)
+    return _pools[os.getpid()]
+
+
+def _is_one_of_many() -> None:
+    _here.one_of_many = True

@@ -1,0 +1,62 @@
+"""Probabilities of several classes under drawn weights: one weight vector for each class, for all rows.
+
+Each class's learner draws a score as it does for two classes. Under its own drawn weights a learner has one answer, not
+one for each of its outputs; so of the stack there is left, with l the drawn answers divided by their sum,
+
+    m_k = l_k + b_k + a l_k + c (logit_k - ln sum_i exp(logit_i) - l_k)        c that of the softmax of the logits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayou.core import links
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner
+from bayou.kernels.random import keyed
+from bayou.learners.bank import Bank
+from bayou.learners.classes.stack import SUREST, Stack
+
+# What the seed of each class is keyed by; no draw has this number.
+_CLASS = 2**40
+
+
+def drawn_logits(
+    learners: Sequence[Learner], batch: Batch, places: np.ndarray, seed: int, purpose: str, n_draws: int
+) -> np.ndarray:
+    """Logits under weights that each learner draws, shape (n_draws, rows, classes).
+
+    `places` are those of the non-zeros' weights in the learners' tables.
+    """
+    logits = np.empty((n_draws, len(batch), len(learners)))
+    for k, learner in enumerate(learners):
+        scores, key = np.empty(logits.shape[:2]), np.uint64(keyed(np.uint64(seed), _CLASS, k))
+        if isinstance(learner, Bank):
+            learner._draw_at(batch, places, key, purpose, scores)
+        else:
+            learner._draw(batch, key, purpose, scores)
+        if learner.score_rule.link != links.LOGISTIC:
+            from scipy.special import log_ndtr
+
+            scores = log_ndtr(scores) - log_ndtr(-scores)
+        logits[:, :, k] = np.clip(scores, -SUREST, SUREST)
+    return logits
+
+
+def stacked_draws(logits: np.ndarray, stack: Stack) -> np.ndarray:
+    """Probabilities from the drawn logits, in their place; shape (draws, rows, classes)."""
+    from scipy.special import log_expit, log_softmax, softmax
+
+    if not logits.size:
+        return logits
+    each = log_expit(logits)
+    drawn = log_softmax(each, axis=-1)  # ln p - ln sum p
+    beyond = log_softmax(logits, axis=-1) - drawn
+    found = stack.shares[0] * np.exp(drawn)
+    n_classes, last = logits.shape[-1], stack.slots - 1
+    for share, mean, offsets in zip(stack.shares[1:], stack.mean, stack.offsets, strict=True):
+        score = (1.0 + mean[0]) * drawn + offsets[0, :n_classes] + mean[last] * beyond
+        found += share * softmax(score, axis=-1)
+    return found / found.sum(axis=-1, keepdims=True)

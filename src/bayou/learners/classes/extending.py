@@ -1,0 +1,54 @@
+"""A learner of two classes that is to know further ones."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from bayou.core.learner import Learner
+from bayou.core.model_file import nonzero_rows
+from bayou.learners.bank import Bank
+from bayou.learners.bank.merging import mirror_combination, mirror_lanes
+from bayou.learners.classes.learner import Classes
+
+
+def extends(learner: Learner) -> bool:
+    """Whether `extended` has an answer: for several classes, banks, and learners whose weights have a location each."""
+    if isinstance(learner, Classes | Bank):
+        return True
+    arrays = learner._arrays()
+    pairs = arrays.keys() == {"state", "intercept"} and all(array.shape[-1] == 2 for array in arrays.values())
+    return pairs and not np.any(learner.parameters.get("prior_mean", 0.0))
+
+
+def extended(learner: Any) -> Classes:
+    """The same for further classes. A learner becomes that of class 1, and its mirror image that of class 0.
+
+    >>> from bayou import Batch
+    >>> bank = Bank(n_features=4)
+    >>> p = bank.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[0, 1]))
+    >>> rows = Batch.from_rows([{0: 1.0}])
+    >>> two, one = extended(bank).predict(rows).probability[0], bank.predict(rows).probability[0]
+    >>> bool(abs(two[1] - one) < 0.01)
+    True
+    """
+    if isinstance(learner, Classes):
+        return learner
+    many = Classes(learner=learner.name, classes=2, **learner.parameters)
+    return many.divided([_mirrored(learner), copy.copy(learner)], rests=False)
+
+
+def _mirrored(learner: Any) -> Any:
+    """What would have been learned of the opposite labels, to rounding: all means are the opposite."""
+    twin = copy.copy(learner)
+    if isinstance(twin, Bank):
+        mirror_lanes(twin._lanes)
+        for combination in (twin._combination, twin._later):
+            mirror_combination(combination)
+        return twin
+    for array in twin._arrays().values():
+        rows = nonzero_rows(array)
+        array[rows, 0] = 0.0 - array[rows, 0]  # which leaves no -0.0: zero bytes mean the prior
+    return twin

@@ -1,0 +1,65 @@
+"""Labels of several classes: any whole numbers. A class has the number in whose order it was first met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.core.checks import several, shown, whole_number
+from bayou.core.errors import BadInput
+
+# Larger ones are not whole numbers in a float64 of their own.
+LARGEST = 2**53
+MAX_CLASSES = 2**16
+
+
+def own_classes(classes: Any, max_classes: int) -> list[float]:
+    """The labels of the classes that are known from the start: a list of them, or how many, numbered from 0."""
+    if classes is None:
+        return []
+    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+        classes = range(whole_number("classes", classes, 1, max_classes))
+    wanted = "a number of classes, or a list of different whole numbers"
+    given = several("classes", classes, wanted)
+    labels = [float(label) if isinstance(label, int | float | np.number) else np.nan for label in given]
+    if not all(_whole(np.array(labels))) or len(set(labels)) < len(labels):
+        raise BadInput(f"classes is {shown(classes)}; it must be {wanted}.")
+    if len(labels) > max_classes:
+        raise BadInput(f"classes has {len(labels)} labels, but max_classes is {max_classes}.")
+    return labels
+
+
+def _whole(labels: np.ndarray) -> np.ndarray:
+    return (np.abs(labels) <= LARGEST) & (labels == np.rint(labels))
+
+
+def numbers_of(labels: np.ndarray, weights: np.ndarray, known: np.ndarray, max_classes: int) -> np.ndarray:
+    """The number of each row's class; classes that are new get the next ones. Rows of weight 0 bring none: -1."""
+    if not (fine := _whole(labels)).all():
+        row = int(fine.argmin())
+        raise BadInput(
+            f"row {row}: the label is {labels[row]:g}; labels of several classes are whole numbers, one for each class."
+        )
+    order = np.argsort(known, kind="stable")
+    numbers = np.full(len(labels), -1)
+    if len(known):
+        places = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
+        numbers = np.where(known[places] == labels, places, -1)
+    new = (numbers < 0) & (weights > 0)
+    if not new.any():
+        return numbers
+    met, first, which = np.unique(labels[new], return_index=True, return_inverse=True)
+    if len(known) + len(met) > max_classes:
+        row = int(np.flatnonzero(new)[np.sort(first)[max_classes - len(known)]])
+        raise BadInput(
+            f"row {row}: the label {labels[row]:g} is that of one class more than max_classes={max_classes} allows; "
+            f"known are {_listed(known)}."
+        )
+    numbers[new] = len(known) + np.argsort(np.argsort(first))[which]
+    return numbers
+
+
+def _listed(known: np.ndarray) -> str:
+    shown_ = [f"{label:g}" for label in known[:10].tolist()]
+    return ", ".join(shown_ or ["none"]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")

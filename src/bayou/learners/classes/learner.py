@@ -1,0 +1,447 @@
+"""Several classes: K learners, one for each class against the rest, under a softmax whose coefficients all share.
+
+The learners are banks, or any other learner of two classes. On a row, output j of bank k says the logit z_jk, and the
+bank itself the probability p_k; S is the sigmoid, C8 = pi/8.
+
+    base      l_k  = ln p_k - ln sum_i p_i                       the banks divided by their sum
+    inputs    L_jk = ln S(z_jk) - ln sum_i S(z_ji)               each output's own answer, normalised over classes
+              L_Jk = logit p_k - ln sum_i exp(logit p_i)         the banks' logits through a softmax;  all cut at -15
+    score     m_k  = l_k + b_k + a l_k + sum_j c_j (L_jk - l_k)
+    belief    (a, c) ~ N(., C), at first N(0, diag(.01, 3/J, ..));  b_k ~ N(., v_k), at first N(0, .01)
+    answer    F_k = [l_k, L_jk - l_k], columns less their mean under the base;  s_k = F_k C F_k' + v_k
+              g_k = 1/(1 + C8 s_k);  q = softmax(m_k sqrt(g_k))
+    learn     d_k = sqrt(g_k) (y_k - q_k);  A = sum g_k q_k F_k'F_k - u'u,  u = sum sqrt(g_k) q_k F_k
+              C <- (I + C A)^-1 C;  (a, c) += C sum F_k d_k;  b_k += v_k d_k;  1/v_k += h/max(1 - h v_k, 1/2)
+              h = g_k q_k (1 - q_k)
+    memory    a second stacker with C += 1e-4 (C_0 - C), and the v_k likewise
+    all       fixed share over {base, stacker, stacker with memory}, share max(1/(t+2), 1e-5)
+
+A weight c of an example counts as one step of weight c up to 1, and above as several, of 8 at most. Learners other than
+banks have one output, themselves: J = 1; so have banks that are `light`.
+
+**Classes join** when their first row comes: with a fresh learner and b_k = 0. Their own first row the others have
+predicted without them: where classes may still join, 1/(t+1) is reserved for unseen ones after t examples (and after
+one more of each class that was known from the start).
+
+**The score** of a class, its log-odds against all others, has the variance of its learner's score and that of the
+stackers' (averaged by their shares), and the mean that gives the probability back. A draw has a weight vector for
+each class (`draws`).
+
+**Later rows.** Banks have an answer for a model that has stopped learning. A second stack, of those answers alone (J =
+1, one stacker that never forgets, Bayes' rule in the place of fixed share), learns from what banks said of rows before
+their block was learned, and answers `predict(batch, horizon="later")`.
+
+Paper: none, it is ours.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from bayou.core import registry
+from bayou.core.batch import Batch, Row
+from bayou.core.checks import one_of, whole_number, yes_or_no
+from bayou.core.class_prediction import ClassPrediction, ClassScores
+from bayou.core.errors import BadInput
+from bayou.core.learner import PURPOSES, Learner, room_for_draws
+from bayou.core.memory import check_room
+from bayou.core.numbering import Numbering
+from bayou.core.prediction import Reading, no_posterior
+from bayou.core.threads import all_done
+from bayou.learners.bank import Bank
+from bayou.learners.classes.combining import WORTH_THREADS, combine
+from bayou.learners.classes.draws import drawn_logits, stacked_draws
+from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
+from bayou.learners.classes.stack import Said, hear, new_lines, new_said, new_stack
+from bayou.learners.classes.table import FEW, Shared, Table
+
+# Lines of the stack take no more than this at a time.
+LINES = 64 << 20
+# Whether there is memory is asked for pieces as large as this.
+WORTH_ASKING = 64 << 20
+RESTS, DELAYED = range(2)
+
+
+class Classes(Learner):
+    """Several classes: a bank for each against the rest, under a softmax that all share.
+
+    Labels are any whole numbers, one for each class. Probabilities have a column for each class, in the order of
+    `labels`: that of `classes`, and then that in which further ones came.
+
+    Args:
+        n_features: how many weights each class has; features are numbered from 0. Banks take memory for those that
+            were met.
+        learner: what tells a class from the rest: "bank", or any other learner of two classes.
+        classes: the classes that are known from the start: a list of labels, or how many, labelled from 0.
+        max_classes: how many there can be; others than `classes` join with their first row.
+        light: stack the learners' own answers alone, not those of their lanes; for hundreds of classes.
+        intercept: whether there is an extra weight whose feature is always 1.
+        dtype: of the learners' state, "float32" or "float64".
+        own: parameters of the learner.
+
+    >>> from bayou import Batch
+    >>> learner = Classes(n_features=10)
+    >>> rows = Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}] * 5, labels=[7, 8, 9] * 5)
+    >>> p = learner.learn(rows)  # made before learning
+    >>> learner.labels, p.shape
+    (array([7., 8., 9.]), (15, 3))
+    >>> learner.predict(rows[:3]).best
+    array([7., 8., 9.])
+    """
+
+    name = "classes"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        learner: str = "bank",
+        classes: Any = None,
+        max_classes: int = 1000,
+        light: bool = False,
+        intercept: bool = True,
+        dtype: Any = None,
+        **own: Any,
+    ) -> None:
+        self._inner = registry.find(learner)
+        if self._inner.task != "classify":
+            raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
+        self._max_classes = whole_number("max_classes", max_classes, 1, MAX_CLASSES)
+        known = own_classes(classes, self._max_classes)
+        super().__init__(
+            n_features=n_features,
+            dtype=self._inner.dtype if dtype is None else dtype,
+            intercept=intercept,
+            learner=learner,
+            classes=None if classes is None else known,
+            max_classes=self._max_classes,
+            light=yes_or_no("light", light),
+            **own,
+        )
+        self._make: Callable[..., Learner] = self._inner.load()
+        self._own = own
+        self._banks, self._certain = issubclass(self._inner.load(), Bank), not self._inner.posterior
+        self._table = Table(self._n_features, numbered=self._banks and self._n_features > FEW)
+        self._ids = np.zeros(0, np.uint64)  # of the table, while it is restored
+        self._spare: Learner | None = self._new_learner(0)
+        self._like = self._spare  # what it is like, all are
+        self._widest = self._like._widest
+        self._stack = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
+        self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
+        self._progress = np.zeros(2)  # whether the stacks rest; rows that the one for later rows has learned
+        self._labels, self._learned = np.zeros(0), np.zeros(0, np.int64)
+        self._learners: list[Learner] = []
+        self._check_room(len(known), self._table.taken)
+        for label in known:
+            self._join(label)
+
+    # --- the learners -------------------------------------------------------------------------------------------
+
+    def _new_learner(self, number: int) -> Learner:
+        own = dict(self._own)
+        if "seed" in inspect.signature(self._make).parameters:
+            own["seed"] = own.get("seed", 0) + number
+        return self._make(n_features=self._table.rows, dtype=self._dtype, intercept=self._has_intercept, **own)
+
+    def _join(self, label: float) -> None:
+        """A class more."""
+        learner, self._spare = self._spare or self._new_learner(len(self._learners)), None
+        self._learners.append(learner)
+        self._labels, self._learned = np.append(self._labels, label), np.append(self._learned, 0)
+
+    def _resize(self) -> None:
+        """Have all tables of one size."""
+        rows = self._table.rows
+        self._learners = [one if one.n_features == rows else one._resized(rows) for one in self._learners]
+
+    def _check_room(self, n_classes: int, rows: int) -> None:
+        """Refuse classes and features for which there is no memory."""
+        each, taken = self._like.nbytes_for(rows), self._like.nbytes_for(self._table.taken)
+        more = n_classes * each - len(self._learners) * taken
+        if self._banks and more > WORTH_ASKING:
+            what = f"{n_classes} classes x {rows:,} features x {each // rows} bytes"
+            check_room(what, more, 'Use fewer features, or learner="marginal", which takes 8 bytes')
+
+    def _outputs_of(self, learner: Learner) -> tuple[np.ndarray, np.ndarray]:
+        """The lane and the C8 kp of each output that the stack hears; learners that are no banks have none."""
+        if not isinstance(learner, Bank) or self._parameters["light"]:
+            return np.zeros(0, np.int64), np.zeros(0, self._dtype)
+        combination = learner._combination
+        return combination.lane_of, combination.output_spread[combination.slots]
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, None]:
+        """The numbers of the classes, those that are new among them."""
+        if batch.labels is None:
+            raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
+        numbers = numbers_of(batch.labels, weights, self._labels, self._max_classes)
+        n_classes = max(len(self._labels), int(numbers.max(initial=-1)) + 1)
+        self._check_room(n_classes, self._table.taken_with(batch, weights))
+        return numbers, None
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
+        """As many rows at a time as the stack has lines for; `signs` are the numbers of the classes."""
+        n_classes = max(len(self._labels), int(signs.max(initial=0)) + 1)
+        size = max(1, LINES // (8 * self._stack.prior.size * n_classes))
+        told, examples = [], self._examples
+        for start in range(0, max(len(batch), 1), size):
+            rows = slice(start, start + size)
+            part = batch if len(batch) <= size else batch[rows]
+            told.append(self._run_part(part, signs[rows], weights[rows], examples))
+            examples += int(np.count_nonzero(weights[rows]))
+        return told[0] if len(told) == 1 else ClassScores.joined(told)
+
+    _joined = staticmethod(ClassScores.joined)
+
+    def _run_part(self, batch: Batch, numbers: np.ndarray, weights: np.ndarray, examples: int) -> ClassScores:
+        """After so many examples. A class joins at its first row, after that was predicted."""
+        rows, before = len(batch), len(self._labels)
+        fresh = np.flatnonzero((numbers >= before) & (weights > 0))
+        joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
+        placed = Shared.of(self._table.placed(batch, weights))
+        for row in joins.tolist():
+            self._join(float(np.asarray(batch.labels)[row]))
+        self._resize()
+        n_classes, starts = len(self._labels), [0] * before + joins.tolist()
+        seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
+        lines, said = new_lines(self._stack, rows, n_classes), new_said(2, rows, n_classes)
+        delayed = np.full((n_classes, rows), np.nan)
+        work = [
+            partial(self._listen, k, placed, numbers, weights, start, int(seen[start]), lines, said.own, delayed[k])
+            for k, start in enumerate(starts)
+        ]
+        all_done(work, apart=rows * n_classes >= WORTH_THREADS)
+        taught = weights * (1.0 - self._progress[RESTS])
+        edges = [0, *(joins + 1).tolist(), rows]
+        for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
+            combine(self._stack, lines, numbers, taught, said, known, int(seen[first]), self._certain, first, last)
+            kept = first + np.flatnonzero(~np.isnan(delayed[:known, first:last]).any(axis=0)) if known else []
+            if len(kept):
+                self._say_later(delayed[:known, kept].T, numbers[kept], taught[kept])
+                self._progress[DELAYED] += np.count_nonzero(taught[kept])
+        unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
+        return ClassScores(said.probability, said.mean, None if self._certain else said.variance, unseen)
+
+    def _unseen(self, known: Any, examples: Any) -> np.ndarray:
+        """What is reserved for further classes where so many are known; those given at the start count as met once."""
+        met = 1.0 + len(self._parameters["classes"] or ()) + examples
+        return np.where(known < self._max_classes, 1.0 / met, 0.0)
+
+    def _listen(
+        self,
+        number: int,
+        batch: Batch,
+        numbers: np.ndarray,
+        weights: np.ndarray,
+        start: int,
+        examples: int,
+        lines: np.ndarray,
+        own: np.ndarray,
+        delayed: np.ndarray,
+    ) -> None:
+        """Have one learner predict and learn rows from `start` on, and write down what it says."""
+        learner, rows = self._learners[number], slice(start, len(batch))
+        part = batch if start == 0 else batch[rows]
+        signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(self._dtype)
+        learner._examples = int(self._learned[number])
+        if isinstance(learner, Bank):
+            learner._missed = examples - learner._examples
+            scores, lanes, later = learner._run_told(part, signs, weights[rows])
+            if later is not None:
+                delayed[rows] = later
+        else:
+            scores, lanes = learner._run(part, signs, weights[rows]), np.zeros((len(part), 2, 0), self._dtype)
+        learner._examples += int(np.count_nonzero(weights[rows]))
+        self._learned[number] = learner._examples
+        hear(lanes, *self._outputs_of(learner), learner.prediction(scores).log_odds, lines[rows], number)
+        if scores.variance is not None:
+            own[rows, number] = scores.variance
+
+    def _say_later(self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0) -> Said:
+        """What the stack for later rows makes of banks' log-odds, shape (rows, classes)."""
+        rows, n_classes = log_odds.shape
+        lines, said = new_lines(self._later, rows, n_classes), new_said(1, rows, n_classes)
+        said.own[:] = own
+        nothing = np.zeros((rows, 2, 0), self._dtype), np.zeros(0, np.int64), np.zeros(0, self._dtype)
+        for k in range(n_classes):
+            hear(*nothing, np.ascontiguousarray(log_odds[:, k]), lines, k)
+        combine(self._later, lines, numbers, weights, said, n_classes, 0, self._certain, 0, rows, follows=False)
+        return said
+
+    def _run_next(self, batch: Batch) -> Any:
+        return self._run(batch, np.full(len(batch), -1), np.zeros(len(batch), self._dtype))
+
+    def _run_later(self, batch: Batch) -> Any:
+        """Banks' answers for later rows, under the stack that was learned from such; others answer as ever."""
+        if not self._banks or not self._learners or not self.looks_later:
+            return self._run_next(batch)
+        rows, nothing = len(batch), np.zeros(len(batch), self._dtype)
+        placed, n_classes = self._table.placed(batch, nothing), len(self._learners)
+        log_odds, own = np.empty((2, rows, n_classes))
+
+        def ask(k: int) -> None:
+            scores = self._learners[k]._run_later(placed)
+            log_odds[:, k], own[:, k] = self._learners[k].prediction(scores).log_odds, scores.variance
+
+        all_done([partial(ask, k) for k in range(n_classes)], apart=rows * n_classes >= WORTH_THREADS)
+        said = self._say_later(log_odds, np.full(rows, -1), nothing, own)
+        unseen = self._unseen(np.full(rows, n_classes), self._examples)
+        return ClassScores(said.probability, said.mean, said.variance, unseen)
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether its banks have learned how to predict later rows; to other learners all rows are alike."""
+        return all(learner.looks_later for learner in self._learners)
+
+    def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
+        """`learn` for one row, the probabilities of the classes; with weight 0 it predicts."""
+        if weight == 0.0:
+            return self.predict(row.batch()).expected[0]
+        return self.learn(row.batch([label], [weight]))[0]
+
+    def prediction(self, scores: Any) -> Any:
+        return ClassPrediction(self._labels[: scores.expected.shape[1]], scores, self._inner.name)
+
+    def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
+        """Probabilities under drawn weights, shape (n_draws, rows, classes); a draw is a weight vector for each class.
+
+        As for two classes a draw depends on (seed, draw, feature) alone.
+
+        >>> from bayou import Batch
+        >>> learner = Classes(n_features=2, learner="marginal", classes=3)
+        >>> learner.sample(Batch.from_rows([{0: 1.0}, {1: 1.0}]), n_draws=5).shape
+        (5, 2, 3)
+        """
+        if not self._inner.posterior:
+            raise no_posterior(self._inner.name)
+        one_of("purpose", purpose, PURPOSES)
+        seed = whole_number("seed", seed, 0, 2**64 - 1)
+        with self._lock:
+            self._check(batch)
+            room_for_draws(n_draws, len(batch) * max(len(self._learners), 1))
+            logits = drawn_logits(self._learners, batch, self._table.places(batch.indices), seed, purpose, n_draws)
+            return stacked_draws(logits, self._stack)
+
+    def end_pass(self) -> bool:
+        """What comes again tells nothing of rows that were never seen: the stacks rest. True once all converged."""
+        with self._lock:
+            self._progress[RESTS] = 1.0
+            converged = [learner.end_pass() for learner in self._learners]
+            return bool(converged) and all(converged)
+
+    def new_stream(self) -> None:
+        with self._lock:
+            self._progress[RESTS] = 0.0
+            for learner in self._learners:
+                learner.new_stream()
+
+    def divided(self, learners: list[Any], rests: bool = True) -> Self:
+        """Have other learners, which have learned elsewhere, in the place of its own; they are divided by their sum."""
+        self._examples = max(learner.examples for learner in learners)
+        self._learners, self._learned[:] = list(learners), self._examples
+        self._resize()
+        self._progress[RESTS] = float(rests)
+        for shares in (self._stack.shares, self._later.shares):
+            shares[:] = np.arange(shares.size) == 0
+        return self
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each class that is known, in the order of the columns of probabilities."""
+        return self._labels.copy()
+
+    @property
+    def learners(self) -> list[Any]:
+        """The learner of each class. Banks of many features have numbered them as they came."""
+        return list(self._learners)
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The shares of the learners divided by their sum, of the stacker, and of the one that forgets."""
+        with self._lock:
+            return dict(zip(("normalised", "stacker", "stacker with memory"), self._stack.shares.tolist(), strict=True))
+
+    @property
+    def touched(self) -> np.ndarray:
+        with self._lock:
+            features = self._table.features()
+            if features is not None:
+                return np.sort(features)
+            found = [one.touched for one in self._learners]
+            return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    def _each(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
+        """(classes, features) of what each learner says of some."""
+        places = self._table.places(np.arange(self._n_features)[features])
+        rows = [asked(learner, places) for learner in self._learners]
+        return np.stack(rows) if rows else np.zeros((0, len(places)), self._dtype)
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._each(lambda learner, places: learner._mean_at(places), features)
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return self._each(lambda learner, places: learner._variance_at(places), features)
+
+    @property
+    def intercept(self) -> tuple[Any, Any]:
+        """(means, variances) of the classes' intercepts."""
+        with self._lock:
+            pairs = np.array([learner.intercept for learner in self._learners]).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        raise BadInput("each class has its own weights: ask one of the learners, as in learners[0].reading.")
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        n_classes, numbering = len(self._learners), self._table.numbering
+        ids = self._ids if self._ids.size or numbering is None else numbering.arrays()["ids"]
+        own = {"labels": self._labels, "learned": self._learned, "progress": self._progress, "ids": ids}
+        own |= self._stack.arrays(n_classes)
+        own |= {f"later {name}": array for name, array in self._later.arrays(n_classes).items()}
+        parts = enumerate(self._learners)
+        return own | {f"{k}:{name}": array for k, one in parts for name, array in one._arrays().items()}
+
+    def _under(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{k}:{name}" for k in range(len(self._learners)) for name in names)
+
+    @property
+    def _per_feature(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._under(self._like._per_feature)
+
+    @property
+    def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
+        later = tuple(f"later {name}" for name in self._later.arrays(0))
+        return (*later, "progress", *self._under(self._like._by_rows_at_hand))
+
+    def _nbytes_for(self, n_features: int) -> int:
+        own = sum(array.nbytes for name, array in self._arrays().items() if ":" not in name)
+        return own + len(self._learners) * self._like.nbytes_for(n_features)
+
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        self._ids = np.zeros(shapes.get("ids", (0,)), np.uint64)
+        for _ in range(len(self._learners), min(shapes.get("labels", (0,))[0], self._max_classes)):
+            self._join(0.0)
+        if self._table.numbering is not None and self._learners:
+            self._table.rows = shapes.get(f"0:{self._like._per_feature[0]}", (self._table.rows,))[0]
+            self._resize()
+        for k, learner in enumerate(self._learners):
+            prefix = f"{k}:"
+            learner._make_room({n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)})
+
+    def _check_state(self) -> None:
+        for learner, learned in zip(self._learners, self._learned.tolist(), strict=True):
+            learner._examples = learned
+            learner._check_state()
+        if self._table.numbering is not None:
+            self._table.numbering = Numbering.from_arrays(self._n_features, {"ids": self._ids})
+        self._ids = np.zeros(0, np.uint64)
