@@ -30,6 +30,7 @@ VARIANTS = [
     ("variational", {}),
     ("spike-slab", {}),
     ("spike-slab", {"predictive": "full"}),
+    ("number-bank", {}),
     ("gaussian", {}),
     ("shrinkage", {}),
 ]
@@ -67,7 +68,7 @@ def test_every_face_gives_the_learners_interval(name, parameters, horizon, rows,
 
     np.testing.assert_array_equal(_report(learner, prediction), (low, high))
     if learner.record.task == "regress":
-        np.testing.assert_array_equal(estimator.predict(X[40:]), prediction.mean)
+        np.testing.assert_array_equal(estimator.predict(X[40:]), prediction.expected)
         return
     np.testing.assert_allclose(command["probability"], prediction.probability, rtol=1e-8)
     np.testing.assert_array_equal(estimator.decision_function(X[40:]), prediction.log_odds)
@@ -143,7 +144,11 @@ def _report(learner, prediction):
     """The interval that a report of this learner shows of these predictions."""
     noise = prediction.noise if learner.record.task == "regress" else None
     sample = SimpleNamespace(
-        expected=prediction.expected, mean=prediction.mean, variance=prediction.variance, noise=noise
+        expected=prediction.expected,
+        mean=prediction.mean,
+        variance=prediction.variance,
+        noise=noise,
+        tails=prediction.tails,
     )
     return RunFacts(Run(Recorder(learner), None)).interval(sample)
 

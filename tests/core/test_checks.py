@@ -128,7 +128,7 @@ def test_a_wrong_thing_is_answered_by_a_sentence(call, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "spoiled",
     [
-        {"nonzeros": "many"}, {"nonzeros": -1}, {"deviations": [HUGE, 1]}, {"deviations": np}, {"labels": [HUGE, 1]},
+        {"nonzeros": "many"}, {"nonzeros": -1}, {"nearer": [HUGE, 1]}, {"nearer": np}, {"labels": [HUGE, 1]},
         {"weights": "ab"},
     ],
 )  # fmt: skip

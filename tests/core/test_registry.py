@@ -47,7 +47,7 @@ class Theirs(Learner):
 def test_names_are_the_keys_the_default_first():
     first, *others = registry.records()
     assert first == registry.DEFAULT
-    assert len(others) == 11
+    assert len(others) == 12
     assert others == sorted(others)
     for name, record in registry.records().items():
         assert record.name == name == record.load().name

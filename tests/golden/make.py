@@ -21,6 +21,7 @@ from bayou.learners import (
     Lasso,
     Marginal,
     Moment,
+    NumberBank,
     Shrinkage,
     SpikeSlab,
     Variational,
@@ -58,6 +59,7 @@ def main() -> None:
         Shrinkage(N_DENSE, penalty=0.5, ramp=30, dtype="float64"),
         Bank(N_FEATURES, lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)], dtype="float32"),
         Lasso(N_FEATURES, penalty=0.5, penalize_intercept=True, dtype="float64"),
+        NumberBank(N_FEATURES),
     ]
     for learner in learners:
         questions = stream(seed=2, rows=20, n_features=learner.n_features)

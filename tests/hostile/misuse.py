@@ -197,7 +197,7 @@ def _calls_of_evaluation() -> Iterator[Call]:
     losses = {"batch": _batch(), "weights": np.zeros(3), "intercept": 0.0, "link": 0}
     yield Call("comparator_losses", _own(evaluate.comparator_losses), **losses)
     yield Call("meter_for", _own(evaluate.meter_for), task="classify", regret=False, curve_points=3)
-    scored = {"labels": Y, "weights": np.ones(4), "comparator_losses": None, "nonzeros": 3, "deviations": None}
+    scored = {"labels": Y, "weights": np.ones(4), "comparator_losses": None, "nonzeros": 3, "nearer": None}
     for kind, said in ((evaluate.Meter, "probabilities"), (evaluate.RegressionMeter, "means")):
         yield Call(kind.__name__, _own(kind), regret=False, curve_points=3)
         yield Call(f"{kind.__name__}.add", _method(kind, "add"), **{said: np.full(4, 0.5)}, **scored)

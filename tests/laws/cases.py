@@ -109,6 +109,10 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "screened": lambda n: {"penalty": 3.0, "ramp": 20, "iterations": 3, "noise_variance": 2.0},
         "bare": lambda n: {"intercept": False, "screening": 0.0, "noise_variance": "paper"},
     },
+    "number-bank": {
+        "default": lambda n: {},
+        "bare": lambda n: {"intercept": False},
+    },
     "bank": {
         "default": lambda n: {},
         "wide": lambda n: {"preset": "wide"},
@@ -170,7 +174,8 @@ class Case:
     @property
     def apart(self) -> bool:
         """Whether weights are independent in the posterior: what an example does not hold, it does not move."""
-        return not self.variant.startswith("full") and not self.record.dense and self.record.name != "lasso"
+        full = self.variant.startswith("full") or self.record.name == "number-bank"
+        return not (full or self.record.dense or self.record.name == "lasso")
 
     @property
     def immediate(self) -> bool:

@@ -69,6 +69,31 @@ def test_labels_of_any_scale_are_learned_alike():
     np.testing.assert_allclose(1024.0**2 * small.noise[50:], large.noise[50:], rtol=1e-6)  # but for the start of 1
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_is_expected_is_no_more_than_was_ever_seen(bounded):
+    """Features in the thousands make of each row all that is known, and of the next one anything."""
+    rng = np.random.default_rng(3)
+    X, y = 1000.0 * (rng.normal(size=(200, 40)) + 1.0), rng.normal(size=200)
+    learner = Gaussian(40, bounded=bounded, dtype="float64")
+    told = learner.observe(Batch.from_csr(X, y))
+    low, high = np.minimum.accumulate(y)[:-1], np.maximum.accumulate(y)[:-1]
+    inside = (low <= told.expected[1:]) & (told.expected[1:] <= high)
+    assert inside.all() == bounded
+    np.testing.assert_array_equal(told.expected[1:][inside], np.clip(told.mean[1:], low, high)[inside])
+    other = Gaussian(40, bounded=not bounded, dtype="float64")
+    other.learn(Batch.from_csr(X, y))
+    np.testing.assert_array_equal(other.mean, learner.mean)  # nothing of it is learned
+
+
+def test_the_range_of_labels_is_that_of_both_models():
+    a, b = Gaussian(2), Gaussian(2)
+    a.learn(Batch.from_rows([{0: 1.0}, {0: 1.0}], labels=[1.0, 2.0]))
+    b.learn(Batch.from_rows([{1: 1.0}, {1: 1.0}], labels=[-3.0, 7.0]))
+    far = Batch.from_rows([{0: -1e6}, {0: 1e6}])
+    assert a.merge(b).predict(far).expected.tolist() == [-3.0, 7.0]
+    assert a.merge(Gaussian(2)).predict(far).expected.tolist() == [1.0, 2.0]
+
+
 def test_noise_is_learned_and_intervals_cover():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(20_000, 10))

@@ -39,7 +39,7 @@ ARGUMENTS = {
 @pytest.mark.parametrize(("ours", "theirs"), ARGUMENTS.values(), ids=ARGUMENTS)
 def test_it_equals_the_reference(ours, theirs, seed):
     X, y, weights = dense(seed)
-    learner, slow = Shrinkage(6, **ours), reference_shrinkage.Shrinkage(6, **theirs)
+    learner, slow = Shrinkage(6, **{"penalty": 1.0, **ours}), reference_shrinkage.Shrinkage(6, **theirs)
     told = learner.observe(Batch.from_csr(X, y, weights))
     expected = np.array([slow.learn(*row) for row in zip(X, y, weights, strict=True)]).T
     for found, there in zip((told.mean, told.variance, told.noise), expected, strict=True):
@@ -127,7 +127,7 @@ def test_features_that_come_late_are_learned():
     X = (rng.random((400, 6)) < 0.5).astype(float)
     X[:200, 3:] = 0.0
     w = np.array([1.0, -2.0, 0.0, 3.0, -1.0, 0.0])
-    learner = Shrinkage(6)
+    learner = Shrinkage(6, penalty=1.0)
     learner.learn(Batch.from_csr(X, X @ w + 0.1 * rng.normal(size=400)))
     np.testing.assert_allclose(learner.mean, w, atol=0.1)
 
@@ -154,6 +154,26 @@ def test_a_column_that_is_always_the_same_is_left_to_the_intercept():
     learner.learn(Batch.from_csr(X, 3.0 * X[:, 0] + 10.0))
     assert learner.mean[1] == 0.0
     assert learner.predict(Batch.from_csr(X[:1])).mean[0] == pytest.approx(3.0 * X[0, 0] + 10.0, abs=0.01)
+
+
+def test_a_penalty_that_is_not_given_is_in_units_of_the_labels():
+    X, y, weights = dense(5)
+    one, other = Shrinkage(6, floor=1e-9), Shrinkage(6, floor=1e-6)
+    small, large = one.learn(Batch.from_csr(X, y, weights)), other.learn(Batch.from_csr(X, 1000.0 * y, weights))
+    deviation = np.sqrt(np.cov(y, aweights=weights, ddof=0))
+    assert one.penalty_at(200) == pytest.approx(3.0 * deviation)
+    np.testing.assert_allclose(large[50:], 1000.0 * small[50:], rtol=5e-3)  # but for where it starts
+    assert Shrinkage(6).penalty_at(0) == 1.0
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_more_features_than_rows_do_not_say_what_no_label_ever_was(bounded):
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(40, 30)) * 10.0 ** rng.uniform(-2, 4, 30), rng.normal(size=40)
+    learner = Shrinkage(30, penalty=1.0, bounded=bounded)
+    said = learner.learn(Batch.from_csr(X, y))[1:]
+    low, high = np.minimum.accumulate(y)[:-1], np.maximum.accumulate(y)[:-1]
+    assert ((low <= said) & (said <= high)).all() == bounded
 
 
 def test_the_papers_noise_is_four_times_the_largest_label_squared():

@@ -59,7 +59,7 @@ def test_the_bound_has_the_best_penalised_weights_in_it():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=40)
-    learner = oslog_bound.Shrinkage(3, penalty=2.0, intercept=False)
+    learner = oslog_bound.Shrinkage(3, penalty=2.0, intercept=False, bounded=False)
     learner.learn(Batch.from_csr(X[:-1], y[:-1]))
     d = np.abs(learner.mean)
     ridge = Ridge(alpha=2.0, fit_intercept=False).fit(X * np.sqrt(d), y).coef_

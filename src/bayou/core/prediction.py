@@ -15,6 +15,11 @@ Where only a share R of the negatives was kept in the data, a learner sees odds 
 those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score. A learner
 whose recipe tells R answers with these when it is asked (`predict`, `sample`); what it says while it learns (`learn`,
 `observe`) is of the data as they are given.
+
+A regressor's label is expected + e. The error e is normal, its variance those of the mean and the noise added up; or,
+where a regressor knows its tails, a mixture of Student-t's whose scales hold both (`student`). All that is said of
+labels follows from that: an interval is expected -+ a with P(|e| <= a) = level, a quantile is the end of one, a density
+that of e.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayou.core import links
+from bayou.core import links, student
 from bayou.core.checks import positive_number, shown
 from bayou.core.errors import BadInput, NoPosterior, WrongTask
 from bayou.kernels.compiling import kernel
@@ -46,13 +51,14 @@ class Scores(NamedTuple):
     """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
     The expected label is P(y = 1), which the learner's `ScoreRule` makes of the score; for a regressor it is the mean,
-    and there is a noise variance of each row besides.
+    cut to the labels so far where that was asked for, and there is a noise variance of each row besides.
     """
 
     expected: np.ndarray
     mean: np.ndarray
     variance: np.ndarray | None
     noise: np.ndarray | None = None
+    tails: np.ndarray | None = None  # of a regressor that knows them: (shares, scales) of Student-t's around the mean
 
 
 class ScoreRule(NamedTuple):
@@ -61,6 +67,7 @@ class ScoreRule(NamedTuple):
     link: int = links.LOGISTIC
     predictive: Literal["plain", "closed", "quadrature"] = "closed"
     believed: float = 1.0  # kp
+    degrees: tuple[float, ...] = ()  # of freedom, of the Student-t's around a regressor's mean
 
     def shift(self, negative_rate: float) -> float:
         """What the full stream adds to a score: ln R for the logistic link, 0 for probit, which has no such shift."""
@@ -92,7 +99,7 @@ class Prediction:
 
     @property
     def expected(self) -> np.ndarray:
-        """The expected label: of a classifier P(y = 1), of a regressor the mean."""
+        """The expected label: of a classifier P(y = 1), of a regressor the mean, no further than labels went so far."""
         return corrected(self._scores.expected, self._negative_rate)
 
     @property
@@ -120,6 +127,11 @@ class Prediction:
         if self._scores.noise is None:
             raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
         return self._scores.noise
+
+    @property
+    def tails(self) -> np.ndarray | None:
+        """Of a regressor that knows them: for each row the shares and the scales of Student-t's around the expected."""
+        return self._scores.tails
 
     @property
     def deviation(self) -> np.ndarray | None:
@@ -158,14 +170,64 @@ class Prediction:
         """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
         knows; of a regressor, the label itself does, noise and all.
         """
-        z, variance = reach(level), self.variance
         if self._scores.noise is not None:
-            room = z * np.sqrt(variance + self._scores.noise)
-            return self.mean - room, self.mean + room
+            room = self._reach(level)
+            return self.expected - room, self.expected + room
+        z, variance = reach(level), self.variance
         low, high = np.empty((2, len(variance)))
         z *= math.sqrt(self._rule.believed)
         _interval(self._rule.link, z, self._scores.expected, self._scores.mean, variance, low, high)
         return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
+
+    def quantile(self, share: float) -> np.ndarray:
+        """Of a regressor: the number below which each label lies with this probability.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Gaussian
+        >>> learner = Gaussian(n_features=8, noise_variance=1.0, intercept_variance=3.0)
+        >>> prediction = learner.predict(Batch.from_rows([{}]))
+        >>> prediction.quantile(0.5), prediction.quantile(0.9).round(3)
+        (array([0.]), array([2.563]))
+        """
+        self._check_numbers("quantiles; ask for interval")
+        reach(share)  # refuses what is no probability
+        side = abs(2.0 * share - 1.0)
+        return self.expected + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
+
+    def log_density(self, labels: Any) -> np.ndarray:
+        """Of a regressor: the logarithm of the density of each label."""
+        self._check_numbers("density; ask for log_odds")
+        errors = np.asarray(labels, np.float64) - self.expected
+        if self._scores.tails is None:
+            variance = self.variance + self._scores.noise
+            return -0.5 * (errors * errors / variance + np.log(2.0 * math.pi * variance))
+        return student.log_densities(errors, *self._tails())
+
+    def nearer(self, labels: Any) -> np.ndarray | None:
+        """Of a regressor: how probable it was for each label to be nearer to the expected; None where it does not say.
+
+        Uniform in [0, 1] if predictions are right: 90 % of the labels have no more than 0.9.
+        """
+        if self._scores.noise is None or self._scores.variance is None:
+            return None
+        errors = np.abs(np.asarray(labels, np.float64) - self.expected)
+        if self._scores.tails is None:
+            from scipy.special import erf
+
+            return erf(errors / np.sqrt(2.0 * (self._scores.variance + self._scores.noise)))
+        return student.nearer(errors, *self._tails())
+
+    def _reach(self, level: float) -> np.ndarray:
+        """How far labels reach from their means to either side, with probability `level`."""
+        z = reach(level)
+        if self._scores.tails is None:
+            return z * np.sqrt(self.variance + self._scores.noise)
+        return student.reaches(float(level), *self._tails())
+
+    def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shares, scales and degrees of freedom of the Student-t's."""
+        assert self._scores.tails is not None
+        return self._scores.tails[:, 0], self._scores.tails[:, 1], np.array(self._rule.degrees)
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
@@ -211,6 +273,10 @@ class Prediction:
     def _check_classes(self, what: str) -> None:
         if self._scores.noise is not None:
             raise WrongTask(f"{self._learner} predicts numbers, which have no {what}.")
+
+    def _check_numbers(self, what: str) -> None:
+        if self._scores.noise is None:
+            raise WrongTask(f"{self._learner} predicts classes, which have no {what}.")
 
 
 class Weights(NamedTuple):

@@ -84,8 +84,10 @@ def by_class(name: str) -> Record | None:
 
 def by_estimator(name: str) -> Record | None:
     """Our own record whose estimator is called `name`."""
-    record = _own(name.removesuffix("Classifier").removesuffix("Regressor"))
-    return record if record is not None and record.estimator == name else None
+    learner = name.removesuffix("Classifier").removesuffix("Regressor")
+    # What a learner of classes is to numbers has a module of its own.
+    found = (_own(module) for module in (learner, f"number_{learner}"))
+    return next((record for record in found if record is not None and record.estimator == name), None)
 
 
 def own_records() -> list[Record]:

@@ -17,13 +17,14 @@ from bayou.estimators.classifiers import (
 )
 from bayou.estimators.lasso import LassoClassifier
 from bayou.estimators.lasso import PathPoint as PathPoint
-from bayou.estimators.regressors import GaussianRegressor, ShrinkageRegressor
+from bayou.estimators.regressors import BankRegressor, GaussianRegressor, ShrinkageRegressor
 from bayou.estimators.regressors import OnlineRegressor as OnlineRegressor
 from bayou.estimators.selection import SelectByInclusion
 
 __all__ = [
     "AdaGradClassifier",
     "BankClassifier",
+    "BankRegressor",
     "FTRLClassifier",
     "GaussianRegressor",
     "JointClassifier",

@@ -211,7 +211,7 @@ class Meter(Running):
         *,
         comparator_losses: Any = None,
         nonzeros: int = 0,
-        deviations: Any = None,  # a class has none
+        nearer: Any = None,  # of a class there is no such thing
     ) -> None:
         """Score P(y = 1) of some examples; all or, if anything is wrong with them, none."""
         # A probability that rounded to 1 stands for anything within half a step of it, in its own precision.

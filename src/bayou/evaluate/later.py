@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, next_block
+from bayou.learners.bank.later import LaterLoss, count, later_loss, log_losses, new_tally, next_block
 
 # A pattern is worth a word from so many standard deviations and so large a share of the runs by chance on.
 SURE, MATERIAL = 10.0, 0.1
@@ -55,12 +55,11 @@ class Ahead:
 
     def add(self, block: Batch, kept: np.ndarray, later: np.ndarray, learned: np.ndarray) -> None:
         """P(y = 1) of the kept rows from before the block was learned, and of all rows as it was."""
-        positive = np.asarray(block.labels) > 0
+        signs = np.where(np.asarray(block.labels) > 0, 1.0, -1.0)
         losses = np.full(len(block), np.nan)
-        losses[kept] = -np.log(np.maximum(np.where(positive[kept], later, 1.0 - later), 1e-14))
+        losses[kept] = log_losses(signs[kept], np.asarray(later, np.float64))
         weights = block.each_weight()
-        signs = np.where(positive, 1.0, -1.0)
-        count(self._tally, signs, weights, np.asarray(learned, np.float64), losses, self._examples)
+        count(self._tally, log_losses(signs, np.asarray(learned, np.float64)), weights, losses, self._examples)
         self._examples += int(np.count_nonzero(weights))
 
     def loss(self) -> LaterLoss | None:
@@ -124,6 +123,6 @@ class LabelOrder:
 def in_words(later: LaterLoss) -> str:
     """The two losses, and what they are."""
     return (
-        f"over the last half the log loss is {later.learned:.4g} as it learned, told every label before the next row; "
-        f"once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"
+        f"over the last half the {later.measure} is {later.learned:.4g} as it learned, told every label before the "
+        f"next row; once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"
     )

@@ -103,7 +103,7 @@ class Told(NamedTuple):
 
     batch: Batch
     expected: np.ndarray
-    deviations: np.ndarray | None  # None where the learner does not say
+    nearer: np.ndarray | None  # how probable a number nearer to the mean was; None where the learner does not say
 
     def score(self, meter: Any, **more: Any) -> None:
         """Add it to a meter."""
@@ -112,7 +112,7 @@ class Told(NamedTuple):
             self.batch.labels,
             self.batch.weights,
             nonzeros=self.batch.counted_nonzeros,
-            deviations=self.deviations,
+            nearer=self.nearer,
             **more,
         )
 
@@ -133,7 +133,7 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
             raise BadInput(f"a learner has a method `learn`, which {type(learner).__name__} has not.")
         return Told(batch, np.asarray(learner.learn(batch)), None)
     prediction = learner.observe(batch)
-    return Told(batch, prediction.expected, prediction.deviation)
+    return Told(batch, prediction.expected, None if batch.labels is None else prediction.nearer(batch.labels))
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:

@@ -30,8 +30,7 @@ from bayou.evaluate.classification import (
 from bayou.kernels.compiling import kernel
 
 TASKS = {"classify": False, "regress": True}
-# An interval in which 90 % of the labels should fall reaches this many standard deviations to either side.
-REACH_90 = 1.6448536269514722
+LEVEL = 0.9  # of the intervals whose coverage is told
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class RegressionEvaluation:
         r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0).
             Both know nothing at the start.
         r2_final: the same against the mean of all labels, known in hindsight: what scikit-learn calls R2.
-        coverage: share of labels in the middle 90 % of their predictive distribution; None if no deviations were told.
+        coverage: share of labels in the middle 90 % of their predictive distribution; None if the learner does not say.
         seconds: from the making of the meter to the last example added.
         regret: squared loss above that of the comparator, summed; normalized_regret: that over ln(examples).
         curve: as that of `bayou.evaluate.classification.Evaluation`, with `squared_loss`.
@@ -95,7 +94,7 @@ class RegressionMeter(Running):
     """Scores predicted numbers as they come, in constant memory.
 
     >>> meter = RegressionMeter()
-    >>> meter.add([0.0, 2.0, 4.0], labels=[2.0, 4.0, 3.0], deviations=[1.0, 2.0, 2.0])
+    >>> meter.add([0.0, 2.0, 4.0], labels=[2.0, 4.0, 3.0], nearer=[0.95, 0.68, 0.38])
     >>> result = meter.result()
     >>> result.squared_loss, result.r2, result.r2_final, round(result.coverage, 3)
     (3.0, -0.125, -3.5, 0.667)
@@ -115,14 +114,14 @@ class RegressionMeter(Running):
         *,
         comparator_losses: Any = None,
         nonzeros: int = 0,
-        deviations: Any = None,
+        nearer: Any = None,
     ) -> None:
         """Score the predicted means of some examples; all or, if anything is wrong with them, none.
 
-        `deviations`: the standard deviation of each label as predicted; NaN where it is not known.
+        `nearer`: how probable it was for each label to be nearer to its mean (`Prediction.nearer`); NaN if not known.
         """
         means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
-        told = np.full(means.size, np.nan) if deviations is None else column(deviations, "deviations", means.size)
+        told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
         nonzeros = whole_number("nonzeros", nonzeros, 0)
         for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
             fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
@@ -169,7 +168,7 @@ def _explained(loss: float, scatter: float) -> float | None:
 
 
 @kernel
-def _score(means, labels, weights, comparator_losses, deviations, has_comparator, totals, counts, points, curve):
+def _score(means, labels, weights, comparator_losses, nearer, has_comparator, totals, counts, points, curve):
     """Add some predictions to all that a `RegressionMeter` keeps, one after another."""
     for k in range(means.size):
         weight = weights[k]
@@ -187,9 +186,9 @@ def _score(means, labels, weights, comparator_losses, deviations, has_comparator
         away = labels[k] - totals[_MEAN]
         totals[_MEAN] += weight / totals[WEIGHT] * away
         totals[_SCATTER] += weight * away * (labels[k] - totals[_MEAN])
-        if not math.isnan(deviations[k]):
+        if not math.isnan(nearer[k]):
             totals[_JUDGED] += weight
-            totals[_COVERED] += weight * (abs(error) <= REACH_90 * deviations[k])
+            totals[_COVERED] += weight * (nearer[k] <= LEVEL)
         if has_comparator:
             # Summed as differences: the two sums alone would be large and nearly equal.
             totals[REGRET] += loss - weight * comparator_losses[k]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for type checkers alone: nothing else needs this list
     from bayou.learners.lasso import Lasso as Lasso
     from bayou.learners.marginal import Marginal as Marginal
     from bayou.learners.moment import Moment as Moment
+    from bayou.learners.number_bank import NumberBank as NumberBank
     from bayou.learners.shrinkage import Shrinkage as Shrinkage
     from bayou.learners.spike_slab import SpikeSlab as SpikeSlab
     from bayou.learners.variational import Variational as Variational

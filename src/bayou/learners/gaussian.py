@@ -17,6 +17,10 @@ which for weights whose correlations are kept would be exact for a conjugate (no
 from 1 with next to no strength. Then also prior variances are in units of s, and labels of any scale are learned alike.
 A known `noise_variance` makes them plain variances.
 
+What is answered is the mean cut to the range of the labels so far (`bounded`): features in odd units can make of each
+row all that is known, and of the next one anything. On one of fifteen sets the squared loss was 1.35 times the variance
+of the labels, and is .78 with that; of the weights nothing changes.
+
 The intercept is an ordinary weight, outside the vectors and in float64, as labels may lie far from 0. Merging adds
 natural parameters and sums. Float32 state is rounded so that it is right on average, as in `marginal`.
 
@@ -31,7 +35,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number
+from bayou.core.checks import positive_number, yes_or_no
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
@@ -47,6 +51,7 @@ from bayou.learners.bases.diagonal import (
     read_row,
     row_scratch,
 )
+from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 
 RECORD = Record(
     name="gaussian",
@@ -71,6 +76,7 @@ class Gaussian(DiagonalGaussian):
         prior_mean: what every weight is believed to be before any data; a number or one per feature.
         prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
         noise_variance: how far labels scatter around their means; None learns it.
+        bounded: whether to answer with no number beyond the labels so far.
         intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
         intercept_variance: its prior variance; max(1e6, prior_variance) if not given, in units of the noise variance.
         dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
@@ -78,7 +84,7 @@ class Gaussian(DiagonalGaussian):
     >>> from bayou import Batch
     >>> learner = Gaussian(n_features=10)
     >>> m = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[7.0, 7.5]))
-    >>> bool(m[0] == 0.0 and 6.9 < m[1] < 7.0 and learner.variance[0] < learner.variance[1])
+    >>> bool(m[0] == 0.0 and m[1] == 7.0 and learner.variance[0] < learner.variance[1])
     True
     >>> d = learner.predict(Batch.from_rows([{0: 1.0}]))
     >>> bool(7.0 < d.mean[0] < 7.5 and d.variance[0] > 0 and d.noise[0] == learner.noise)
@@ -86,6 +92,7 @@ class Gaussian(DiagonalGaussian):
     """
 
     name = "gaussian"
+    _newer = ("labels",)
 
     def __init__(
         self,
@@ -94,6 +101,7 @@ class Gaussian(DiagonalGaussian):
         prior_mean: Any = 0.0,
         prior_variance: Any = 1.0,
         noise_variance: float | None = None,
+        bounded: bool = True,
         intercept: bool = True,
         intercept_variance: float | None = None,
         dtype: Any = None,
@@ -103,10 +111,12 @@ class Gaussian(DiagonalGaussian):
         self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         least = WIDE * self._unit
-        super().__init__(*weights, noise_variance=noise_variance, least_intercept_variance=least, unit=self._unit)
+        given: dict[str, Any] = {"noise_variance": noise_variance, "bounded": yes_or_no("bounded", bounded)}
+        super().__init__(*weights, **given, least_intercept_variance=least, unit=self._unit)
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
         positive_number("noise_variance", self._unit, high=self._most_noise)
         self._noise_sums = np.zeros(2)  # of c e^2 / (1 + c q), and of c
+        self._labels = new_range()
 
     @property
     def noise(self) -> float:
@@ -117,7 +127,7 @@ class Gaussian(DiagonalGaussian):
         return float(min((START + squares) / (START + weight), self._most_noise))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"noise": self._noise_sums[None]}
+        return super()._arrays() | {"noise": self._noise_sums[None], "labels": self._labels[None]}
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, noise = (np.empty(len(batch)) for _ in range(3))
@@ -132,7 +142,8 @@ class Gaussian(DiagonalGaussian):
             variance,
             noise,
         )
-        return Scores(mean.copy(), mean, variance, noise)
+        expected = cut_to_range(mean, signs, weights, self._labels)
+        return Scores(expected if self._parameters["bounded"] else mean.copy(), mean, variance, noise)
 
     def _variance_at(self, features: Any) -> np.ndarray:
         return super()._variance_at(features) * self._state.dtype.type(self.noise)
@@ -145,6 +156,7 @@ class Gaussian(DiagonalGaussian):
         self._add_naturals(other, base)
         self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)
         np.maximum(self._noise_sums, 0.0, out=self._noise_sums)
+        join_ranges(self._labels, other._labels)
 
 
 @kernel

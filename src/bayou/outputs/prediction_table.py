@@ -28,7 +28,7 @@ def prediction_table(learner: Learner, predicted: Prediction, level: float = 0.9
     >>> prediction_table(learner, learner.predict(Batch.from_rows([{}]))).round(3).T
     array([[0.5  , 0.   , 3.   , 0.032, 0.968]])
     """
-    table = [predicted.mean] if learner.record.task == "regress" else [predicted.probability, predicted.mean]
+    table = [predicted.expected] if learner.record.task == "regress" else [predicted.probability, predicted.mean]
     if learner.record.posterior:
         table += [predicted.variance, *predicted.interval(level)]
     return np.stack(table)

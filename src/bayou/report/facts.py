@@ -238,7 +238,8 @@ class RunFacts:
     def interval(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
         """The middle 95 % of what each probability, or the number itself, may have been; as `bayou predict` has it."""
         noise = sample.noise if self.regress else None
-        scores = Scores(sample.expected, sample.mean, sample.variance, noise)
+        tails = sample.tails if self.learner.score_rule.degrees else None
+        scores = Scores(sample.expected, sample.mean, sample.variance, noise, tails)
         return self.learner.prediction(scores).interval(0.95)
 
     # --- which features ---------------------------------------------------------------------------------------------

@@ -178,7 +178,9 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
         cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
     later = facts.learner.later_loss()
     if later is not None and later.differs:
-        cards.append(("log loss, later rows", f"{later.expected:.4f}", f"expected; {later.learned:.4f} as it learned"))
+        cards.append(
+            (f"{later.measure}, later rows", f"{later.expected:.4f}", f"expected; {later.learned:.4f} as it learned")
+        )
     for measure, name, shown, meaning in REGRESSION_CARDS if facts.regress else CLASS_CARDS:
         value = getattr(result, measure)
         if value is not None:

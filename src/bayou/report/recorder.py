@@ -34,6 +34,7 @@ class Sample:
     mean: np.ndarray  # of the score
     variance: np.ndarray
     noise: np.ndarray  # variance of a number around its expectation; NaN for a class
+    tails: np.ndarray  # those of `Prediction`, of a learner that knows them; else nothing of each row
     label: np.ndarray  # 1 or 0, or a number
     weight: np.ndarray  # the example's own
     stands_for: np.ndarray  # the number of rows of the stream that it stands for
@@ -60,7 +61,7 @@ class Sample:
         return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
 
 
-_COLUMNS = ("row", "expected", "mean", "variance", "noise", "label", "weight", "stands_for", "line")
+_COLUMNS = ("row", "expected", "mean", "variance", "noise", "tails", "label", "weight", "stands_for", "line")
 
 
 class Recorder:
@@ -191,6 +192,7 @@ class Recorder:
             prediction.mean,
             prediction.variance if record.posterior else unknown,
             prediction.noise if record.posterior and record.task == "regress" else unknown,
+            np.empty((len(batch), 0)) if prediction.tails is None else prediction.tails,
             labels,
         ]
         kept = [picked + first, *(column[picked] for column in believed), weights, stand, positions[picked]]

@@ -121,7 +121,7 @@ class HeldOut:
 
         for batch in self._kept:
             for _, part, predicted in refused.accepted(batch, predict):
-                meter.add(predicted.expected, part.labels, part.weights, deviations=predicted.deviation)
+                meter.add(predicted.expected, part.labels, part.weights, nearer=predicted.nearer(part.labels))
         return meter.result() if meter.examples else None
 
     @property

@@ -22,7 +22,7 @@ from bayou.core.checks import one_of, texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, Prediction, reach
 from bayou.core.storage import load
 from bayou.evaluate.classification import Evaluation
 from bayou.evaluate.regression import RegressionEvaluation, meter_for
@@ -159,20 +159,21 @@ class Predictions:
         for whole in self.source:
             for _, batch, predicted in self._refused.accepted(whole, self._predict):
                 table = prediction_table(self._learner, predicted, self._level)
-                self._score(predicted.expected, batch, predicted.deviation)
+                self._score(predicted, batch)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
                 yield Part(table, batch.tags, kept)
 
-    def _score(self, expected: np.ndarray, batch: Batch, scatter: np.ndarray | None) -> None:
+    def _score(self, predicted: Prediction, batch: Batch) -> None:
         """Where the label is known."""
         if batch.labels is None:
             return
         known = ~np.isnan(batch.labels)
+        nearer = predicted.nearer(batch.labels)
         if known.all():
-            self._meter.add(expected, batch.labels, batch.weights, deviations=scatter)
+            self._meter.add(predicted.expected, batch.labels, batch.weights, nearer=nearer)
         elif known.any():
-            scatter = None if scatter is None else scatter[known]
-            self._meter.add(expected[known], batch.labels[known], batch.each_weight()[known], deviations=scatter)
+            nearer, weights = None if nearer is None else nearer[known], batch.each_weight()[known]
+            self._meter.add(predicted.expected[known], batch.labels[known], weights, nearer=nearer)
 
     def __iter__(self) -> Iterator[pa.Table]:
         tags = self._tags

@@ -18,7 +18,7 @@ def seen(plain: dict[str, Any]) -> list[str]:
             told = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
             said.append(f"{told}, each example predicted before it was learned from")
     if later := plain["later_loss"]:
-        told = f"log loss {later['expected']:.5f} (± {later['error']:.5f}) is expected on later rows"
+        told = f"{later['measure']} {later['expected']:.5f} (± {later['error']:.5f}) is expected on later rows"
         said.append(f"{told}; it was {later['learned']:.5f} over the last half, as it learned")
     if counters.get("skipped"):
         said.append(f"{counters['skipped']:,} bad lines skipped")

@@ -135,7 +135,7 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
             seen = ", seen before" * run.seen_before * (not prefix and k == 0)
             lines.append((prefix + name + seen, "-" if value is None else f"{value:.5f}"))
         if not prefix and later is not None:
-            lines.append(("log loss, last half", f"{later.learned:.5f}"))
+            lines.append((f"{later.measure}, last half", f"{later.learned:.5f}"))
             lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
     rate = result.examples / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))

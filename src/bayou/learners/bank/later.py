@@ -47,16 +47,17 @@ LOST, TOLD = range(2)
 
 
 class LaterLoss(NamedTuple):
-    """The log loss of the last half of a stream as it was learned, and what later rows are expected to cost.
+    """The loss over the last half of a stream as it was learned, and what later rows are expected to cost.
 
     >>> LaterLoss(learned=0.438, expected=0.497, error=0.004, rows=9000).differs
     True
     """
 
-    learned: float  # mean log loss, each row predicted before it was learned
+    learned: float  # mean loss, each row predicted before it was learned
     expected: float  # of rows that come after learning has stopped
     error: float  # standard error of the difference between the two
     rows: float  # that the difference was measured on
+    measure: str = "log loss"  # or squared loss, of numbers
 
     @property
     def differs(self) -> bool:
@@ -66,7 +67,7 @@ class LaterLoss(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can say it."""
-        return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs")}
+        return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs", "measure")}
 
 
 def new_tally() -> np.ndarray:
@@ -87,11 +88,11 @@ def later_loss(tally: np.ndarray) -> LaterLoss | None:
 
 
 @kernel
-def next_block(weights, row, examples, stop):
+def next_block(weights, row, examples, stop, keep=KEPT):
     """(The first row behind the next block, how many examples it has, its rows that are kept), after so many examples.
 
-    Which rows are kept is a function of the examples' numbers alone. Rows of weight 0 are no examples. A block ends
-    where `stop` examples will have been learned.
+    Which rows are kept, all of the first `keep`, is a function of their numbers alone. Rows of weight 0 do not count.
+    A block ends where `stop` examples will have been learned.
     """
     before, size = examples, max(1, min(examples // SHARE, MOST))
     last = examples + size if stop < 0 else min(examples + size, stop)
@@ -100,7 +101,7 @@ def next_block(weights, row, examples, stop):
     while row < weights.size and examples < last:
         if weights[row] != 0:
             examples += 1
-            if in_sample(examples, KEPT):
+            if in_sample(examples, keep):
                 kept[n] = row
                 n += 1
         row += 1
@@ -177,10 +178,20 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, delayed):
 
 
 @kernel
-def count(tally, signs, weights, probability, loss, examples):
-    """Add what was learned, and of the kept rows (those whose delayed `loss` is a number) how much more that was."""
-    bucket, ends = 0, 0.0
+def log_losses(signs, probability):
+    """Of the labels, each predicted with this probability of the positive one."""
+    losses = np.empty(probability.size)
     for row in range(probability.size):
+        p = probability[row] if signs[row] > 0 else 1.0 - probability[row]
+        losses[row] = -math.log(max(p, 1e-14))
+    return losses
+
+
+@kernel
+def count(tally, live, weights, delayed, examples):
+    """Add the losses of what was learned, and of kept rows (whose delayed loss is a number) how much more that was."""
+    bucket, ends = 0, 0.0
+    for row in range(live.size):
         c = np.float64(weights[row])
         if c == 0.0:
             continue
@@ -188,12 +199,10 @@ def count(tally, signs, weights, probability, loss, examples):
         if examples >= ends:
             bucket = min(int(BUCKETS_PER_OCTAVE * math.log2(examples) + 1e-9), tally.shape[0] - 1)
             ends = 2.0 ** ((bucket + 1) / BUCKETS_PER_OCTAVE)
-        p = probability[row] if signs[row] > 0 else 1.0 - probability[row]
-        live = -math.log(max(p, 1e-14))
-        tally[bucket, LOSS] += c * live
+        tally[bucket, LOSS] += c * live[row]
         tally[bucket, WEIGHT] += c
-        if not math.isnan(loss[row]):
-            gap = loss[row] - live
+        if not math.isnan(delayed[row]):
+            gap = delayed[row] - live[row]
             tally[bucket, GAP] += c * gap
             tally[bucket, GAP_SQUARED] += c * gap * gap
             tally[bucket, KEPT_WEIGHT] += c

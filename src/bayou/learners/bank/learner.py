@@ -83,6 +83,7 @@ from bayou.learners.bank.later import (
     count,
     later_loss,
     learn_delayed,
+    log_losses,
     new_tally,
     next_block,
     renew_shares,
@@ -219,7 +220,7 @@ class Bank(Learner):
             if examples == stop:
                 self._narrow(NARROWING[stop])
         if delayed is not None:
-            count(self._tally, signs, weights, scores.expected, delayed[LOST], before)
+            count(self._tally, log_losses(signs, scores.expected), weights, delayed[LOST], before)
         return Told(scores, said, None if delayed is None else delayed[TOLD])
 
     def _run_until(

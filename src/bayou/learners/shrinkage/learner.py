@@ -21,6 +21,10 @@ What the paper leaves wrong or open, and what is done here:
 - Theorem 1 misprints the variance.
 - s is known, or learned as the mean of c e^2 / (1 + c x'A^-1 x) over the errors e made so far, or the paper's 4 Y^2
   with Y the largest |label| so far.
+- What is answered is the mean cut to the range of the labels so far (`bounded`): with more features than rows it may
+  be anything. On one of fifteen sets the squared loss was 13 times the variance of the labels, and is .4 with that.
+- How much penalty? The weights are in units of the labels, and so is a: where none is given it is three standard
+  deviations of the labels so far. With a = 1 fifteen sets had .44 to 13.6 times the variance of the labels as loss.
 - A fixed a shrinks too much at first: with `ramp` = T it is a t/T up to example T.
 - The intercept is no weight like others: labels and features are centred online, from their sums, which takes it out
   of the equations (its prior is flat); or it is a column of ones, shrunk as all are (`centring=False`).
@@ -53,6 +57,7 @@ from bayou.kernels import l1_solver
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
 from bayou.kernels.room import empty
+from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
 
 # What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
@@ -65,6 +70,8 @@ START, WIDE = 1e-6, 1e6
 # Sums may fall short of their base's by as much as rounding makes of them.
 MERGE_ROUNDING = 1e-9
 PAPERS_NOISE = "paper"
+# A penalty that is not given is so many deviations of the labels.
+DEVIATIONS, LEAST_PENALTY, MOST_PENALTY = 3.0, 1e-6, 1e15
 
 
 class Shrinkage(Learner):
@@ -73,11 +80,12 @@ class Shrinkage(Learner):
     Args:
         n_features: how many weights there are; n_features^2 numbers are kept, refused beyond 4 GB.
         penalty: a; large values shrink more weights to nothing. Compare with sums of |feature x noise|, which grow
-            like the root of the number of examples.
+            like the root of the number of examples. None is three standard deviations of the labels so far.
         iterations: how often the weights are solved for after each example, at most.
         tolerance: fewer times if no weight moved by more than this share of the largest.
         floor: the smallest |w| that counts: what keeps weights of 0 alive.
         noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
+        bounded: whether to answer with no number beyond the labels so far.
         ramp: the penalty grows in proportion to the examples, up to `ramp` of them; 0 has it whole from the start.
         screening: how far sqrt(d)-scaled weights may be from those of an exact solution, relatively; 0 is exact.
         intercept: whether labels may have a mean that no feature tells.
@@ -93,16 +101,18 @@ class Shrinkage(Learner):
     """
 
     name = "shrinkage"
+    _newer = ("labels", "label sums")
 
     def __init__(
         self,
         n_features: int,
         *,
-        penalty: float = 1.0,
+        penalty: float | None = None,
         iterations: int = 1,
         tolerance: float = 1e-9,
         floor: float = 1e-6,
         noise_variance: float | str | None = None,
+        bounded: bool = True,
         ramp: int = 0,
         screening: float = 1e-6,
         intercept: bool = True,
@@ -115,11 +125,12 @@ class Shrinkage(Learner):
             n_features=n_features,
             dtype=dtype,
             intercept=intercept,
-            penalty=positive_number("penalty", penalty, high=1e15),
+            penalty=None if penalty is None else positive_number("penalty", penalty, high=MOST_PENALTY),
             iterations=whole_number("iterations", iterations, 1, 10**6),
             tolerance=positive_number("tolerance", tolerance, zero=True, high=1.0),
             floor=positive_number("floor", floor, high=1.0),
             noise_variance=noise_variance,
+            bounded=yes_or_no("bounded", bounded),
             ramp=whole_number("ramp", ramp, 0),
             screening=positive_number("screening", screening, zero=True, high=0.1),
             centring=yes_or_no("centring", centring),
@@ -136,8 +147,9 @@ class Shrinkage(Learner):
         self._products = np.zeros((self._n_features + 1, self._n_features + 1))
         self._vectors = np.zeros((3, self._n_features + 1))  # b, w, d of the last solution; all 0 before the first
         self._noise_sums = np.zeros(3)  # of c e^2 / (1 + c q), of c; and the largest |label|
+        self._labels, self._label_sums = new_range(), np.zeros(3)  # of c, c y and c y^2
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
-        self._widest = max(1.0, 1.0 / self._parameters["penalty"])
+        self._widest = max(1.0, 1.0 / (penalty or LEAST_PENALTY))
         self._factor: Factor | None = None
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -146,6 +158,8 @@ class Shrinkage(Learner):
             "intercept": self._products[-1:],
             "vectors": self._vectors,
             "noise": self._noise_sums[None],
+            "labels": self._labels[None],
+            "label sums": self._label_sums[None],
         }
 
     def _nbytes_for(self, n_features: int) -> int:
@@ -165,8 +179,13 @@ class Shrinkage(Learner):
 
     def penalty_at(self, example: int) -> float:
         """a after `example` examples."""
-        ramp = self._parameters["ramp"]
-        return float(self._parameters["penalty"] * (min(max(example, 1) / ramp, 1.0) if ramp else 1.0))
+        ramp, penalty = self._parameters["ramp"], self._parameters["penalty"]
+        if penalty is None:
+            count, total, squares = self._label_sums.tolist()
+            mean = total / count if count and self._has_intercept else 0.0
+            deviation = math.sqrt(max(squares / count - mean * mean, 0.0)) if count else 0.0
+            penalty = min(max(DEVIATIONS * deviation, LEAST_PENALTY), MOST_PENALTY) if deviation else 1.0
+        return float(penalty * (min(max(example, 1) / ramp, 1.0) if ramp else 1.0))
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -186,7 +205,8 @@ class Shrinkage(Learner):
                 example += 1
                 self._learn(batch, stop, float(signs[stop]), float(weights[stop]), mean[stop], spread[stop], example)
             start = stop + 1
-        return Scores(mean.copy(), mean, noise * spread, noise)
+        expected = cut_to_range(mean, signs, weights, self._labels)
+        return Scores(expected if self._parameters["bounded"] else mean.copy(), mean, noise * spread, noise)
 
     def _means(self, batch: Batch, rows: slice) -> np.ndarray:
         found = np.empty(rows.stop - rows.start)
@@ -233,6 +253,7 @@ class Shrinkage(Learner):
         self._noise_sums[0] += min(c * error * error / (1.0 + c * spread), c * self._most_noise)
         self._noise_sums[1] += c
         self._noise_sums[2] = max(self._noise_sums[2], abs(label))
+        self._label_sums += c, c * label, c * label * label
         if self._has_intercept:
             indices, values = np.append(indices, self._n_features), np.append(values, 1.0)
         values = values * math.sqrt(c)
@@ -351,6 +372,8 @@ class Shrinkage(Learner):
             if name == "_noise_sums":
                 self._noise_sums[:] = np.maximum(self._noise_sums, 0.0)
                 self._noise_sums[2] = max(largest)
+        join_ranges(self._labels, other._labels)
+        self._label_sums[:] = sum(sign * learner._label_sums for learner, sign, _ in heirs)
         self._vectors[0], self._vectors[1:] = against, middle
         self._vectors[2] = np.maximum(self._vectors[2], 0.0)
         self._factor = None

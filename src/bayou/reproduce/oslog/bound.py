@@ -42,7 +42,7 @@ class Measured:
 def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: float = 1e-6) -> Measured:
     """Learn without an intercept, as the paper does."""
     n = X.shape[1]
-    learner = Shrinkage(n, penalty=penalty, floor=floor, intercept=False)
+    learner = Shrinkage(n, penalty=penalty, floor=floor, intercept=False, bounded=False)
     means = learner.learn(Batch.from_csr(X[:-1], y[:-1]))
     before = np.maximum(np.abs(learner.mean), floor)
     means = np.append(means, learner.learn(Batch.from_csr(X[-1:], y[-1:])))

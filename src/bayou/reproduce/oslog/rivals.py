@@ -100,8 +100,12 @@ class Rival:
 def methods() -> tuple[list[Rival], str | None]:
     """Ours, then the others; and a sentence if river is not installed."""
     found = [
-        Rival("Shrinkage", lambda n, a: Shrinkage(n, penalty=a), (1.0, 0.01, 0.1, 10.0, 100.0), "penalty"),
-        Rival("Gaussian", lambda n, v: Gaussian(n, prior_variance=v), (1.0, 1e-4, 1e-3, 1e-2, 0.1), "prior"),
+        Rival(
+            "Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0), "penalty"
+        ),
+        Rival(
+            "Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1), "prior"
+        ),
         Rival("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0), "l2"),
         Rival("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1), "eta0"),
     ]

@@ -1,0 +1,302 @@
+"""What is made of all that lanes say: a mean, in three levels, and the shape of what is left.
+
+It reads what the lanes said of each row (`lanes`) and tells them nothing. The equations are in the docstring of
+`learner`. Labels and means are less the first label here, up to the last line.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.core.prediction import Scores
+from bayou.core.student import log_peaks, within
+from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
+from bayou.learners.number_bank.lanes import WIDER
+
+TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
+STACKER_PRIOR, STACKER_SPREAD = 0.01, 0.1
+STACKED_FROM, FURTHEST = 20, 4.0  # rows; deviations of the mixture's errors that an output may be away from it
+MIXTURE_SHARE = 0.9  # in the last level, before any data; the rest is the stackers'
+LEAST_NOISE = 1e-12  # of the labels' variance
+DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # of freedom, of the nine Student-t's
+UNSURE = 1e3  # a row is no more unsure than that, to the shapes
+LEVEL = 0.9  # of the intervals whose coverage is steered
+
+
+class Memory(NamedTuple):
+    """How fast a combination forgets."""
+
+    stackers: tuple[float, ...]  # how much of its prior each gets back with every row
+    scales: tuple[float, ...]  # the least that the last row counts, to a third of the shapes each
+    noise: float  # and to the noise of what lanes and levels say
+    handed: float  # what is handed round at row t is handed / (t + 1),
+    least: float  # and no less than that;
+    least_shapes: float  # nor than that, among the shapes
+    steering: float  # a step of the factor on all scales is no less
+
+
+LIVE = Memory((0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02)
+# Bayes: what is far behind is not lost, and no row counts for more than another.
+LATER = Memory((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
+NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
+# What is known of the labels.
+ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
+TOLD, LOG_FACTOR = range(2)
+
+
+class Combination(NamedTuple):
+    """What was learned of the lanes' outputs, as kernels take it."""
+
+    first: np.ndarray  # shares of the lanes before any data; 0: left out
+    first_finals: np.ndarray
+    memory: np.ndarray  # of each stacker
+    shape_memory: np.ndarray
+    rates: np.ndarray  # the rest of `Memory`
+    has_intercept: bool
+    labels: np.ndarray
+    shares: np.ndarray
+    noise: np.ndarray  # R, of each lane's errors
+    final_shares: np.ndarray
+    final_noise: np.ndarray
+    stacker_prior: np.ndarray  # of b, a, and one coefficient for each lane
+    stacker_mean: np.ndarray
+    stacker_covariance: np.ndarray
+    shape_shares: np.ndarray
+    shape_scales: np.ndarray  # squared
+    steering: np.ndarray  # errors that shapes were told, and the logarithm of the factor on all scales
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, by the names that files have for it."""
+        names = ["labels", "shares", "noise", "final_shares", "final_noise", "stacker_mean", "stacker_covariance"]
+        names += ["shape_shares", "shape_scales", "steering"]
+        return {name.replace("_", " "): getattr(self, name) for name in names}
+
+
+def new_combination(first: np.ndarray, has_intercept: bool, memory: Memory) -> Combination:
+    """Of lanes with these shares, before anything was learned."""
+    outputs = np.count_nonzero(first)
+    shares = first / first.sum()
+    prior = np.append([STACKER_PRIOR * has_intercept, STACKER_PRIOR], STACKER_SPREAD / outputs * (first > 0))
+    stackers = len(memory.stackers)
+    finals = np.array([MIXTURE_SHARE] + [(1.0 - MIXTURE_SHARE) / stackers] * stackers)
+    return Combination(
+        first=shares.copy(),
+        first_finals=finals.copy(),
+        memory=np.array(memory.stackers),
+        shape_memory=np.repeat(memory.scales, len(DEGREES) // len(memory.scales)),
+        rates=np.array(memory[2:]),
+        has_intercept=has_intercept,
+        labels=np.zeros(HIGH + 1),
+        shares=shares,
+        noise=np.zeros(len(first)),
+        final_shares=finals,
+        final_noise=np.zeros(1 + stackers),
+        stacker_prior=prior,
+        stacker_mean=np.zeros((stackers, len(prior))),
+        stacker_covariance=np.tile(np.diag(prior), (stackers, 1, 1)),
+        shape_shares=np.full(len(DEGREES), 1.0 / len(DEGREES)),
+        shape_scales=np.zeros(len(DEGREES)),
+        steering=np.zeros(2),
+    )
+
+
+@kernel(forceinline=True)
+def _for_weight(rate, c):
+    """What a rate is for c rows at once."""
+    return rate if c == 1.0 else -math.expm1(c * math.log1p(-min(rate, 1.0 - 1e-16)))
+
+
+@kernel(forceinline=True)
+def _log_density(error, scale):
+    """Of the Student-t with TAILS degrees of freedom and this squared scale, but for a constant."""
+    return -0.5 * math.log(scale) - 0.5 * (TAILS + 1.0) * math.log1p(error * error / scale / TAILS)
+
+
+@inlined
+def _share(shares, first, logs, handed, c):
+    """Fixed share: what was more probable gains, and a little is handed round as at first. logs are overwritten."""
+    best = -np.inf
+    for k in range(shares.size):
+        best = max(best, logs[k]) if shares[k] > 0.0 else best
+    whole = 0.0
+    for k in range(shares.size):
+        logs[k] = shares[k] * math.exp(c * (logs[k] - best)) if shares[k] > 0.0 else 0.0
+        whole += logs[k]
+    for k in range(shares.size):
+        shares[k] = (1.0 - handed) * logs[k] / whole + handed * first[k]
+
+
+class Scratch(NamedTuple):
+    """What is made of one row."""
+
+    means: np.ndarray  # of each lane
+    spreads: np.ndarray
+    seen: np.ndarray  # by the stackers
+    along: np.ndarray
+    spread: np.ndarray  # of the mixture (0) and each stacker
+    finals: np.ndarray
+    logs: np.ndarray
+    peaks: np.ndarray  # constants of the shapes
+    first_shapes: np.ndarray
+
+
+def _scratch_for(into: Combination) -> Scratch:
+    lanes, n, (stackers, _) = len(into.first), len(into.stacker_prior), into.stacker_mean.shape
+    return Scratch(
+        means=np.zeros(lanes),
+        spreads=np.zeros(lanes),
+        seen=np.zeros(n),
+        along=np.zeros((stackers, n)),
+        spread=np.zeros(1 + stackers),
+        finals=np.zeros(1 + stackers),
+        logs=np.zeros(max(n, len(DEGREES))),
+        peaks=log_peaks(DEGREES),
+        first_shapes=np.full(len(DEGREES), 1.0 / len(DEGREES)),
+    )
+
+
+@inlined
+def _mean_of(into, here, said, row):
+    """The three levels for one row: (mean, q)."""
+    labels, shares, means, spreads, finals = into.labels, into.shares, here.means, here.spreads, here.finals
+    rows, low, high = labels[ROWS], labels[LOW], labels[HIGH]
+    mixed, q = 0.0, 0.0
+    for k in range(shares.size):
+        m = said[row, 0, k]
+        means[k], spreads[k] = min(max(m, low), high) if rows > 0.0 else m, said[row, 1, k]
+        mixed, q = mixed + shares[k] * means[k], q + shares[k] * spreads[k]
+    seen, prior, along = here.seen, into.stacker_prior, here.along
+    seen[0] = math.sqrt(labels[SCATTER] / rows) if rows > 0.0 else 0.0
+    seen[1] = mixed - labels[MEAN] if into.has_intercept else mixed
+    far = FURTHEST * math.sqrt(into.final_noise[0]) if into.final_noise[0] > 0.0 else np.inf
+    for k in range(shares.size):
+        seen[2 + k] = min(max(means[k] - mixed, -far), far) if prior[2 + k] > 0.0 else 0.0
+    finals[0] = mixed
+    mean, room = into.final_shares[0] * mixed, WIDER * (high - low)
+    for s in range(into.stacker_mean.shape[0]):
+        m, spread = mixed, 0.0
+        for i in range(seen.size):
+            product = 0.0
+            for k in range(seen.size):
+                product += into.stacker_covariance[s, i, k] * seen[k]
+            along[s, i] = product
+            m, spread = m + into.stacker_mean[s, i] * seen[i], spread + product * seen[i]
+        if rows < STACKED_FROM:
+            m = mixed
+        finals[1 + s] = min(max(m, low - room), high + room)
+        here.spread[1 + s] = max(spread, 0.0)
+        mean += into.final_shares[1 + s] * finals[1 + s]
+    return min(max(mean, low), high) if rows > 0.0 else mean, q
+
+
+@inlined
+def _learn_levels(into, here, y, c):
+    labels, finals, along, memory = into.labels, here.finals, here.along, into.memory
+    rows, variance, stackers = labels[ROWS], labels[SCATTER] / labels[ROWS], into.stacker_mean.shape[0]
+    noise, final_noise, logs, spread = into.noise, into.final_noise, here.logs, here.spread
+    if final_noise[0] == 0.0:
+        noise[:] = variance
+        final_noise[:] = variance
+    latest = _for_weight(max(1.0 / (rows + 2.0), into.rates[NOISE]), c)
+    handed = max(into.rates[HANDED] / (rows + 1.0), into.rates[LEAST])
+    for k in range(noise.size):
+        error, unsure = y - here.means[k], here.spreads[k]
+        logs[k] = _log_density(error, noise[k] * (1.0 + unsure))
+        noise[k] += latest * (error * error / (1.0 + c * unsure) - noise[k])
+        noise[k] = max(noise[k], LEAST_NOISE * variance)
+    _share(into.shares, into.first, logs, handed, c)
+    for k in range(finals.size):
+        logs[k] = _log_density(y - finals[k], final_noise[k] + spread[k])
+    _share(into.final_shares, into.first_finals, logs, handed, c)
+    for s in range(stackers if rows >= STACKED_FROM else 0):
+        error, own = y - finals[1 + s], final_noise[1 + s]
+        if memory[s] == 0.0:  # to the one that does not forget, an outlier counts less
+            own *= (TAILS + error * error / (own + spread[1 + s])) / (TAILS + 1.0)
+        whole = own / c + spread[1 + s]
+        for i in range(here.seen.size):
+            into.stacker_mean[s, i] += along[s, i] * (error / whole)
+            for k in range(here.seen.size):
+                fallen = into.stacker_covariance[s, i, k] - along[s, i] * along[s, k] / whole
+                into.stacker_covariance[s, i, k] = fallen * (1.0 - memory[s])
+            into.stacker_covariance[s, i, i] += memory[s] * into.stacker_prior[i]
+    for k in range(finals.size):
+        error = y - finals[k]
+        square = error * error * (final_noise[k] / (final_noise[k] + c * spread[k]))
+        final_noise[k] = max(final_noise[k] + latest * (square - final_noise[k]), LEAST_NOISE * variance)
+
+
+@inlined
+def _learn_shapes(into, here, error, unsure, rows, c):
+    """On-line EM of each Student-t's scale, fixed share among them, and a step of the factor on all scales."""
+    shares, scales, steering, rates, logs = into.shape_shares, into.shape_scales, into.steering, into.rates, here.logs
+    square = error * error / unsure
+    if rows < 1.0 or (steering[TOLD] == 0.0 and square == 0.0):
+        return
+    if steering[TOLD] == 0.0:
+        steering[TOLD] = 1.0
+        scales[:] = square
+        return
+    if rows >= 3.0:
+        nearer, reach = 0.0, math.sqrt(square) / math.exp(steering[LOG_FACTOR])
+        for k in range(shares.size):
+            nearer += shares[k] * within(reach / math.sqrt(scales[k]), DEGREES[k])
+        # Of a stream that may change a step is never small; else it is one of Robbins and Monro's.
+        step = 0.5 / math.sqrt(rows + 1.0) if rates[STEERING] > 0.0 else 5.0 / (rows + 1.0)
+        step = max(rates[STEERING], min(0.1, step))
+        steering[LOG_FACTOR] += min(c, 1.0) * step * ((1.0 if nearer > LEVEL else 0.0) - (1.0 - LEVEL))
+    steering[TOLD] += 1.0
+    least = LEAST_NOISE * into.labels[SCATTER] / rows
+    for k in range(shares.size):
+        nu, ratio = DEGREES[k], square / scales[k]
+        logs[k] = here.peaks[k] - 0.5 * math.log(scales[k]) - 0.5 * (nu + 1.0) * math.log1p(ratio / nu)
+        latest = _for_weight(max(1.0 / steering[TOLD], into.shape_memory[k]), c)
+        scales[k] = max(scales[k] + latest * ((nu + 1.0) / (nu + ratio) * square - scales[k]), least)
+    _share(shares, here.first_shapes, logs, max(rates[HANDED] / (rows + 1.0), rates[LEAST_SHAPES]), c)
+
+
+@inlined
+def _count_label(labels, y):
+    labels[ROWS] += 1.0
+    away = y - labels[MEAN]
+    labels[MEAN] += away / labels[ROWS]
+    labels[SCATTER] += away * (y - labels[MEAN])
+    first = labels[ROWS] == 1.0
+    labels[LOW], labels[HIGH] = y if first else min(labels[LOW], y), y if first else max(labels[HIGH], y)
+
+
+def combine(said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: Combination, scores: Scores) -> None:
+    """Predict all rows, learn from those whose weight is not 0.
+
+    The scores' tails have the shares and the scales of the Student-t's around the mean.
+    """
+    _combine(said, targets, weights, into, _scratch_for(into), *scores[1:])
+
+
+@kernel
+def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
+    labels, steering = into.labels, into.steering
+    for row in range(said.shape[0]):
+        m, q = _mean_of(into, here, said, row)
+        mean[row] = m + labels[ORIGIN]
+        unsure = 1.0 + min(q, UNSURE)
+        factor = math.exp(steering[LOG_FACTOR])
+        noise[row] = 0.0
+        for k in range(DEGREES.size):
+            square = factor * factor * (into.shape_scales[k] if steering[TOLD] > 0.0 else 1.0)
+            tails[row, 0, k], tails[row, 1, k] = into.shape_shares[k], math.sqrt(square * unsure)
+            noise[row] += into.shape_shares[k] * square * (DEGREES[k] / (DEGREES[k] - 2.0))
+        variance[row] = noise[row] * (unsure - 1.0)
+        c = weights[row]
+        if c == 0.0:
+            continue
+        if labels[ROWS] == 0.0 and into.has_intercept:
+            labels[ORIGIN] = targets[row]
+        y = targets[row] - labels[ORIGIN]
+        _learn_shapes(into, here, y - m, unsure, labels[ROWS], c)
+        if labels[ROWS] > 1.0 and labels[SCATTER] > 0.0:
+            _learn_levels(into, here, y, c)
+        _count_label(labels, y)

@@ -1,0 +1,342 @@
+"""The lanes of the bank for numbers: what they believe, what they say of a row, what they learn of it.
+
+Eight lanes side by side, so that vectors run across them; the equations are in the docstring of `learner`. Four of
+them, the block lanes, keep a full covariance over the intercept and a head of columns (`head`); all else is diagonal.
+What is known of a column (unit, uses, sums, spread) is shared by all lanes, and the head by the block lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
+from bayou.kernels.vector import LANES, fill, load, store, where_above
+from bayou.learners.number_bank.head import (
+    BLOCKS,
+    DUE,
+    KEPT,
+    LOST,
+    WIDE,
+    Head,
+    along_row,
+    condition,
+    drop_correlations,
+    look,
+    new_head,
+    renew_priors,
+    swap,
+    swaps,
+    take_in,
+    widen,
+    work_in,
+)
+
+WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
+FAR, LEAST = 1e30, 1e-60  # a value is no further from the first of its column, and no unit smaller: absurd ones
+SUREST, UNSUREST = 1e-9, 1e30
+# From so many uses on a column's variance is known, if it is more than this share of the mean square.
+VARIED, CONSTANT = 15.0, 1e-12
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One answer to what a user would otherwise have to tune.
+
+    >>> [str(lane) for lane in PRESET][:2]
+    ['block', 'block, walking 0.01']
+    """
+
+    kind: str  # "block", "diagonal", or "raw": diagonal, in the units that columns come in
+    signal: float = 1.0  # S, the signal-to-noise of a whole row under the prior
+    walk: float = 0.0  # of weights, each time they are used
+    drift: float = 0.0  # of the intercept, with every row
+    share: float = 0.4  # before any data, to be divided by the sum
+
+    def __str__(self) -> str:
+        words = [self.kind if self.signal == 1.0 else f"{self.kind} {self.signal:g}"]
+        words += [f"walking {self.walk:g}"] if self.walk else []
+        words += [f"drifting {self.drift:g}"] if self.drift and not self.walk else []
+        return ", ".join(words)
+
+
+PRESET = (
+    Lane("block", share=6.0),
+    Lane("block", walk=0.01, drift=0.01),
+    Lane("block", drift=0.1),
+    Lane("block", drift=1.0),
+    Lane("diagonal", walk=0.1, drift=0.01),
+    Lane("diagonal", 10.0, walk=0.3, drift=0.1),
+    Lane("raw"),
+    Lane("raw", 10.0, walk=0.01, drift=0.01),
+)
+# Rows of the settings: a column for each lane.
+PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
+# Columns of what is known of a column of the data; its uses are apart.
+UNIT, SUM, SQUARES, SPREAD, LENGTH, PLACE = range(6)
+# What is known of the stream.
+ROWS, NONZEROS, LENGTHS, ORIGIN, LOW, HIGH = range(6)
+
+
+class Lanes(NamedTuple):
+    """What all lanes know, as kernels take it."""
+
+    settings: np.ndarray
+    has_intercept: bool
+    state: np.ndarray  # of each column the lanes' means, then the precisions gained
+    columns: np.ndarray  # unit, sums of scaled values and squares, spread and length at the last use, place in the head
+    uses: np.ndarray
+    stream: np.ndarray  # rows, non-zeros, squared values; the first label, and the range of labels less that
+    intercept: np.ndarray  # means and variances of those lanes that are not blocks
+    head: Head
+
+
+def new_lanes(n_features: int, has_intercept: bool) -> Lanes:
+    settings = np.zeros((DRIFT + 1, LANES))
+    for k, lane in enumerate(PRESET):
+        settings[PER_LENGTH if lane.kind == "raw" else PER_SPREAD, k] = 1.0 / lane.signal
+        settings[{"diagonal": SCALED, "raw": RAW, "block": BLOCK}[lane.kind], k] = 1.0
+        settings[KEEP, k], settings[DRIFT, k] = 1.0 - lane.walk, lane.drift * has_intercept
+    intercept = np.zeros((2, LANES))
+    intercept[1] = WIDE * has_intercept * (1.0 - settings[BLOCK])
+    return Lanes(
+        settings=settings,
+        has_intercept=has_intercept,
+        state=np.zeros((n_features, 2 * LANES)),
+        columns=np.zeros((n_features, PLACE + 1)),
+        uses=np.zeros((n_features, 1)),
+        stream=np.zeros(HIGH + 1),
+        intercept=intercept,
+        head=new_head(n_features, has_intercept, [lane.walk for lane in PRESET[:BLOCKS]]),
+    )
+
+
+@kernel
+def is_round(rows):
+    """Whether rows is 2, 3, 4, 6, 8, 12, 16, ...: the head is chosen anew, its priors are brought up to date."""
+    while rows > 3 and rows % 2 == 0:
+        rows //= 2
+    return rows == 2 or rows == 3
+
+
+@kernel(forceinline=True)
+def spread_of(total, squares, uses, rows):
+    """The variance of a dense column, the mean square of a rare one; never 0, also where values were all the same.
+
+    S2/n^2 keeps a column that was constant so far from a huge prior. Of one that is known not to be, and is far from 0
+    next to its deviation, it would count the mean as spread: there it is no more than some variances.
+    """
+    variance, floor = max(squares - total * total / rows, 0.0) / uses, squares / (uses * uses)
+    if uses > VARIED and variance > CONSTANT * floor * uses:
+        floor = min(max(10.0 * variance, 0.01 * floor), floor)
+    return max(variance + floor, LEAST)
+
+
+class Scratch(NamedTuple):
+    """One row: of each non-zero what vectors work with, and what is known of its column with this row counted."""
+
+    z: np.ndarray
+    zv: np.ndarray
+    mean: np.ndarray
+    gained: np.ndarray
+    known: np.ndarray  # as `Lanes.columns` has it, uses at the end
+    m: np.ndarray  # of each lane
+    q: np.ndarray
+    pull: np.ndarray  # dm
+    fall: np.ndarray  # dv
+    places: np.ndarray  # the row's places in the head, newcomers last
+    values: np.ndarray  # and its values there
+    along: np.ndarray  # covariance times values
+    across: np.ndarray
+    steps: np.ndarray
+    lost: np.ndarray  # lanes whose covariance has lost its sign
+
+
+def scratch_for(lanes: Lanes, longest: int) -> Scratch:
+    """Room for any row of a batch. Made here, as Numba takes a second to compile what makes it."""
+    width, n = lanes.head.covariance.shape[1], longest + 1
+    z, zv, mean, gained = np.zeros((4, n * LANES))
+    m, q, pull, fall = np.zeros((4, LANES))
+    return Scratch(
+        *(z, zv, mean, gained, np.zeros((n, PLACE + 2)), m, q, pull, fall),
+        *(np.zeros(n, np.int64), np.zeros(n), np.zeros(width), np.zeros(2 * width + LANES)),
+        *(np.zeros(DUE * LANES), np.zeros(LANES, np.bool_)),
+    )
+
+
+@inlined
+def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square):
+    """What lanes say of a row but for the head, into here.m and here.q; (places in the head, newcomers among them)."""
+    settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
+    intercept, known, head_room, inside = lanes.intercept.reshape(-1), here.known, lanes.head.columns.size, 0
+    places, head_values = here.places, here.values
+    used = int(lanes.head.counts[0])
+    newcomers = 0
+    m, q = load(intercept, 0), load(intercept, LANES)
+    for k in range(length):
+        j, value = indices[start + k], values[start + k]
+        unit, place = columns[j, UNIT], int(columns[j, PLACE])
+        place = place if 0 < place <= used else 0
+        if unit == 0.0:
+            unit = 1.0 / max(abs(value), LEAST)
+            if used + newcomers < head_room:
+                newcomers += 1
+                place = -(used + newcomers)
+        x = max(min(value * unit, FAR), -FAR)
+        n, s1, s2 = uses[j, 0] + 1.0, columns[j, SUM] + x, columns[j, SQUARES] + x * x
+        spread = spread_of(s1, s2, n, rows) * mean_length
+        middle = s1 / n if n > 0.5 * rows and lanes.has_intercept else 0.0
+        known[k, UNIT], known[k, SUM], known[k, SQUARES], known[k, SPREAD] = unit, s1, s2, spread
+        known[k, LENGTH], known[k, PLACE], known[k, PLACE + 1] = mean_square, place, n
+        if place > 0:
+            places[inside], head_values[inside] = place, x
+            inside += 1
+        outside = 0.0 if place > 0 else (x if place < 0 else x - middle)
+        z = load(settings, SCALED * LANES) * (x - middle) + load(settings, RAW * LANES) * (value - middle / unit)
+        z = z + load(settings, BLOCK * LANES) * outside
+        per_spread, per_length = load(settings, PER_SPREAD * LANES), load(settings, PER_LENGTH * LANES)
+        prior = per_spread * spread + per_length * mean_square
+        before = per_spread * columns[j, SPREAD] + per_length * columns[j, LENGTH]
+        mean, gained = load(state, j * 2 * LANES), load(state, j * 2 * LANES + LANES)
+        # A prior that has become narrower since the last use shrinks what was learned under the wider one.
+        mean = mean * where_above(before, 0.0, min((before + gained) / (prior + gained), 1.0), fill(mean, 1.0))
+        keep = load(settings, KEEP * LANES)
+        gained = max(gained * keep - prior * (1.0 - keep), 0.0)
+        zv = z / (prior + gained)
+        m, q = m + z * mean, q + z * zv
+        at = k * LANES
+        store(here.z, at, z)
+        store(here.zv, at, zv)
+        store(here.mean, at, mean)
+        store(here.gained, at, gained)
+    store(here.m, 0, m)
+    store(here.q, 0, q)
+    return inside, newcomers
+
+
+@inlined
+def _learn_columns(lanes, here, indices, start, length):
+    """Condition all lanes' own weights, and count the row."""
+    settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
+    known, newcomers = here.known, 0
+    dm, dv = load(here.pull, 0), load(here.fall, 0)
+    for k in range(length):
+        j, at = indices[start + k], k * LANES
+        z, zv = load(here.z, at), load(here.zv, at)
+        if known[k, PLACE] < 0.0:  # in block lanes it is one of the head from now on
+            newcomers += 1
+            apart = 1.0 - load(settings, BLOCK * LANES)
+            z, zv = z * apart, zv * apart
+        more = z * z * dv
+        gained = load(here.gained, at) + more / max(1.0 - z * zv * dv, SUREST)
+        store(state, j * 2 * LANES, load(here.mean, at) + zv * dm)
+        store(state, j * 2 * LANES + LANES, gained)
+        for i in range(PLACE):
+            columns[j, i] = known[k, i]
+        columns[j, PLACE] = abs(known[k, PLACE])
+        uses[j, 0] = known[k, PLACE + 1]
+
+
+@kernel
+def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, said):
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0.
+
+    Returns the row behind the last one done, and whether it stopped because the head is due to be looked after.
+    said[row] has what lanes say, less the first label: means, cut to the range of labels made wider, and their
+    variances in units of the noise.
+    """
+    stream, head, intercept, settings = lanes.stream, lanes.head, lanes.intercept, lanes.settings
+    while row < last:
+        start = indptr[row]
+        length = indptr[row + 1] - start
+        rows = stream[ROWS] + 1.0
+        squares = 0.0
+        for k in range(start, start + length):
+            squares += values[k] * values[k]
+        mean_length = max((stream[NONZEROS] + length) / rows, 1.0)
+        mean_square = max((stream[LENGTHS] + squares) / rows, LEAST * LEAST)
+        inside, newcomers = _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
+        along_row(head, here.places, here.values, inside, 1.0, here.along, here.across)
+        room = WIDER * (stream[HIGH] - stream[LOW])
+        for lane in range(LANES):
+            m, q = here.m[lane], here.q[lane]
+            if lane < BLOCKS:
+                of_head, own, whole = look(head, here.places, here.values, inside, here.along, lane)
+                here.lost[lane] = own < LOST * whole
+                m, q = m + of_head, q + max(own, KEPT * whole)
+            if rows > 1.0:
+                m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
+            here.m[lane], here.q[lane] = m, min(q, UNSUREST)
+            said[row, 0, lane], said[row, 1, lane] = m, here.q[lane]
+        c = weights[row]
+        if c != 0.0:
+            if rows == 1.0 and lanes.has_intercept:
+                stream[ORIGIN] = labels[row]
+            y, due = labels[row] - stream[ORIGIN], False
+            for lane in range(LANES):
+                here.fall[lane] = c / (1.0 + c * here.q[lane])
+                if here.lost[lane]:  # such a row teaches nothing
+                    here.fall[lane] = 0.0
+                    due = True
+                here.pull[lane] = here.fall[lane] * (y - here.m[lane])
+                intercept[0, lane] += intercept[1, lane] * here.pull[lane]
+                intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.fall[lane]
+                if lane >= BLOCKS:
+                    intercept[1, lane] += settings[DRIFT, lane]
+            _learn_columns(lanes, here, indices, start, length)
+            for k in range(length if newcomers else 0):
+                place = -int(here.known[k, PLACE])
+                if place > 0:
+                    x = here.known[k, SUM]  # the first value of a column is its sum
+                    take_in(head, place, indices[start + k], here.known[k, SPREAD], x, here.along)
+                    here.places[inside], here.values[inside] = place, x
+                    inside += 1
+            condition(head, here.along, here.pull, here.fall, here.steps)
+            for k in range(inside):
+                place = here.places[k]
+                prior = head.prior[place]
+                for block in range(BLOCKS):
+                    if head.walk[block] > 0.0 and head.variances[place * BLOCKS + block] * prior < 1.0:
+                        widen(head, place, block, head.walk[block] / prior)
+            for block in range(BLOCKS):
+                widen(head, 0, block, settings[DRIFT, block])
+            stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
+            stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
+            if due or is_round(int(rows)):
+                return row + 1, True
+        row += 1
+    return row, False
+
+
+def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
+    """What some columns are less of where they are centred, as they come."""
+    if not lanes.has_intercept:
+        return np.zeros(len(columns))
+    known, uses = lanes.columns[columns], lanes.uses[columns, 0]
+    return np.where(uses > 0.5 * lanes.stream[ROWS], known[:, SUM] / np.maximum(uses, 1.0), 0.0) / known[:, UNIT]
+
+
+def look_after_head(lanes: Lanes, here: Scratch) -> None:
+    """Choose the head anew if there are more columns than places, and bring its priors to the spreads known now."""
+    head, columns, stream = lanes.head, lanes.columns, lanes.stream
+    rows = stream[ROWS]
+    work_in(head, here.steps)
+    for block in np.flatnonzero(here.lost).tolist():
+        drop_correlations(head, block)
+    if not is_round(int(rows)):
+        return
+    if head.counts[0] == len(head.columns):
+        for place, new in zip(*swaps(head, lanes.uses), strict=True):
+            old = head.columns[place - 1]
+            middles = middles_of(lanes, np.array([old, new])) * columns[[old, new], UNIT]
+            swap(head, place, old, new, *middles, lanes.state, columns[old, SPREAD], columns[new, SPREAD])
+            columns[old, PLACE], columns[new, PLACE] = 0.0, place
+    there = head.columns[: int(head.counts[0])]
+    known, priors = columns[there], np.zeros(len(head.prior))
+    sums = zip(known[:, SUM], known[:, SQUARES], lanes.uses[there, 0], strict=True)
+    spreads = [spread_of(*of, rows) for of in sums]
+    priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
+    renew_priors(head, priors, here.along, here.across, here.steps)

@@ -1,0 +1,255 @@
+"""The bank for numbers: several regressions learned side by side and combined by evidence, so that nothing is tuned.
+
+A lane is a Gaussian regression with one answer to the questions that a user would otherwise have to answer: how strong
+are features together, in which units do they come, do weights drift? Labels and columns may have any unit.
+
+**A lane** believes its weights to be N(mu, s V), s the noise. For a row (x, y) of weight c it says
+
+    m = x'mu       q = x'Vx       e = y - m          dm = c e / (1 + c q)       dv = c / (1 + c q)
+    mu += V x dm   V -= (V x)(V x)' dv
+
+m is cut to the range of labels so far, made a quarter wider at either side. s is not needed for that, and V has no unit
+of the label's.
+
+    columns     in units of their first value. n uses, sums S1 of x and S2 of x^2, the row at hand counted; of t rows.
+                spread r = (S2 - S1^2/t)/n + S2/n^2: the variance of a dense column, the mean square of a rare one.
+                From 16 uses on, unless it is constant, S2/n^2 is at most ten variances, and at least S2/n^2/100
+    prior       v = S / (r D), D the mean number of non-zeros in a row: S is the signal-to-noise of a whole row. That of
+                the intercept is 1e6 around the first label
+    diagonal    V has a diagonal alone, as precision gained over the prior's. Dense columns (in more than half of the
+                rows) are less their mean. When r grows, mu shrinks by (old precision)/(new precision)
+    block       V is full over the intercept and a head of at most 128 columns, diagonal over the rest. At t = 2, 3, 4,
+                6, 8, 12, ... the head becomes the columns used most (who is in counts 1.25 times), and its priors are
+                brought to the spreads known now, as if each weight had been seen to be 0, a little more surely or less
+    raw         diagonal, with r D = the mean squared length of a row: columns as they come, tf-idf and all
+    walk w      block: a weight's variance grows by w times the prior's after each use, while it is below that;
+                diagonal: its precision is (1 - w) times as much before each use, and no less than the prior's
+    drift i     the intercept's variance grows by i with every row
+
+**Combining**, in three levels; what lanes say, and the answer, is cut to the range of labels so far.
+
+    1. fixed share by a Student-t of 5 degrees around m_k, squared scale R_k (1 + q_k), R_k the running mean of
+       e^2/(1 + q); at row t the shares are handed max(1/(t+1), 1e-4) of the first shares. Its mean is z
+    2. from row 20 on, two stackers: y = z + b sd(y) + a (z - mean(y)) + sum c_k (m_k - z), m_k - z cut at four
+       deviations of z's errors; (b, a, c) ~ N(0, diag(.01, .01, .1/K)), full covariance C, Kalman steps with the
+       running R of their own errors. To one an outlier counts less, R (5 + e^2/var)/6; the other has C += .001 (C0 - C)
+    3. fixed share, by the same density, over z and the stackers; first shares .9, .05, .05: the mean
+
+**Around the mean** a label has the density of nine Student-t's (3, 6 and 30 degrees of freedom, each with scales that
+remember all errors, the last hundred, the last twenty), the scales learned by on-line EM on e/sqrt(1 + q), their shares
+by fixed share. All scales are times one factor f, steered so that intervals of 90 % hold 90 %:
+ln f += max(.02, min(.1, .5/sqrt(t+1))) (missed - .1). The noise is the variance of that mixture, and q times it that of
+the mean.
+
+A weight c multiplies the evidence of a row; units and spreads are learned from rows, whatever their weights.
+
+**Later rows.** A model that has stopped learning predicts by a second combination: of the lanes whose weights do not
+walk, by evidence without sharing, with the stacker that does not forget, learned from what lanes said of rows before
+their whole block was learned (`bank.later`); it answers `predict(batch, horizon="later")`. The weights are those of
+this one, as a sum over lanes (`weights`).
+
+Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadModel
+from bayou.core.learner import Learner, Scores
+from bayou.core.prediction import ScoreRule
+from bayou.kernels.vector import LANES
+from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, next_block
+from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, Combination, combine, new_combination
+from bayou.learners.number_bank.draws import draw
+from bayou.learners.number_bank.head import DUE, WIDE, new_head
+from bayou.learners.number_bank.lanes import PRESET, Lane, look_after_head, new_lanes, run_lanes, scratch_for
+from bayou.learners.number_bank.weights import intercept_of, weights_of
+
+LEARNED, RESTS = range(2)
+# Of so many rows all are predicted ahead, later ones with a chance of so many over their number.
+KEPT = 4096
+
+
+class NumberBank(Learner):
+    """Several regressions side by side, combined by evidence: nothing to tune, labels and columns in any unit.
+
+    Args:
+        n_features: how many weights there are; features are numbered from 0.
+        intercept: whether there is an extra weight whose feature is always 1.
+        dtype: in which weights are shown, "float64" or "float32". All is kept in float64.
+
+    >>> from bayou import Batch
+    >>> learner = NumberBank(n_features=10)
+    >>> m = learner.learn(Batch.from_rows([{0: 1.0, 3: 1.0}, {0: 1.0}], labels=[7.0, 7.5]))
+    >>> float(m[0]), float(m[1])
+    (0.0, 7.0)
+    >>> prediction = learner.predict(Batch.from_rows([{0: 1.0}]))
+    >>> low, high = prediction.interval(0.9)
+    >>> bool(low[0] < prediction.mean[0] < high[0]), prediction.mean.tolist() == prediction.quantile(0.5).tolist()
+    (True, True)
+    """
+
+    name = "number-bank"
+    _per_feature = ("state", "columns", "uses")
+
+    def __init__(self, n_features: int, *, intercept: bool = True, dtype: Any = None) -> None:
+        super().__init__(n_features=n_features, dtype=dtype, intercept=intercept)
+        self._widest = WIDE
+        self._lanes = new_lanes(self._n_features, self._has_intercept)
+        first = np.array([lane.share for lane in PRESET])
+        steady = first * [not lane.walk for lane in PRESET]
+        self._combination = new_combination(first, self._has_intercept, LIVE)
+        self._later = new_combination(steady, self._has_intercept, LATER)
+        self._tally = new_tally()
+        self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        lanes = self._lanes
+        small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed}
+        small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
+        # One row each: a row of a file that is all zeros is left out.
+        rows = {name: array.reshape(1, -1) for name, array in small.items()}
+        large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._tally}
+        return large | lanes.head.arrays() | rows
+
+    def _nbytes_for(self, n_features: int) -> int:
+        """The head has room for as many columns as there are, up to a limit."""
+        then, now = new_head(max(n_features, 1), True, []).arrays(), self._lanes.head.arrays()
+        return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
+
+    @property
+    def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("tally", "delayed", *(f"later {name}" for name in self._later.arrays()))
+
+    def _check_state(self) -> None:
+        head = self._lanes.head
+        (places, waiting), room = head.counts, (len(head.columns), DUE - 1)
+        if not (0 <= places <= room[0] and 0 <= waiting <= room[1] and places % 1 == waiting % 1 == 0):
+            raise BadModel(f"the model's head has {places:g} places and {waiting:g} rows that wait; {room} are most.")
+        if len(head.columns) and not 0 <= head.columns.min() <= head.columns.max() < self._n_features:
+            raise BadModel("the model's head has columns that the model does not have.")
+
+    # --- learning and predicting --------------------------------------------------------------------------------
+
+    @cached_property
+    def score_rule(self) -> ScoreRule:
+        return ScoreRule(degrees=tuple(DEGREES.tolist()))
+
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
+        weights = weights.astype(np.float64, copy=False)
+        arrays, scores = _arrays_of(batch), _room(len(batch))
+        said, here = np.empty((len(batch), 2, LANES)), scratch_for(self._lanes, batch.longest)
+        looks_ahead = bool(weights.any()) and not self._delayed[RESTS]
+        delayed, row, examples = np.full(len(batch), np.nan), 0, self._examples
+        while row < len(batch):
+            end, size, kept = len(batch), 0, np.zeros(0, np.int64)
+            if looks_ahead:
+                end, size, kept = next_block(weights, row, examples, -1, KEPT)
+            ahead = self._said(batch.take(kept)) if len(kept) and size > 1 else None
+            while row < end:
+                row, due = run_lanes(*arrays, signs, weights, self._lanes, here, row, end, said)
+                if due:
+                    look_after_head(self._lanes, here)
+            examples += size
+            if len(kept):
+                told = _room(len(kept))
+                outputs = said[kept] if ahead is None else ahead
+                combine(outputs, signs[kept], weights[kept], self._later, told)
+                self._delayed[LEARNED] += len(kept)
+                if ahead is not None:
+                    delayed[kept] = (signs[kept] - told.mean) ** 2
+        combine(said, signs, weights, self._combination, scores)
+        if looks_ahead:
+            count(self._tally, (signs - scores.mean) ** 2, weights, delayed, self._examples)
+        return scores._replace(expected=scores.mean.copy())
+
+    def _said(self, batch: Batch) -> np.ndarray:
+        """What lanes say of some rows, none of which they learn."""
+        said, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
+        here = scratch_for(self._lanes, batch.longest)
+        run_lanes(*_arrays_of(batch), nothing, nothing, self._lanes, here, 0, len(batch), said)
+        return said
+
+    def _run_later(self, batch: Batch) -> Scores:
+        scores, nothing = _room(len(batch)), np.zeros(len(batch))
+        combine(self._said(batch), nothing, nothing, self._frozen_combination, scores)
+        return scores._replace(expected=scores.mean.copy())
+
+    @property
+    def _frozen_combination(self) -> Combination:
+        return self._later if self.looks_later else self._combination
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether it has learned how to predict later rows."""
+        return bool(self._delayed[LEARNED] >= min(self._examples, 1024))
+
+    def later_loss(self) -> LaterLoss | None:
+        """The squared loss of the last half of the stream as it was learned, and what to expect of later rows.
+
+        None before anything was learned, and for a stream that came row by row or again and again.
+        """
+        with self._lock:
+            found = later_loss(self._tally)
+        return None if found is None else found._replace(measure="squared loss")
+
+    def end_pass(self) -> bool:
+        """What comes again tells nothing of rows that were never seen: the later combination rests."""
+        with self._lock:
+            self._delayed[RESTS] = 1.0
+        return False
+
+    def new_stream(self) -> None:
+        with self._lock:
+            self._delayed[RESTS] = 0.0
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def noise(self) -> float:
+        """The variance of a label around its mean, as it is learned so far."""
+        return float(self.predict(Batch.from_rows([{}])).noise[0])
+
+    @property
+    def lanes(self) -> list[tuple[Lane, float]]:
+        """Every lane, and its share in the first level."""
+        with self._lock:
+            return list(zip(PRESET, self._combination.shares.tolist(), strict=True))
+
+    def parts(self) -> list[dict[str, Any]]:
+        """`lanes` in words and numbers, for the command."""
+        return [{"name": str(lane), "weight": share} for lane, share in self.lanes]
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._weights_at(features)[0].astype(self._dtype)
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return self._weights_at(features)[1].astype(self._dtype)
+
+    def _weights_at(self, features: Any) -> np.ndarray:
+        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
+
+    def _intercept(self) -> tuple[float, float]:
+        return intercept_of(self._lanes, self._frozen_combination)
+
+    def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
+        draw(self._lanes, self._frozen_combination, batch, seed, scores)
+
+
+def _arrays_of(batch: Batch) -> tuple[Any, ...]:
+    """A batch as `run_lanes` takes it: whatever type its values have, the kernel meets one."""
+    values = batch.values
+    if values.dtype != np.float64:
+        values = values.astype(np.float64)
+        values.flags.writeable = False
+    return batch.indptr, batch.indices, values
+
+
+def _room(rows: int) -> Scores:
+    mean, variance, noise = np.empty((3, rows))
+    return Scores(mean, mean, variance, noise, np.empty((rows, 2, len(DEGREES))))

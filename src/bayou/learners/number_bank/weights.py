@@ -1,0 +1,94 @@
+"""What the weights are that a bank for numbers shows: those of its combination, as a sum over lanes.
+
+The combination is linear in what lanes say, C_k m_k and an offset, but for cuts. A weight's mean is the sum of C_k
+times the lanes' means, in the units of the data; its variance is that of the mixture of lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.learners.number_bank import lanes as known
+from bayou.learners.number_bank.combination import DEGREES, LOG_FACTOR, MEAN, ROWS, SCATTER, TOLD, Combination
+from bayou.learners.number_bank.head import BLOCKS
+from bayou.learners.number_bank.lanes import PER_LENGTH, PER_SPREAD, PLACE, RAW, SPREAD, UNIT, Lanes, middles_of
+
+AT_ONCE = 1 << 16
+MOST = 1e37  # absurd values in absurd units
+
+
+def coefficients(combination: Combination) -> tuple[np.ndarray, float]:
+    """C_k of every lane, and the offset."""
+    labels = combination.labels
+    rows = labels[ROWS]
+    sd = np.sqrt(labels[SCATTER] / rows) if rows else 0.0
+    each, offset = combination.final_shares[0] * combination.shares, 0.0
+    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
+        b, a, c = mean[0], mean[1], mean[2:]
+        each = each + share * ((1.0 + a - c.sum()) * combination.shares + c)
+        offset += share * (b * sd - a * labels[MEAN] * combination.has_intercept)
+    return each, float(offset)
+
+
+def noise_of(combination: Combination) -> float:
+    scales = combination.shape_scales if combination.steering[TOLD] else np.ones(len(DEGREES))
+    square = np.exp(2.0 * combination.steering[LOG_FACTOR])
+    return float(square * combination.shape_shares @ (scales * DEGREES / (DEGREES - 2.0)))
+
+
+def lane_weights(lanes: Lanes, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (in units of the noise) of some weights in every lane, columns as they come."""
+    state, columns, settings, head = lanes.state[features], lanes.columns[features], lanes.settings, lanes.head
+    unit = np.where(columns[:, UNIT] > 0, columns[:, UNIT], 1.0)
+    new = columns[:, UNIT] == 0  # as if it came with the value 1
+    length = max(lanes.stream[known.NONZEROS] / max(lanes.stream[known.ROWS], 1.0), 1.0)
+    spread, square = np.where(new, length, columns[:, SPREAD]), np.where(new, length, columns[:, known.LENGTH])
+    mean, gained = state[:, : len(settings[0])], state[:, len(settings[0]) :]
+    prior = np.outer(spread, settings[PER_SPREAD]) + np.outer(square, settings[PER_LENGTH])
+    variance = 1.0 / (prior + gained)
+    mean = mean.copy()
+    inside = np.flatnonzero(columns[:, PLACE])
+    for place, k in zip(columns[inside, PLACE].astype(int).tolist(), inside.tolist(), strict=True):
+        at = slice(place * BLOCKS, (place + 1) * BLOCKS)
+        mean[k, :BLOCKS], variance[k, :BLOCKS] = head.weights[at], np.maximum(head.variances[at], 0.0)
+    scale = np.where(settings[RAW] > 0, 1.0, unit[:, None])
+    return mean * scale, variance * scale**2
+
+
+def _over_lanes(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Lane by lane, so that no bit depends on how many rows there are, as those of a product of matrices do."""
+    found = np.zeros(len(values))
+    for lane, share in enumerate(times.tolist()):
+        found += share * values[:, lane]
+    return found
+
+
+def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
+    """Means and variances of some features' weights."""
+    found, (each, _), noise = np.empty((2, len(features))), coefficients(combination), noise_of(combination)
+    for start in range(0, len(features), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        mean, variance = lane_weights(lanes, features[part])
+        middle = _over_lanes(mean, combination.shares)
+        found[0, part] = _over_lanes(mean, each)
+        found[1, part] = _over_lanes(noise * variance + (mean - middle[:, None]) ** 2, combination.shares)
+    return np.clip(found, -MOST, MOST)
+
+
+def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
+    """Mean and variance of the intercept: of a row without features."""
+    each, offset = coefficients(combination)
+    head, middles = lanes.head, np.zeros(len(each))
+    mean, variance = lanes.intercept[0].copy(), lanes.intercept[1].copy()
+    mean[:BLOCKS], variance[:BLOCKS] = head.weights[:BLOCKS], head.variances[:BLOCKS]
+    dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS])
+    if len(dense) and lanes.has_intercept:  # where columns are centred, their means are part of the intercept
+        weights, _ = lane_weights(lanes, dense)
+        outside = np.ones((len(dense), len(each)))
+        outside[lanes.columns[dense, PLACE] > 0, :BLOCKS] = 0.0
+        middles = (weights * outside * middles_of(lanes, dense)[:, None]).sum(0)
+    mean = mean - middles
+    center = float(mean @ combination.shares)
+    spread = noise_of(combination) * np.maximum(variance, 0.0) + (mean - center) ** 2
+    origin = float(lanes.stream[known.ORIGIN])
+    return float(np.clip(origin + mean @ each + offset, -MOST, MOST)), float(min(spread @ combination.shares, MOST))
