@@ -31,8 +31,8 @@ MODELS = {
 }
 
 
-# They are about the face; a learner of each kind is enough, and the others are for the long run.
-FEW = ("marginal", "bank", "lasso", "dictionary")
+# They are about the face; two of them are enough, and the others are for the long run.
+FEW = ("marginal", "bank")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FEW else pytest.mark.long) for name in MODELS])

@@ -126,6 +126,7 @@ def test_bad_lines_are_skipped_for_all(data, tmp_path):
     assert "line 6: marginal:prior_variance=1e9" in said.stderr
 
 
+@pytest.mark.long
 def test_data_options_are_those_of_train(tmp_path):
     rows = [f"{'yes' if k % 3 else 'no'},{k % 7},site{k % 3},0.5" for k in range(300)]
     (tmp_path / "t.csv").write_text("\n".join(["bought,age,site,w", *rows]) + "\n")

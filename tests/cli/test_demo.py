@@ -41,6 +41,7 @@ def test_demo_shows_a_table_and_writes_a_picture(run, tmp_path):
     assert len(content) > 10_000
 
 
+@pytest.mark.long
 def test_same_seed_same_demo(run, tmp_path):
     def numbers(seed):
         shown = run("demo", "--examples", 1000, "--seed", seed, "--out", tmp_path / "demo.png").stdout

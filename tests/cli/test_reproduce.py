@@ -108,6 +108,7 @@ def criteo_line(generator):
     return "\t".join([str(label), *(str(n) for n in numbers), *(f"{n:08x}" for n in names)])
 
 
+@pytest.mark.long
 def test_figure_2_takes_a_criteo_file(run, tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "BITS", 12)  # thirty learners of four million weights take their time
     generator = np.random.default_rng(3)

@@ -114,6 +114,7 @@ def test_a_change_in_another_package_is_seen(copy):
         assert run(code, copy)[0] == 1.0 + added
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_compiled_again(copy):
     loss, _, place, _ = run(TRY, copy)
     for file in Path(place).iterdir():
@@ -125,6 +126,7 @@ def test_a_damaged_file_is_compiled_again(copy):
     assert run(TRY, copy)[:2] == [loss, []]
 
 
+@pytest.mark.long
 def test_processes_at_once_share_the_work(copy):
     both = [
         subprocess.Popen([sys.executable, "-c", TRY], env=environment(copy), stdout=subprocess.PIPE, text=True)
@@ -136,6 +138,7 @@ def test_processes_at_once_share_the_work(copy):
     assert not [file.name for file in Path(place).iterdir() if file.suffix == ".claim"]
 
 
+@pytest.mark.long
 def test_who_died_while_compiling_is_not_waited_for(copy):
     _, first, place, _ = run(TRY, copy)
     dead = subprocess.Popen([sys.executable, "-c", ""])
@@ -148,6 +151,7 @@ def test_who_died_while_compiling_is_not_waited_for(copy):
     assert time.monotonic() - began < cache.BELIEVED
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_where_nothing_can_be_written_a_sentence_says_so_and_it_works(copy):
     loss = run(TRY, copy)[0]
