@@ -1,5 +1,6 @@
 """The command `bayou`. Whatever is heavy is imported inside the commands, so that help answers at once."""
 
+import os
 import sys
 from functools import partial
 from typing import Annotated, Any, cast
@@ -77,5 +78,7 @@ def _bayou(
 
 
 def main() -> None:
+    # No command has work for BLAS's threads, and to start them takes a tenth of a second; before NumPy is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
     app(prog_name="bayou")
