@@ -208,6 +208,29 @@ def full_covariance_rate(features: int = 200, examples: int = 50_000) -> float:
     return examples / seconds
 
 
+def cost_of_later(rows: int) -> dict[str, float]:
+    """What it costs the bank to learn how to predict later rows: seconds with and without, and the share of the former.
+
+    Without: as in a second pass, in which rows are no longer new.
+    """
+    batch = Batch.from_csr(*click_rows(rows, hashed=False))
+    now: dict[str, Any] = {}
+
+    def new(rests: bool) -> Work:
+        def prepare() -> None:
+            now["bank"] = Bank(2**BITS)
+            if rests:
+                now["bank"].end_pass()
+
+        return prepare
+
+    def learn() -> None:
+        now["bank"].learn(batch)
+
+    seconds = median_seconds({"with": (new(False), learn), "without": (new(True), learn)}, repeats=3)
+    return seconds | {"share": seconds["with"] / seconds["without"] - 1.0}
+
+
 LEARN_ONE = (
     "from bayou import Batch; from bayou.learners import Marginal; Marginal(10).learn(Batch.from_rows([{1: 1.0}], [1]))"
 )
@@ -251,6 +274,10 @@ def main() -> None:
     print(f"Table 1 set, 1M examples generated, predicted, learned: {found['table1_seconds']:.2f} s (r = {r:.1f})")
     found["full_covariance_rate"] = full_covariance_rate()
     print(f"Joint, full covariance, 200 dense features: {found['full_covariance_rate']:,.0f} examples a second")
+    for rows in (100_000, 1_000_000):
+        found[f"later_{rows}"] = cost = cost_of_later(rows)
+        each = 1e6 * (cost["with"] - cost["without"]) / rows
+        print(f"Bank, {rows:,} rows: to predict later rows costs {cost['share']:+.1%}, {each:.2f} us a row")
     found["start_up"] = start_up_seconds()
     for name, value in found["start_up"].items():
         print(f"{name}: {value:.2f} s with warm caches")
