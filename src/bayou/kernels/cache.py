@@ -182,10 +182,10 @@ def _claim(place: Path, name: str) -> Path:
 def _still_works(claim: Path) -> bool:
     with suppress(OSError, ValueError):
         if time.time() - claim.stat().st_mtime < BELIEVED:
-            written = claim.read_text()
-            if written:
-                os.kill(int(written), 0)  # only asks whether it is there
-            return int(written or 0) != os.getpid()
+            owner = int(claim.read_text() or 0)  # 0: about to be written
+            if owner and sys.platform != "win32":  # where it would do more than ask
+                os.kill(owner, 0)  # only asks whether it is there
+            return owner != os.getpid()
     return False
 
 
