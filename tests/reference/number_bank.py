@@ -278,6 +278,11 @@ class Stacker:
         self.mean = self.mean + self.along * error / whole
         self.covariance = self.covariance - np.outer(self.along, self.along) / whole
         self.covariance = self.covariance + self.memory * (self.prior - self.covariance)
+        for i, most in enumerate(np.diag(self.prior)):  # rounding, where labels of all magnitudes mix
+            own = self.covariance[i, i]
+            if not 0.0 <= own <= most * (1 + 1e-9):
+                self.covariance[i] = self.covariance[:, i] = 0.0
+                self.covariance[i, i] = most if own > most else 0.0
 
 
 class Shapes:

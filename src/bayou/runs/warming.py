@@ -131,6 +131,7 @@ def _learn(name: str) -> None:
     import numpy as np
 
     from bayou.core.batch import Batch
+    from bayou.core.uses import Uses
     from bayou.evaluate.progressive import predict_then_learn
     from bayou.evaluate.regression import meter_for
     from bayou.learners.bank import Bank
@@ -149,6 +150,7 @@ def _learn(name: str) -> None:
         made.predict(rows, horizon="later").interval()
         return
     predict_then_learn(made, rows).score(meter_for(record.task))
+    Uses().count(rows)
     predicted = made.predict(rows, horizon="later")
     csv(prediction_table(made, predicted))
     meter_for(record.task).add(predicted.expected, labels)

@@ -19,6 +19,7 @@ from bayou.learners.number_bank.lanes import WIDER
 
 TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
 STACKER_PRIOR, STACKER_SPREAD = 0.01, 0.1
+SOUND = 1.0 + 1e-9  # times its first value a stacker's variance is at most
 STACKED_FROM, FURTHEST = 20, 4.0  # rows; deviations of the mixture's errors that an output may be away from it
 MIXTURE_SHARE = 0.9  # in the last level, before any data; the rest is the stackers'
 LEAST_NOISE = 1e-12  # of the labels' variance
@@ -223,10 +224,23 @@ def _learn_levels(into, here, y, c):
                 fallen = into.stacker_covariance[s, i, k] - along[s, i] * along[s, k] / whole
                 into.stacker_covariance[s, i, k] = fallen * (1.0 - memory[s])
             into.stacker_covariance[s, i, i] += memory[s] * into.stacker_prior[i]
+        _keep_sound(into.stacker_covariance, s, into.stacker_prior)
     for k in range(finals.size):
         error = y - finals[k]
         square = error * error * (final_noise[k] / (final_noise[k] + c * spread[k]))
         final_noise[k] = max(final_noise[k] + latest * (square - final_noise[k]), LEAST_NOISE * variance)
+
+
+@inlined
+def _keep_sound(covariances, s, prior):
+    """A variance is no less than 0 and no more than the prior's. Where labels of all magnitudes mix, rounding can leave
+    another, from which all would grow beyond any bound: then that coefficient is on its own, with the nearest one."""
+    for i in range(prior.size):
+        own = covariances[s, i, i]
+        if not 0.0 <= own <= prior[i] * SOUND:
+            for k in range(prior.size):
+                covariances[s, i, k] = covariances[s, k, i] = 0.0
+            covariances[s, i, i] = prior[i] if own > prior[i] else 0.0
 
 
 @inlined
