@@ -157,19 +157,9 @@ def _learn(name: str) -> None:
 
 
 def _read(format: str) -> None:
-    from bayou import sources
-
-    # Cells that are empty, quoted, whole, broken and words: each has a way of its own.
-    rows = [("2.5", "no", "oslo", 1), ("", "a, b", "rome", 0), ("40", "no", "oslo", 0), ("7", "yes", "bern", 1)]
-    names = ("size", "told", "city", "clicked")
-    lines = {
-        "csv": [",".join(names), *(f'{size},"{told}",{city},{label}' for size, told, city, label in rows)],
-        "svmlight": [f"{label} 1:{size or 0} 7:1" for size, _, _, label in rows],
-        "vw": [f"{2 * label - 1} 'row |a size:{size or 0} {city} |b {city}" for size, _, city, label in rows],
-        "jsonl": [
-            f'{{"size": {size or "null"}, "city": "{city}", "clicked": {label}}}' for size, _, city, label in rows
-        ],
-    }
+    # Cells that are empty, whole, broken and words; a CSV without quotes is cut by a kernel of its own.
+    rows = [("2.5", "oslo", 1), ("", "rome", 0), ("40", "oslo", 0), ("7", "bern", 1)]
+    names = ("size", "city", "clicked")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"toy.{format}"
         if format == "parquet":
@@ -177,8 +167,26 @@ def _read(format: str) -> None:
             import pyarrow.parquet as pq
 
             pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
-        else:
-            path.write_text("\n".join(lines[format]) + "\n")
-        recipe = None if format in ("svmlight", "vw") else {"label": "clicked"}
-        for _ in sources.open(str(path), format=format, recipe=recipe, threads=0):
-            pass
+            _read_file(path, format)
+            return
+        head = ",".join(names)
+        texts = {
+            "csv": [
+                [head, *(f"{size},{city},{label}" for size, city, label in rows)],
+                [head, *(f'{size},"{city}",{label}' for size, city, label in rows)],
+            ],
+            "svmlight": [[f"{label} 1:{size or 0} 7:1" for size, _, label in rows]],
+            "vw": [[f"{2 * label - 1} 'row |a size:{size or 0} {city} |b {city}" for size, city, label in rows]],
+            "jsonl": [[f'{{"size": {size or "null"}, "city": "{city}", "clicked": {y}}}' for size, city, y in rows]],
+        }
+        for lines in texts[format]:
+            path.write_text("\n".join(lines) + "\n")
+            _read_file(path, format)
+
+
+def _read_file(path: Path, format: str) -> None:
+    from bayou import sources
+
+    recipe = None if format in ("svmlight", "vw") else {"label": "clicked"}
+    for _ in sources.open(str(path), format=format, recipe=recipe, threads=0):
+        pass
