@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
 
 
 def warm(
@@ -24,7 +25,7 @@ def warm(
     tasks = warming.all_tasks() if all else warming.usual_tasks()
     place = cache.writable()
     if place is None:
-        raise typer.Exit(1)
+        raise BadUsage(f"{cache.cannot_keep()}.")
     cold = [task for task in tasks if not warming.is_warm(task)]
     if cold:
         output.say(f"compiling the kernels for {len(cold)} of {len(tasks)} tasks: {', '.join(cold)}")

@@ -189,9 +189,8 @@ def _still_works(claim: Path) -> bool:
     return False
 
 
-@cache
 def writable() -> Path | None:
-    """The first of the places that can be written to."""
+    """The first of the places that can be written to; None, with a notice, if there is none."""
     for place in places():
         with suppress(OSError):
             if not place.is_dir():
@@ -199,12 +198,16 @@ def writable() -> Path | None:
                 _clear_others(place)
             if os.access(place, os.W_OK):
                 return place
+    notice(cannot_keep())
+    return None
+
+
+def cannot_keep() -> str:
     tried = " nor ".join(str(place.parent) for place in places())
-    notice(
+    return (
         f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
         "NUMBA_CACHE_DIR to a folder that can"
     )
-    return None
 
 
 def _clear_others(place: Path) -> None:
