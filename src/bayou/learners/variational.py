@@ -283,9 +283,7 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
                 a, r = _taylor_step(z0, width, c, nodes, node_weights)
             else:
                 a, r = _newton_steps(z0, width, c, nodes, node_weights)
-            if not (
-                abs(a) < np.inf and 0.0 < r < np.inf
-            ):  # beyond what floats can tell
+            if not (abs(a) < np.inf and 0.0 < r < np.inf):  # beyond what floats can tell
                 continue
             if not draws:
                 r = min(r, 1.0)
