@@ -188,3 +188,23 @@ def test_folders_said_to_be_without_kernels_are():
         for source in (Path(bayou.__file__).parent / folder).rglob("*.py"):
             assert "@kernel" not in source.read_text(), source
             assert "numba" not in source.read_text(), source
+
+
+def test_the_folder_may_appear_at_any_moment(tmp_path, monkeypatch):
+    """Several processes start at once: one of them makes it, and all can write."""
+    place = tmp_path / "kernels" / "0123456789abcdef"
+    monkeypatch.setattr(cache, "places", lambda: [place])
+    place.mkdir(parents=True)
+    monkeypatch.setattr(Path, "is_dir", lambda self: False)  # as it was a moment ago
+    assert cache.writable() == place
+
+
+def test_of_folders_for_other_sources_the_latest_stay(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number:016x}").mkdir()
+        os.utime(tmp_path / f"{number:016x}", (number, number))
+    (tmp_path / "another's").mkdir()
+    cache._clear_others(tmp_path / f"{11:016x}")
+    left = sorted(int(folder.name, 16) for folder in tmp_path.iterdir() if folder.name != "another's")
+    assert left == list(range(11 - cache.OTHERS_KEPT, 12))
+    assert (tmp_path / "another's").exists()

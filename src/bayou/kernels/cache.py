@@ -194,7 +194,7 @@ def writable() -> Path | None:
     for place in places():
         with suppress(OSError):
             if not place.is_dir():
-                place.mkdir(parents=True)
+                place.mkdir(parents=True, exist_ok=True)  # another process may be as quick
                 _clear_others(place)
             if os.access(place, os.W_OK):
                 return place
@@ -211,9 +211,8 @@ def cannot_keep() -> str:
 
 
 def _clear_others(place: Path) -> None:
-    others = sorted(
-        (other for other in place.parent.iterdir() if other != place), key=lambda other: other.stat().st_mtime
-    )
-    for other in others[:-OTHERS_KEPT]:
-        if len(other.name) == len(place.name):
+    """Remove the oldest folders for other sources or settings."""
+    with suppress(OSError):  # another process does the same
+        others = [other for other in place.parent.iterdir() if other != place and len(other.name) == len(place.name)]
+        for other in sorted(others, key=lambda other: other.stat().st_mtime)[:-OTHERS_KEPT]:
             shutil.rmtree(other, ignore_errors=True)

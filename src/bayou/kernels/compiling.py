@@ -6,8 +6,8 @@
     def learn(indptr, indices, values, labels, state): ...
 
 - **What a kernel calls becomes part of it.** A kernel that another one calls is only typed and lowered for it: no
-  wrapper for Python, no machine code of its own, no file. Numba's own way does all of that for each of the two hundred
-  small functions of a run, which is half of the time that a first run takes.
+  wrapper for Python, no machine code of its own, no file. Numba's own way does all of that for each of the many small
+  functions of a run, which was a quarter of the time that a first run took.
 - **Files hold what they say.** Compiled code is found by everything it depends on (`cache`).
 - **Zero divides as in NumPy**, and the GIL is released.
 
