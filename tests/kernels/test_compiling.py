@@ -195,7 +195,8 @@ def test_the_folder_may_appear_at_any_moment(tmp_path, monkeypatch):
     place = tmp_path / "kernels" / "0123456789abcdef"
     monkeypatch.setattr(cache, "places", lambda: [place])
     place.mkdir(parents=True)
-    monkeypatch.setattr(Path, "is_dir", lambda self: False)  # as it was a moment ago
+    answers, is_dir = iter([False]), Path.is_dir  # as it was a moment ago
+    monkeypatch.setattr(Path, "is_dir", lambda self: next(answers, None) is not False and is_dir(self))
     assert cache.writable() == place
 
 
