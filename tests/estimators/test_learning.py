@@ -212,7 +212,9 @@ def test_one_weight_for_all_rows_is_taken(make, data):
         ([np.inf, 1.0, 1.0], "row 0: the weight is inf"),
         ([1.0, 1.0], r"shape \(2,\), but there are 3 rows"),
         ([[1.0], [1.0], [1.0]], r"shape \(3, 1\)"),
+        (Batch.from_rows([{}]), "must be one number per row"),
     ],
+    ids=str,
 )
 def test_bad_weights_are_refused_and_nothing_is_learned(make, method, weights, complaint):
     X, y = np.eye(3), [0, 1, 1]

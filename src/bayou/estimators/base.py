@@ -259,11 +259,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
         learner = self._learner_of(known, streaming=True) if first else self.learner_
         numbers = np.arange(len(known)) if first else self._numbers
+        given = validation.given_weights(sample_weight, len(y))
         if not first and extends(learner):
-            known, numbers = validation.with_new_classes(known, numbers, y, sample_weight)
+            known, numbers = validation.with_new_classes(known, numbers, y, given)
             learner = extended(learner) if len(known) > 2 else learner
         of_rows = validation.class_numbers(known, y)
-        weights = validation.row_weights(sample_weight, self.class_weight, known, of_rows)
+        weights = validation.row_weights(given, self.class_weight, known, of_rows)
         batch = validation.batch(X)
         learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
         learner.new_stream()

@@ -102,14 +102,14 @@ def among(known: np.ndarray, classes: Any) -> bool:
 
 
 def with_new_classes(
-    known: np.ndarray, numbers: np.ndarray, y: np.ndarray, sample_weight: Any
+    known: np.ndarray, numbers: np.ndarray, y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Classes and their numbers, those that are new in the rows that count among them: they get the next numbers."""
     y = np.asarray(y)
     if (y.dtype.kind in "biuf") != (known.dtype.kind in "biuf"):
         return known, numbers  # of another kind: which is said where the labels are read
-    if np.shape(sample_weight) == y.shape:
-        y = y[np.asarray(sample_weight) != 0]
+    if weights is not None:
+        y = y[weights != 0]
     try:
         new = np.setdiff1d(y, known)
     except TypeError:
@@ -122,21 +122,25 @@ def with_new_classes(
     return both[order], np.concatenate([numbers, numbers.max() + 1 + np.arange(len(new))])[order]
 
 
+def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """The weights of so many rows as they were given."""
+    if sample_weight is None:
+        return None
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"sample_weight is {shown(sample_weight)}; it must be one number per row.") from None
+    if weights.ndim == 0:
+        weights = np.full(rows, weights)
+    if weights.shape != (rows,):
+        raise BadInput(f"sample_weight has shape {weights.shape}, but there are {rows} rows; give one weight per row.")
+    return weights
+
+
 def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
     """The product of a row's own weight and its class's; None if all are 1."""
-    weights = None
-    if sample_weight is not None:
-        refuse_masked(sample_weight, "sample_weight")
-        try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise BadInput(f"sample_weight is {shown(sample_weight)}; it must be one number per row.") from None
-        if weights.ndim == 0:
-            weights = np.full(len(numbers), weights)
-        if weights.shape != numbers.shape:
-            raise BadInput(
-                f"sample_weight has shape {weights.shape}, but there are {len(numbers)} rows; give one weight per row."
-            )
+    weights = given_weights(sample_weight, len(numbers))
     if isinstance(class_weight, str) and class_weight != "balanced":
         raise BadInput(f"class_weight is {class_weight!r}; it must be a dictionary, 'balanced' or None.")
     if class_weight is not None:
