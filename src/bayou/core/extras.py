@@ -175,8 +175,8 @@ class Extras:
         if extras.recipe is None:
             from bayou.core.recipe import Recipe
 
-            numbers = learner.record.task == "regress"
-            return replace(extras, recipe=Recipe(kind="svmlight", bits=bits, exact=True, numbers=numbers))
+            task = {"regress": "regression", "classes": "multiclass"}.get(learner.record.task, "binary")
+            return replace(extras, recipe=Recipe(kind="svmlight", bits=bits, exact=True, task=task))
         recipe = extras.recipe
         # A model made in Python may have any number of weights; its indices are taken as they are.
         as_is = recipe.kind == "svmlight" and recipe.exact and recipe.bits == bits
