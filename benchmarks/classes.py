@@ -31,10 +31,10 @@ import quality_sets
 from quality import markdown, plain
 
 from bayou import Batch
+from bayou.evaluate import ClassMeter
 from bayou.learners import Bank, Classes
 
 OURS = ("classes", "light", "joining", "divided", "marginal")
-BINS = 15
 
 
 def own(which: str, X, y) -> np.ndarray:
@@ -56,15 +56,10 @@ def own(which: str, X, y) -> np.ndarray:
 
 
 def scored(chances: np.ndarray, y: np.ndarray) -> dict:
-    best, top = chances.argmax(axis=1), chances.max(axis=1)
-    right = best == y
-    bins = np.minimum((top * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, right - top, minlength=BINS)
-    return {
-        "log_loss": float(-np.log(np.maximum(chances[np.arange(len(y)), y], 1e-13)).mean()),
-        "accuracy": float(right.mean()),
-        "ece": float(np.abs(gaps).sum() / len(y)),
-    }
+    meter = ClassMeter()
+    meter.add(np.clip(chances, 1e-13, 1.0), y)  # text that peers write may round to 0
+    found = meter.result()
+    return {"log_loss": found.log_loss, "accuracy": found.accuracy, "ece": found.calibration_error}
 
 
 def measured(run, X, y, *more) -> dict:

@@ -40,7 +40,7 @@ SECONDS = 60
 HERE = str(Path(bayou.__file__).parent)
 # What bayou makes and nobody else: its results, and what they are made of.
 RESULTS = {
-    "Evaluation", "Hindsight", "RegressionEvaluation", "Simulation", "Source", "Told",
+    "ClassEvaluation", "Evaluation", "Hindsight", "RegressionEvaluation", "Simulation", "Source", "Told",
     "BadInput", "BadModel", "NoPosterior", "WrongTask", "__version__", "BATCH_SIZE", "FORMATS", "GENERATORS",
     "estimators", "evaluate", "learners", "simulate", "sources"
 }  # fmt: skip
@@ -201,6 +201,10 @@ def _calls_of_evaluation() -> Iterator[Call]:
     for kind, said in ((evaluate.Meter, "probabilities"), (evaluate.RegressionMeter, "means")):
         yield Call(kind.__name__, _own(kind), regret=False, curve_points=3)
         yield Call(f"{kind.__name__}.add", _method(kind, "add"), **{said: np.full(4, 0.5)}, **scored)
+    several = {**scored, "probabilities": np.full((4, 2), 0.5), "classes": [0, 1], "unseen": np.zeros(4)}
+    del several["nearer"]
+    yield Call("ClassMeter", _own(evaluate.ClassMeter), regret=False, curve_points=3)
+    yield Call("ClassMeter.add", _method(evaluate.ClassMeter, "add"), **several)
     for name, function in simulate.GENERATORS.items():
 
         def streamed(function: Any = function, **arguments: Any) -> Any:

@@ -1,15 +1,17 @@
 """What is no error, but should be known: copies of the label, weights that are all 0, two ways to write a negative."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from bayou import train
+from bayou import Batch, train
 from bayou.cli import app
 from bayou.runs.compare import compare
+from bayou.runs.remarks import _telling
 
 OPTIONS = {"label": "y", "learner": "marginal", "bits": 14}
 
@@ -90,3 +92,18 @@ def test_remarks_are_printed_and_stand_in_the_report(tmp_path):
     assert "feature 7 alone tells the label;" in done.stderr
     assert "Feature 7 alone tells the label;" in (tmp_path / "r.html").read_text()
     assert len(json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["remarks"]) == 1
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_of_several_classes_a_column_tells_the_label_if_each_value_has_one(spoiled):
+    """A single value tells one class from the rest, which is not the label."""
+    label = np.arange(120) % 3
+    X = np.eye(3)[label] if not spoiled else np.eye(3)[np.where(np.arange(120) == 7, 0, label)]
+    source = SimpleNamespace(extras=SimpleNamespace(names=None), recipe=SimpleNamespace(columns=None))
+    one_column = SimpleNamespace(
+        extras=SimpleNamespace(names=SimpleNamespace(name_of=lambda features: [f"kind={k}" for k in features])),
+        recipe=SimpleNamespace(columns=[SimpleNamespace(name="kind")]),
+    )
+    batch = Batch.from_csr(X, label)
+    assert _telling(batch, source) == []
+    assert _telling(batch, one_column) == ([] if spoiled else ["column 'kind'"])

@@ -1,15 +1,19 @@
 """Evaluate a learner as it learns: every example is predicted before it is learned from.
 
-`progressive` runs a learner over any iterable of batches, `predict_then_learn` is its step; `Meter` and
-`RegressionMeter` score predictions; `best_fixed_weights` and `least_squares` are what regret is measured against.
+`progressive` runs a learner over any iterable of batches, `predict_then_learn` is its step; `Meter`,
+`ClassMeter` and `RegressionMeter` score predictions; `best_fixed_weights` and `least_squares` are what regret is
+measured against.
 """
 
+from bayou.evaluate.classes import ClassEvaluation, ClassMeter
 from bayou.evaluate.classification import Evaluation, Meter
 from bayou.evaluate.hindsight import Hindsight, best_fixed_weights, least_squares
 from bayou.evaluate.progressive import Told, comparator_losses, predict_then_learn, progressive
 from bayou.evaluate.regression import RegressionEvaluation, RegressionMeter, meter_for
 
 __all__ = [
+    "ClassEvaluation",
+    "ClassMeter",
     "Evaluation",
     "Hindsight",
     "Meter",

@@ -1,7 +1,7 @@
 """Scores of predictions as they come: log loss, AUC, accuracy, Brier, calibration, regret and their curves.
 
 All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together; `regression` has the
-meter for predicted numbers.
+meter for predicted numbers, `classes` that for several classes.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ class Running:
     """
 
     loss_name: ClassVar[str]  # as results call the mean loss
+    add: Any  # (predictions, labels, weights=None, **more): score some, in a meter's own form
 
     def __init__(self, n_totals: int, regret: bool, curve_points: int) -> None:
         self.regret = regret
@@ -144,18 +145,43 @@ class Running:
         """From the making of this meter to the last `add`."""
         return self._latest - self._started
 
+    def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **more: Any) -> None:
+        """Score what a learner said of some examples (a `Prediction`), as `add` does; those without a label, NaN, not.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Marginal
+        >>> meter = Meter()
+        >>> meter.add_prediction(Marginal(n_features=2).predict(Batch.from_rows([{}, {}])), [1, np.nan])
+        >>> meter.examples, round(meter.log_loss, 3)
+        (1, 0.693)
+        """
+        labels = column(labels, "labels", np.size(labels))
+        known = np.flatnonzero(~np.isnan(labels))
+        if len(known) < len(labels):
+            prediction, labels = prediction.take(known), labels[known]
+            weights = None if weights is None else as_array(weights, "weights")[known]
+        if len(labels):
+            self._add_known(prediction, labels, weights, **more)
+
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
+        self.add(prediction.expected, labels, weights, **more)
+
     def _columns(
         self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
     ) -> tuple[np.ndarray, ...]:
         """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
         predictions = as_array(predictions, what)
         predictions = column(predictions, what, predictions.size)
-        weights = np.ones(predictions.size) if weights is None else weights
+        return predictions, *self._beside(predictions.size, labels, weights, comparator_losses)
+
+    def _beside(self, rows: int, labels: Any, weights: Any, comparator_losses: Any) -> tuple[np.ndarray, ...]:
+        """All of that but predictions."""
+        weights = np.ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
         losses = comparator_losses if self.regret else weights
         others = {"labels": labels, "weights": weights, "comparator_losses": losses}
-        return predictions, *(column(values, name, predictions.size) for name, values in others.items())
+        return tuple(column(values, name, rows) for name, values in others.items())
 
     def _regrets(self) -> tuple[float | None, float | None]:
         """Regret, and that over ln(examples)."""
@@ -251,16 +277,17 @@ class Meter(Running):
     def result(self) -> Evaluation:
         """What everything added so far was worth. The meter can go on."""
         totals, examples = self._totals, self.examples
-        auc, auc_error = _area(self._bins[:, 1], self._bins[:, 0])
-        calibration_error, reliability = self._reliability()
+        positives, negatives = self._bins[:, 1], self._bins[:, 0]
+        auc, pairs = float(areas(positives, negatives)), positives.sum() * negatives.sum()
+        calibration_error, reliability = reliability_of(*self._bins.T[:3])
         regret, normalized = self._regrets()
         return Evaluation(
             examples=examples,
             nonzeros=int(self.nonzeros),
             skipped=int(self.skipped),
             log_loss=self.log_loss,
-            auc=auc,
-            auc_error=auc_error,
+            auc=None if math.isnan(auc) else auc,
+            auc_error=ratio(float(positives @ negatives) / 2, pairs),
             accuracy=ratio(totals[_RIGHT], totals[WEIGHT]),
             brier=ratio(totals[_BRIER], totals[WEIGHT]),
             calibration_error=calibration_error,
@@ -270,20 +297,6 @@ class Meter(Running):
             curve=self.curve(),
             reliability=reliability,
         )
-
-    def _reliability(self) -> tuple[float | None, dict[str, np.ndarray]]:
-        negatives, positives, probabilities, _ = self._bins.T
-        mass = positives + negatives
-        total = mass.sum()
-        if not total:
-            return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
-        # A bin goes where its middle falls. One that is larger than a group is a group.
-        middle = (np.cumsum(mass) - mass / 2) / total
-        group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
-        sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]
-        probability, rate, size = (column[sums[2] > 0] for column in sums)
-        error = float(np.abs(rate - probability).sum() / total)
-        return error, {"probability": probability / size, "rate": rate / size, "mass": size}
 
 
 def _curve_examples(per_decade: int) -> np.ndarray:
@@ -307,14 +320,29 @@ def ratio(total: float, weight: float) -> float | None:
     return float(total / weight) if weight > 0 else None
 
 
-def _area(positives: np.ndarray, negatives: np.ndarray) -> tuple[float | None, float | None]:
-    """The area under the ROC curve, from the histogram of each class, and its largest possible error."""
-    pairs = positives.sum() * negatives.sum()
-    if not pairs:
-        return None, None
-    below = np.cumsum(negatives) - negatives
-    tied = positives @ negatives / 2
-    return float((positives @ below + tied) / pairs), float(tied / pairs)
+def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
+    """The area under the ROC curve from the histograms of both classes, bins last; NaN without pairs."""
+    pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
+    below = np.cumsum(negatives, axis=-1) - negatives / 2  # half of those that are tied
+    with np.errstate(invalid="ignore"):
+        return np.einsum("...k,...k", positives, below) / pairs
+
+
+def reliability_of(
+    negatives: np.ndarray, positives: np.ndarray, probabilities: np.ndarray
+) -> tuple[float | None, dict[str, np.ndarray]]:
+    """Calibration error and reliability, as `Evaluation` has them, from a histogram and its summed probabilities."""
+    mass = positives + negatives
+    total = mass.sum()
+    if not total:
+        return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
+    # A bin goes where its middle falls. One that is larger than a group is a group.
+    middle = (np.cumsum(mass) - mass / 2) / total
+    group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
+    sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]
+    probability, rate, size = (column[sums[2] > 0] for column in sums)
+    error = float(np.abs(rate - probability).sum() / total)
+    return error, {"probability": probability / size, "rate": rate / size, "mass": size}
 
 
 @kernel

@@ -5,8 +5,9 @@ or labels follow a pattern, that is better than what a model is worth once it ha
 
     Ahead        some rows of each block are predicted before the first row of it is learned, so that no label near them
                  is known: the loss of that against the loss as it was learned, over the last half of the stream
-    LabelOrder   how often the label changes between neighbours, against chance (the runs test of Wald and Wolfowitz):
-                 n1 positives and n0 negatives in random order make 1 + 2 n1 n0 / n runs
+    LabelOrder   how often the label changes between neighbours, against chance (the runs test of Wald and Wolfowitz,
+                 and for several classes of Barton and David): n_k rows of each class in random order make
+                 n + 1 - sum n_k^2 / n runs, of two classes 1 + 2 n1 n0 / n
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.class_prediction import ClassPrediction
 from bayou.learners.bank.later import LaterLoss, count, later_loss, log_losses, new_tally, next_block
 
 # A pattern is worth a word from so many standard deviations and so large a share of the runs by chance on.
@@ -34,8 +36,8 @@ class Ahead:
     >>> learner, ahead = Marginal(n_features=200), Ahead()
     >>> (batch,) = simulate.random(n_features=200).batches(4000)
     >>> for block, kept in ahead.blocks(batch):
-    ...     later = learner.predict(block.take(kept), "later").expected
-    ...     ahead.add(block, kept, later, learner.learn(block))
+    ...     later = learner.predict(block.take(kept), "later")
+    ...     ahead.add(block, kept, later, learner.observe(block))
     >>> found = ahead.loss()
     >>> found.expected > found.learned  # by a little: no label of its block was known
     True
@@ -53,18 +55,28 @@ class Ahead:
             yield batch[row:end], kept - row
             row = end
 
-    def add(self, block: Batch, kept: np.ndarray, later: np.ndarray, learned: np.ndarray) -> None:
-        """P(y = 1) of the kept rows from before the block was learned, and of all rows as it was."""
-        signs = np.where(np.asarray(block.labels) > 0, 1.0, -1.0)
+    def add(self, block: Batch, kept: np.ndarray, later: Any, learned: Any) -> None:
+        """What was said of the kept rows before the block was learned, and of all rows as it was.
+
+        Predictions, of two classes or of several; or P(y = 1) of each row.
+        """
+        labels, weights = np.asarray(block.labels), block.each_weight()
         losses = np.full(len(block), np.nan)
-        losses[kept] = log_losses(signs[kept], np.asarray(later, np.float64))
-        weights = block.each_weight()
-        count(self._tally, log_losses(signs, np.asarray(learned, np.float64)), weights, losses, self._examples)
+        losses[kept] = _losses(later, labels[kept])
+        count(self._tally, _losses(learned, labels), weights, losses, self._examples)
         self._examples += int(np.count_nonzero(weights))
 
     def loss(self) -> LaterLoss | None:
         """Over the last half of the stream, as it was learned and as expected of later rows."""
         return later_loss(self._tally)
+
+
+def _losses(said: Any, labels: np.ndarray) -> np.ndarray:
+    """Log losses, of at most 32 each."""
+    if isinstance(said, ClassPrediction):
+        return -np.log(np.maximum(said.chance_of(labels), 1e-14))
+    chances = said if isinstance(said, np.ndarray) else said.expected
+    return log_losses(np.where(labels > 0, 1.0, -1.0), np.asarray(chances, np.float64))
 
 
 class LabelOrder:
@@ -77,29 +89,36 @@ class LabelOrder:
     """
 
     def __init__(self) -> None:
-        self.positives = self.negatives = self.runs = 0
-        self._last: bool | None = None
+        self.runs = 0
+        self._counts: dict[float, int] = {}
+        self._last: float | None = None
 
     def add(self, labels: Any) -> None:
-        """The labels of the next examples."""
-        positive = np.asarray(labels) > 0
-        if not len(positive):
+        """The labels of the next examples, -1 or 0 and 1, or the numbers of several classes."""
+        labels = np.asarray(labels, np.float64)
+        if not len(labels):
             return
-        self.runs += int(np.count_nonzero(positive[1:] != positive[:-1])) + (bool(positive[0]) is not self._last)
-        self.positives += int(np.count_nonzero(positive))
-        self.negatives += int(np.count_nonzero(~positive))
-        self._last = bool(positive[-1])
+        self.runs += int(np.count_nonzero(labels[1:] != labels[:-1])) + (float(labels[0]) != self._last)
+        for label, times in zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True):
+            self._counts[label] = self._counts.get(label, 0) + times
+        self._last = float(labels[-1])
+
+    def _sum(self, power: int) -> int:
+        return sum(times**power for times in self._counts.values())
 
     @property
     def by_chance(self) -> float:
         """How many runs of equal labels there would be in random order."""
-        return 1.0 + 2.0 * self.positives * self.negatives / max(self.positives + self.negatives, 1)
+        n = self._sum(1)
+        return n + 1 - self._sum(2) / max(n, 1)
 
     @property
     def deviation(self) -> float:
         """How many standard deviations more runs there are than by chance."""
-        n, more = self.positives + self.negatives, self.by_chance - 1.0
-        variance = more * (more - 1.0) / (n - 1) if n > 1 else 0.0
+        n, squares, cubes = self._sum(1), self._sum(2), self._sum(3)
+        if n < 2:
+            return 0.0
+        variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n * n * (n - 1))
         return (self.runs - self.by_chance) / math.sqrt(variance) if variance > 0.0 else 0.0
 
     def remark(self) -> str | None:
@@ -107,7 +126,7 @@ class LabelOrder:
         gap = self.runs - self.by_chance
         if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.by_chance:
             return None
-        if self.runs <= max(SORTED * self.by_chance, 2):
+        if self.runs <= max(SORTED * self.by_chance, len(self._counts)):
             what, then = "rows are sorted by their labels, or nearly", "shuffle them, and train again"
         else:
             how = "come in longer runs than" if gap < 0 else "alternate more than"

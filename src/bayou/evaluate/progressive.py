@@ -60,9 +60,10 @@ def progressive(
             `delay` examples are learned after the stream has ended.
         on_progress: called with the meter after each batch.
         curve_points: points of the curve per tenfold number of examples.
-        task: "classify" or "regress"; bayou's learners need not be told.
+        task: "classify", "classes" (several: `learn` gives a column of probabilities for each, labelled from 0) or
+            "regress"; bayou's learners need not be told.
 
-    Returns an `Evaluation`, or for a regressor a `RegressionEvaluation`.
+    Returns an `Evaluation`, for several classes a `ClassEvaluation`, for a regressor a `RegressionEvaluation`.
 
     >>> from bayou import simulate
     >>> class Coin:
@@ -75,7 +76,10 @@ def progressive(
     """
     if task is None:
         task = learner.record.task if isinstance(learner, Learner) else "classify"
-    link_code = _SQUARES if one_of("task", task, TASKS) else links.code(link)
+    one_of("task", task, TASKS)
+    link_code = _SQUARES if task == "regress" else links.code(link)
+    if task == "classes" and truth is not None:
+        raise BadInput("truth is one vector of weights, and each of several classes has its own; leave it out.")
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
     learns: Any = Delayed(learner, delay) if delay else learner
@@ -92,29 +96,27 @@ def progressive(
 
 
 class Told(NamedTuple):
-    """What was expected of each label of a batch before it was learned from, and how far off that may be.
+    """What was said of each example of a batch before it was learned from.
 
     >>> from bayou.evaluate import Meter
     >>> meter = Meter()
-    >>> Told(Batch.from_rows([{}], labels=[1]), np.array([0.5]), None).score(meter)
+    >>> Told(Batch.from_rows([{}], labels=[1]), np.array([0.5])).score(meter)
     >>> round(meter.result().log_loss, 3)
     0.693
     """
 
     batch: Batch
-    expected: np.ndarray
-    nearer: np.ndarray | None  # how probable a number nearer to the mean was; None where the learner does not say
+    said: Any  # a prediction; of learners that do not say more, P(y = 1) or what else is expected, as an array
+
+    @property
+    def expected(self) -> np.ndarray:
+        """The expected labels; of several classes, the probabilities."""
+        return self.said if isinstance(self.said, np.ndarray) else self.said.expected
 
     def score(self, meter: Any, **more: Any) -> None:
         """Add it to a meter."""
-        meter.add(
-            self.expected,
-            self.batch.labels,
-            self.batch.weights,
-            nonzeros=self.batch.counted_nonzeros,
-            nearer=self.nearer,
-            **more,
-        )
+        add = meter.add if isinstance(self.said, np.ndarray) else meter.add_prediction
+        add(self.said, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
 
 
 def predict_then_learn(learner: Any, batch: Batch) -> Told:
@@ -127,13 +129,12 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
     """
     check_is_batch(batch)
     if isinstance(learner, Delayed) and not hasattr(learner.learner, "observe"):
-        return Told(batch, learner.learn(batch), None)
+        return Told(batch, learner.learn(batch))
     if not hasattr(learner, "observe"):
         if not hasattr(learner, "learn"):
             raise BadInput(f"a learner has a method `learn`, which {type(learner).__name__} has not.")
-        return Told(batch, np.asarray(learner.learn(batch)), None)
-    prediction = learner.observe(batch)
-    return Told(batch, prediction.expected, None if batch.labels is None else prediction.nearer(batch.labels))
+        return Told(batch, np.asarray(learner.learn(batch)))
+    return Told(batch, learner.observe(batch))
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:

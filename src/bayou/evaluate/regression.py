@@ -14,6 +14,7 @@ import numpy as np
 
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
+from bayou.evaluate.classes import ClassMeter
 from bayou.evaluate.classification import (
     CURVE_POINTS,
     LOSS,
@@ -29,7 +30,6 @@ from bayou.evaluate.classification import (
 )
 from bayou.kernels.compiling import kernel
 
-TASKS = {"classify": False, "regress": True}
 LEVEL = 0.9  # of the intervals whose coverage is told
 
 
@@ -134,6 +134,9 @@ class RegressionMeter(Running):
         self.nonzeros += nonzeros
         self._latest = time.perf_counter()
 
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
+        self.add(prediction.expected, labels, weights, nearer=prediction.nearer(labels), **more)
+
     def result(self) -> RegressionEvaluation:
         """What everything added so far was worth. The meter can go on."""
         totals = self._totals
@@ -154,13 +157,16 @@ class RegressionMeter(Running):
         )
 
 
-def meter_for(task: str, **options: Any) -> Meter | RegressionMeter:
+TASKS: dict[str, Any] = {"classify": Meter, "classes": ClassMeter, "regress": RegressionMeter}
+
+
+def meter_for(task: str, **options: Any) -> Any:
     """The meter for a learner whose record has this task.
 
-    >>> type(meter_for("regress")).__name__, type(meter_for("classify")).__name__
-    ('RegressionMeter', 'Meter')
+    >>> [type(meter_for(task)).__name__ for task in ("classify", "classes", "regress")]
+    ['Meter', 'ClassMeter', 'RegressionMeter']
     """
-    return RegressionMeter(**options) if one_of("task", task, TASKS) else Meter(**options)
+    return one_of("task", task, TASKS)(**options)
 
 
 def _explained(loss: float, scatter: float) -> float | None:

@@ -18,7 +18,6 @@ from bayou.core.batch import Batch
 from bayou.core.checks import as_number, shown
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.prediction import Prediction
 from bayou.evaluate.regression import meter_for
 from bayou.runs.rows import Refused, spread_evenly
 from bayou.sources import Source
@@ -116,12 +115,12 @@ class HeldOut:
         """How good the model is on them, as it is now, frozen; None if there are none."""
         meter = meter_for(learner.record.task)
 
-        def predict(rows: Batch) -> Prediction:
+        def predict(rows: Batch) -> Any:
             return learner.predict(rows, "later").of_data_as_learned()
 
         for batch in self._kept:
             for _, part, predicted in refused.accepted(batch, predict):
-                meter.add(predicted.expected, part.labels, part.weights, nearer=predicted.nearer(part.labels))
+                meter.add_prediction(predicted, part.labels, part.weights)
         return meter.result() if meter.examples else None
 
     @property

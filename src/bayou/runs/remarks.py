@@ -10,7 +10,7 @@ from bayou.core.batch import Batch
 from bayou.evaluate.later import LabelOrder
 from bayou.sources import Source
 
-# How many of the first rows are looked at, and how many of each class there must be among them.
+# How many of the first rows are looked at, and how many of them must not be of the commonest class.
 ROWS, EACH = 4096, 20
 # How many columns are named.
 NAMED = 3
@@ -71,21 +71,20 @@ def _telling(batch: Batch, source: Source) -> list[str]:
 
     It does if all rows that have a value of it in common have the same label, as those without a value do.
     """
-    positive = np.asarray(batch.labels) > 0
-    n = len(positive)
-    if not EACH <= np.count_nonzero(positive) <= n - EACH:
+    _, label = np.unique(np.asarray(batch.labels), return_inverse=True)
+    n, of_each = len(label), np.bincount(label)
+    if of_each.max(initial=0) > n - EACH:
         return []
     features, which = np.unique(batch.indices, return_inverse=True)
-    rows = np.repeat(np.arange(n), np.diff(batch.indptr))
+    rows, kinds = np.repeat(np.arange(n), np.diff(batch.indptr)), len(of_each)
     names, column_of = _columns(features, source)
-    size = len(features)
-    counts = np.bincount(which[positive[rows]], minlength=size), np.bincount(which[~positive[rows]], minlength=size)
-    mixed = np.bincount(column_of, np.minimum(*counts), len(names)) > 0
+    met = np.bincount(np.unique(which * kinds + label[rows]) // kinds, minlength=len(features))  # labels of each value
+    mixed = np.bincount(column_of, met > 1, len(names)) > 0
     values = np.bincount(column_of, minlength=len(names))
     pairs = np.unique(column_of[which] * n + rows)  # each column that a row has, once
-    have = [np.bincount(pairs[positive[pairs % n] == sign] // n, minlength=len(names)) for sign in (True, False)]
-    lack = np.minimum(np.count_nonzero(positive) - have[0], np.count_nonzero(~positive) - have[1])
-    return [names[k] for k in np.flatnonzero(~mixed & (lack == 0) & (values <= n / 10))]
+    have, times = np.unique(pairs // n * kinds + label[pairs % n], return_counts=True)
+    complete = np.bincount(have // kinds, times == of_each[have % kinds], len(names))  # labels whose rows all have it
+    return [names[k] for k in np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))]
 
 
 def _columns(features: np.ndarray, source: Source) -> tuple[list[str], np.ndarray]:
