@@ -36,7 +36,7 @@ from bayou.sources.labels import Labels, decide
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_labels_decide_the_task(counts, task):
-    assert decide(Recipe(), Labels(counts)).task == task
+    assert decide(Recipe(kind="table"), Labels(counts)).task == task
 
 
 def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
@@ -53,13 +53,13 @@ def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
 
 
 def test_what_cannot_be_classes_is_refused():
-    with pytest.raises(BadInput, match="has 90 different values in the first 100 rows .* Is it the right column"):
+    with pytest.raises(BadInput, match=r"has 90 different values in the first 100 rows .* Is it the right column"):
         decide(Recipe(), Labels({f"id{k}": 1 + (k < 10) for k in range(90)}))
     with pytest.raises(BadInput, match="holds a, b, c; say with --positive or --label-above"):
         decide(Recipe(task="binary"), Labels({"a": 1, "b": 1, "c": 1}))
     with pytest.raises(BadInput, match="task is 'clusters'"):
         Recipe(task="clusters")
-    with pytest.raises(BadInput, match="the task is regression; positive, .* are about two classes"):
+    with pytest.raises(BadInput, match=r"the task is regression; positive, .* are about two classes"):
         Recipe(task="regression", positive="1")
 
 

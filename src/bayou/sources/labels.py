@@ -14,6 +14,7 @@ A few labels that are something else are bad lines.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -145,7 +146,7 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
     ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
     if len({numbers.get(text, text) for text in counts}) == 2:
         negative, positive = ordered[0], ordered[-1]
-        words = f"{what} is {positive} (positive) or {negative}; --positive {negative} turns that round"
+        words = f"{what} is {positive} (positive) or {negative}; --positive {shlex.quote(negative)} turns that round"
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
         raise BadInput(f"{what} holds {labels.listed()}; say with --positive or --label-above what is positive.")
