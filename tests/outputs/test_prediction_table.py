@@ -20,7 +20,8 @@ def stream(seed: int = 0) -> Batch:
 def answered(learner, rate: float = 1.0) -> dict[str, np.ndarray]:
     learner.learn(stream())
     predicted = learner.predict(stream(1))
-    return dict(zip(columns_of(learner), prediction_table(learner, predicted.of_full_stream(rate)).numbers, strict=True))
+    table = prediction_table(learner, predicted.of_full_stream(rate))
+    return dict(zip(columns_of(learner), table.numbers, strict=True))
 
 
 @pytest.mark.parametrize(("link", "cdf"), [("logistic", expit), ("probit", ndtr)])

@@ -389,6 +389,6 @@ def _every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
         return None, None
     text = str(checkpoint).replace("_", "").replace(",", "")
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
-    if not found or float(found[1]) <= 0:
+    if not found or not 0 < float(found[1]) < 1e18:
         raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
     return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)
