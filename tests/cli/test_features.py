@@ -15,8 +15,9 @@ from bayou import Batch
 from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.core.names import NewNames
-from bayou.learners import FTRL, AdaGrad, Marginal, SpikeSlab
+from bayou.learners import FTRL, AdaGrad, Classes, Marginal, SpikeSlab
 from bayou.sources import Recipe
+from tests.outputs import wines as several
 
 
 @pytest.fixture
@@ -250,3 +251,80 @@ def test_wrong_usage_exits_2(run, model, arguments, said):
 
 def test_what_is_no_model_exits_1(run, tmp_path):
     assert run("features", tmp_path / "none.bayou").exit_code == 1
+
+
+# --- several classes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wines(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wines") / "wines.bayou"
+    several.trained().save(path)
+    return path
+
+
+def test_of_several_classes_each_has_its_weights(run, wines):
+    done = run("features", wines, "--out", "-")
+    rows = table(done.stdout)
+    assert list(rows[0]) == ["class", "feature", "mean", "sd"]
+    assert [row["class"] for row in rows] == ["pinot"] * 4 + ["riesling"] * 4 + ["silvaner"] * 4
+    best = {row["class"]: row["feature"] for row in reversed(rows) if row["feature"] != "(intercept)"}
+    assert best == {"pinot": "region=baden", "riesling": "region=mosel", "silvaner": "region=pfalz"}
+    assert "what sets a class apart from the average one" in done.stderr
+    assert [row["feature"] for row in table(run("features", wines, "--top", 1, "--out", "-").stdout)][1::2] == [
+        "region=baden", "region=mosel", "region=pfalz"
+    ]  # fmt: skip
+
+
+def test_one_class_and_its_columns(run, wines, tmp_path):
+    done = run("features", wines, "--class", "pinot", "--by", "z", "--out", tmp_path / "f.json")
+    rows = json.loads((tmp_path / "f.json").read_text())
+    assert {row["class"] for row in rows} == {"pinot"}
+    assert rows[1]["feature"] == "region=baden"
+    assert f"they are in {tmp_path}" in done.stderr
+    shown = run("features", wines, "--class", "pinot", "--by", "column").stdout.splitlines()
+    assert shown[0].split() == ["class", "column", "spread", "values", "most", "telling"]
+    assert shown[1].startswith("pinot  region")
+    assert "baden +" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--class", "pino"], "the model's classes are pinot, riesling, silvaner. Did you mean pinot?"),
+        (["--selected"], "classes models select no features"),
+        (["--by", "inclusion"], "have no inclusion"),
+        (["--out", "f.txt"], "must end in .csv or .json"),
+    ],
+)
+def test_wrong_wishes_of_several_classes_get_a_sentence(run, wines, options, said):
+    done = run("features", wines, *options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_a_model_of_two_classes_has_no_others(run, model):
+    done = run("features", model, "--class", "a")
+    assert done.exit_code == 2
+    assert "does not tell several apart" in done.stderr
+
+
+def test_of_many_classes_the_commonest_are_shown(run, tmp_path):
+    learner = Classes(n_features=4, learner="marginal")
+    labels = np.repeat(np.arange(30), np.arange(30, 0, -1))
+    learner.learn(Batch.from_csr(np.eye(4)[labels % 4], labels))
+    learner.save(tmp_path / "m.bayou")
+    done = run("features", tmp_path / "m.bayou", "--top", 1)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 2 * 20
+    assert [line.split()[0] for line in lines[1::2]] == [str(k) for k in range(20)]
+    assert "the commonest 20 of 30 classes are shown" in done.stderr
+    assert len(table(run("features", tmp_path / "m.bayou", "--top", 1, "--out", "-").stdout)) == 60
+
+
+def test_weights_are_written_as_json_too(run, model, tmp_path):
+    run("features", model, "--out", tmp_path / "f.json")
+    assert json.loads((tmp_path / "f.json").read_text()) == [
+        {"feature": row["feature"], **{name: float(row[name]) for name in ("mean", "sd")}}
+        for row in table(run("features", model, "--out", "-").stdout)
+    ]

@@ -13,6 +13,7 @@ from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Classes, Marginal
 from bayou.sources import Recipe
+from tests.outputs import wines
 
 
 @pytest.fixture
@@ -122,6 +123,24 @@ def test_what_is_no_model_exits_1(run, tmp_path):
     done = run("info", tmp_path / "m.bayou")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "not a bayou model" in done.stderr
+
+
+def test_classes_are_told_with_their_examples_and_the_stack_with_its_shares(run, tmp_path):
+    path, model = tmp_path / "m.bayou", wines.trained()
+    model.save(path)
+    lines = run("info", path).stdout.splitlines()
+    counts = dict(zip(model.class_names, model.counts, strict=True))
+    commonest = max(counts, key=counts.get)
+    assert f"classes     {commonest}: {counts[commonest]} examples" in lines
+    assert "            learner = marginal" in lines
+    assert any(line.startswith("parts       normalised") for line in lines)
+    plain = json.loads(run("info", path, "--json").stdout)
+    assert plain["classes"][0] == {"class": commonest, "examples": counts[commonest]}
+    assert sum(part["share"] for part in plain["parts"]) == pytest.approx(1.0)
+    assert (
+        json.loads(run("info", saved(tmp_path / "two.bayou", Marginal(n_features=16)), "--json").stdout)["classes"]
+        is None
+    )
 
 
 def test_a_model_of_several_classes_made_in_python_goes_on(run, tmp_path):

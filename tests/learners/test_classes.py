@@ -10,6 +10,7 @@ import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
 from bayou.core import threads
 from bayou.core.extras import Extras
+from bayou.evaluate.later import Ahead
 from bayou.kernels.vector import aligned_zeros
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
@@ -425,3 +426,58 @@ def test_a_learner_of_two_classes_can_have_more(kind):
     assert extended(many) is many
     assert many.examples == 401
     assert not extends(Marginal(n_features=3, prior_mean=1.0))
+
+
+# --- looking inside -------------------------------------------------------------------------------------------------
+
+
+def test_what_later_rows_will_cost_is_what_asking_ahead_shows():
+    """Labels that come in runs: the live answer follows them, which no model can that has stopped learning."""
+    rng = np.random.default_rng(0)
+    batch = Batch.from_csr((rng.random((4000, 5)) < 0.5).astype(float), np.arange(4000) // 40 % 3)
+    asked, ahead = Classes(n_features=5), Ahead()
+    for block, kept in ahead.blocks(batch):
+        later = asked.predict(block.take(kept), "later")
+        ahead.add(block, kept, later, asked.observe(block))
+    learner = Classes(n_features=5)
+    assert learner.later_loss() is None
+    learner.learn(batch)
+    found, own = ahead.loss(), learner.later_loss()
+    assert own.learned == pytest.approx(found.learned, rel=1e-6)
+    assert own.expected == pytest.approx(found.expected, rel=0.02)  # it asks block by block, and learns between
+    assert own.differs
+    assert own.expected > 1.05
+    quiet = Classes(n_features=5, learner="marginal")
+    quiet.learn(batch)
+    assert quiet.later_loss() is None  # all rows are alike to it
+
+
+def test_examples_of_each_class_are_counted(tmp_path):
+    batch = stream(300)
+    learner = Classes(n_features=30, learner="marginal")
+    weighed = batch.with_labels(batch.labels, np.arange(300) % 2)
+    learner.learn(weighed)
+    learner.learn(weighed)
+    counted = np.array([np.count_nonzero(batch.labels[1::2] == label) for label in learner.labels])
+    np.testing.assert_array_equal(learner.counts, 2 * counted)
+    learner.save(tmp_path / "m.bayou")
+    np.testing.assert_array_equal(bayou.load(tmp_path / "m.bayou").counts, 2 * counted)
+    assert [part["name"] for part in learner.parts()] == ["normalised", "stacker", "stacker with memory"]
+    assert sum(part["share"] for part in learner.parts()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("width", [30, 1 << 20])
+def test_weights_of_a_class_are_those_of_its_learner(width):
+    batch = spread_out(stream(300), 30_000) if width > 30 else stream(300)
+    learner = Classes(n_features=width)
+    learner.learn(batch)
+    features, label = learner.touched, learner.labels[2]
+    reading = learner.reading_of(label, features)
+    places = learner._table.places(features)
+    np.testing.assert_array_equal(reading.mean, learner.learners[2].reading(places).mean)
+    assert np.abs(reading.mean).max() > 0.1
+    assert learner.reading_of(label, features, "associated").mean.shape == features.shape
+    with pytest.raises(BadInput, match="none of the classes"):
+        learner.reading_of(99, features)
+    with pytest.raises(BadInput, match="reading_of"):
+        learner.reading(features)

@@ -26,8 +26,11 @@ ORDERS = {
     "inclusion": "the most probably needed",
     "column": "columns by how much of the score they carry, each with its most telling values",
 }
+# How many weights are shown, and of several classes of each, of so many at most.
+TOP, TOP_OF_EACH, CLASSES = 50, 5, 20
 # How many values of a column are named on its line.
 SHOWN = 3
+SPREAD = "spread: how far a column moves the score from row to row, as a standard deviation"
 VIEWS = {
     "model": "the weights that predict",
     "associated": "of a bank, what went with the labels so far, whether or not that is trusted to go on",
@@ -36,44 +39,50 @@ VIEWS = {
 
 def features(
     model: Annotated[Path, typer.Argument(help="The model.")],
-    top: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
+    top: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"How many to show; {TOP} if not given, of several classes {TOP_OF_EACH} each."),
+    ] = None,
     by: Annotated[str, typer.Option(help=f"In which order: {'; '.join(map(': '.join, ORDERS.items()))}.")] = "mean",
     view: Annotated[str, typer.Option(help=f"{'; '.join(map(': '.join, VIEWS.items()))}.")] = "model",
+    class_: Annotated[str | None, typer.Option("--class", help="Of several classes, one to show.")] = None,
     selected: Annotated[
         bool, typer.Option(help="All that the model selected (spike-slab, ftrl), and no others.")
     ] = False,
     out: Annotated[
         str | None,
-        typer.Option(help="A .csv file to write; - is CSV on standard output; .json, with --selected, a plain model."),
+        typer.Option(
+            help="A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model."
+        ),
     ] = None,
 ) -> None:
     """Show a model's largest weights, by name.
 
     Of each weight the mean, the standard deviation, and how probable it is to matter. What was never seen in the data
     is not shown. Weights are changes of the log-odds (of a number: of its mean). Those of a column that every row has a
-    value of are centred: 0 is the mean over the rows. The intercept is the score of the mean row.
+    value of are centred: 0 is the mean over the rows. The intercept is the score of the mean row. Of several classes,
+    each has its own weights: what sets it apart from the average class.
 
     Example:
 
         bayou features m.bayou --top 20
 
         bayou features m.bayou --by column
+
+        bayou features wines.bayou --class riesling
     """
     options.check_choice("--by", by, ORDERS)
     options.check_choice("--view", view, VIEWS)
     plain = selected and out is not None and out.endswith(".json")
-    if out is not None and out != "-" and not out.endswith(".csv") and not plain:
-        raise BadUsage(f"--out is {out}; its name must end in .csv, or with --selected in .json.")
+    if out is not None and out != "-" and not out.endswith((".csv", ".json")):
+        raise BadUsage(f"--out is {out}; its name must end in .csv or .json.")
     options.check_outputs({"--out": out}, model)
-
-    import numpy as np
 
     from bayou.core.extras import Extras
     from bayou.core.storage import load
 
     learner = load(model)
     extras = Extras.of(learner)
-    touched = learner.touched
     if selected and not hasattr(learner, "selected"):
         raise BadUsage(f"{learner.name} models select no features; spike-slab and ftrl do.")
     if plain and out is not None:
@@ -83,26 +92,99 @@ def features(
         write_plain(out, learner, name_of)
         output.say(f"{len(learner.selected):,} features are in {out}")  # type: ignore[attr-defined]
         return
-    from bayou.core.uses import Uses
-    from bayou.outputs.shown_weights import shown_weights
-
-    # What was selected is a model of its own, and adds up as it is.
-    shown = shown_weights(learner, view=view, uses=Uses() if selected else None)
-    if by == "column":
-        _columns(learner, shown, top, out)
+    if learner.record.task == "classes":
+        notes = _classes(learner, extras, view, by, top, class_, out)
     else:
-        which = np.isin(touched, learner.selected) if selected else np.full(len(touched), True)  # type: ignore[attr-defined]
-        top = int(which.sum()) if selected else top
-        chosen, columns = _largest(learner, shown, np.flatnonzero(which), top, by)
-        names = [shown.name(place) for place in chosen.tolist()]
-        columns = _with_intercept(learner, shown, names, columns)
-        rows = [[name, *(float(column[k]) for column in columns.values())] for k, name in enumerate(names)]
-        _put(out, ["feature", *columns], rows)
-    for sentence in _notes(learner, extras, shown, min(top, len(touched)), by, out):
+        notes = _one(learner, extras, view, by, top, class_, selected, out)
+    for sentence in notes:
         output.say(sentence)
 
 
-def _columns(learner: Learner, shown: ShownWeights, top: int, out: str | None) -> None:
+def _one(
+    learner: Learner,
+    extras: Extras,
+    view: str,
+    by: str,
+    top: int | None,
+    class_: str | None,
+    selected: bool,
+    out: str | None,
+) -> list[str]:
+    """The weights of a learner that has one of each feature; what there is to say of them."""
+    from bayou.core.uses import Uses
+    from bayou.outputs.shown_weights import shown_weights
+
+    if class_ is not None:
+        raise BadUsage(f"--class is {class_}, but this is a {learner.name} model, which does not tell several apart.")
+    # What was selected is a model of its own, and adds up as it is.
+    shown = shown_weights(learner, view=view, uses=Uses() if selected else None)
+    chosen = learner.selected if selected else None  # type: ignore[attr-defined]
+    top = TOP if top is None else top
+    header, rows = _table(learner, shown, by, None if selected else top, out, chosen)
+    _put(out, header, rows)
+    return _notes(learner, extras, shown, by, len(rows) - bool(learner.parameters["intercept"]), out)
+
+
+def _classes(
+    learner: Any, extras: Extras, view: str, by: str, top: int | None, class_: str | None, out: str | None
+) -> list[str]:
+    """The weights of several classes, one after another; what there is to say of them."""
+    from bayou.outputs.shown_classes import ShownClasses
+
+    names, counts = learner.class_names, learner.counts
+    if class_ is not None and class_ not in names:
+        from bayou.core.checks import did_you_mean
+
+        some = ", ".join(map(printable, sorted(names, key=_in_order)[:CLASSES])) + " and more" * (len(names) > CLASSES)
+        raise BadUsage(f"--class is {class_}, but the model's classes are {some}.{did_you_mean(class_, names)}")
+    numbers = list(range(len(names))) if class_ is None else [names.index(class_)]
+    if len(numbers) > CLASSES and out is None:
+        numbers = sorted(numbers, key=lambda k: -counts[k])[:CLASSES]
+    if top is None:
+        top = TOP if class_ is not None else TOP_OF_EACH
+    shown, header, rows = ShownClasses(learner, view=view), ["class"], []
+    for k in sorted(numbers, key=lambda k: _in_order(names[k])):
+        one = shown.of(k)
+        columns, own = _table(learner, one, by, top, out, None)
+        header = ["class", *columns]
+        rows += [[names[k], *row] for row in own]
+    _put(out, header, rows)
+    said = [f"weights say what sets a class apart from the average one{one.centred_in_words}"] if numbers else []
+    if len(numbers) < len(names) and class_ is None:
+        said.append(
+            f"the commonest {len(numbers)} of {len(names):,} classes are shown; --class NAME shows another, --out all"
+        )
+    if by == "column":
+        said.append(SPREAD)
+    return [*said, *_kept(learner, extras, shown.features, out)]
+
+
+def _in_order(name: str) -> tuple[float, str]:
+    """Numbers by size, before all else."""
+    try:
+        return float(name), name
+    except ValueError:
+        return float("inf"), name
+
+
+def _table(
+    learner: Learner, shown: ShownWeights, by: str, top: int | None, out: str | None, chosen: Any
+) -> tuple[list[str], list[list[Any]]]:
+    """A header, and the rows that come first in the order wanted; all of those `chosen` where top is None."""
+    import numpy as np
+
+    if by == "column":
+        return _columns(shown, top, out)
+    places = np.arange(len(shown.features)) if chosen is None else np.flatnonzero(np.isin(shown.features, chosen))
+    largest, columns = _largest(learner, shown, places, len(places) if top is None else top, by)
+    names = [shown.name(place) for place in largest.tolist()]
+    columns = _with_intercept(learner, shown, names, columns)
+    return ["feature", *columns], [
+        [name, *(float(column[k]) for column in columns.values())] for k, name in enumerate(names)
+    ]
+
+
+def _columns(shown: ShownWeights, top: int | None, out: str | None) -> tuple[list[str], list[list[Any]]]:
     """Columns, and beside each its most telling values: a few on a line for people, one on a line in a file."""
     columns = shown.columns()[:top]
     if not columns:
@@ -119,8 +201,7 @@ def _columns(learner: Learner, shown: ShownWeights, top: int, out: str | None) -
             )]
             for column in columns
         ]  # fmt: skip
-        _put(out, ["column", "spread", "values", "most telling"], rows)
-        return
+        return ["column", "spread", "values", "most telling"], rows
     rows = []
     for column in columns:
         for i in column.telling.tolist() or [None]:
@@ -129,7 +210,7 @@ def _columns(learner: Learner, shown: ShownWeights, top: int, out: str | None) -
                 float(shown.uses.seen[i]),
             ]  # fmt: skip
             rows.append([column.name, column.spread, column.features, *told])
-    _put(out, ["column", "spread", "values", "feature", "mean", "sd", "seen"], rows)
+    return ["column", "spread", "values", "feature", "mean", "sd", "seen"], rows
 
 
 def _largest(
@@ -160,23 +241,27 @@ def _with_intercept(
 
     if not learner.parameters["intercept"]:
         return columns
-    mean = shown.intercept + learner.score_rule.shift(learner.negative_rate)
+    mean = shown.intercept
+    if learner.record.task != "classes":
+        mean += learner.score_rule.shift(learner.negative_rate)
     row = {"mean": mean, "sd": shown.intercept_sd, "inclusion": 1.0}
     names.insert(0, INTERCEPT)
     return {name: np.append(row[name], column) for name, column in columns.items()}
 
 
 def _put(out: str | None, header: list[str], rows: list[list[Any]]) -> None:
-    """A table for people, or CSV."""
+    """A table for people, or CSV, or JSON."""
     if out is not None:
         _write(out, header, rows)
         return
-    names = [printable(str(row[0])) for row in [header, *rows]]
-    width = max(map(len, names))
+    lines = [[cell if isinstance(cell, float) else printable(f"{cell}") for cell in row] for row in [header, *rows]]
+    texts = 2 if header[0] == "class" else 1  # columns of words that come first
+    widths = [max(len(str(line[k])) for line in lines) for k in range(texts)]
     told = bool(rows) and isinstance(rows[0][-1], str)  # the last column is words
-    for name, (_, *cells) in zip(names, [header, *rows], strict=True):
-        words = f"  {cells.pop()}" if told else ""
-        output.tell(name.ljust(width) + "".join(f"{_cell(cell):>12}" for cell in cells) + words)
+    for line in lines:
+        words = f"  {line.pop()}" if told else ""
+        first = "  ".join(str(text).ljust(width) for text, width in zip(line, widths, strict=False))
+        output.tell(first + "".join(f"{_cell(cell):>12}" for cell in line[texts:]) + words)
 
 
 def _value(name: str, column: str) -> str:
@@ -191,35 +276,53 @@ def _cell(cell: Any) -> str:
 def _write(out: str, header: list[str], rows: list[list[Any]]) -> None:
     import csv
     import io
+    import json
 
     from bayou.outputs.text import output as opened
 
+    cells = [[float(f"{cell:.9g}") if isinstance(cell, float) else cell for cell in row] for row in rows]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row])
+    if out.endswith(".json"):
+        objects = [dict(zip(header, map(_or_null, row), strict=True)) for row in cells]
+        json.dump(objects, text, indent=1, ensure_ascii=False)
+        text.write("\n")
+    else:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        for row in cells:
+            writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row])
     with opened(out) as file:
         file.write(text.getvalue().encode())
 
 
-def _notes(learner: Learner, extras: Extras, shown: ShownWeights, top: int, by: str, out: str | None) -> list[str]:
+def _or_null(cell: Any) -> Any:
+    """What JSON has no word for, and cells without anything, as null."""
+    return None if cell == "" or cell != cell else cell
+
+
+def _notes(learner: Learner, extras: Extras, shown: ShownWeights, by: str, listed: int, out: str | None) -> list[str]:
     """How weights are to be read, how much of the model is not in the table, and how far names can be trusted."""
+    said, *more = _kept(learner, extras, shown.features, out, shown.mean)
+    if by == "column":
+        return [said, SPREAD, *more]
+    said += f"; {listed:,} are shown"
+    if shown.uses is not None and learner.parameters["intercept"]:
+        more.insert(0, f"{INTERCEPT} is the score of the mean row{shown.centred_in_words}")
+    return [said, *more]
+
+
+def _kept(learner: Learner, extras: Extras, touched: np.ndarray, out: str | None, mean: Any = None) -> list[str]:
+    """How many weights there are, how far names can be trusted, and where the table is."""
     import numpy as np
 
     from bayou.core.names import collision_rate
 
-    touched = shown.features
     said = [f"{len(touched):,} of {learner.n_features:,} weights were touched"]
-    if by == "column":
-        said.append("spread: how far a column moves the score from row to row, as a standard deviation")
-    else:
-        said[0] += f"; {top:,} are shown"
-    if shown.uses is not None and learner.parameters["intercept"] and by != "column":
-        said.append(f"{INTERCEPT} is the score of the mean row{shown.centred_in_words}")
     if extras.names is not None:
-        share = extras.names.share(np.abs(shown.mean), touched)
-        said.append(f"{len(extras.names):,} features have a name; they hold {share:.1%} of the weight mass")
+        share = (
+            "" if mean is None else f"; they hold {extras.names.share(np.abs(mean), touched):.1%} of the weight mass"
+        )
+        said.append(f"{len(extras.names):,} features have a name{share}")
     if extras.required_recipe.kind != "svmlight" and not extras.required_recipe.exact:
         rate = collision_rate(len(touched), learner.n_features)
         said.append(f"about {rate:.2%} of the features share their weight with another; more --bits make that rarer")

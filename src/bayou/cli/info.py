@@ -51,6 +51,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "negative_label": learner.negative_label,
         "touched": len(learner.touched),
         "intercept": _intercept(learner),
+        "classes": _classes(learner),
         "parts": learner.parts(),
         "later_loss": None if later is None else later.as_dict(),
         "recipe": attached.get("recipe"),
@@ -70,6 +71,14 @@ def _intercept(learner: Learner) -> dict[str, float] | None:
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
 
 
+def _classes(learner: Any) -> list[dict[str, Any]] | None:
+    """Of several classes each with its examples, the commonest first."""
+    if learner.record.task != "classes":
+        return None
+    found = zip(learner.class_names, learner.counts.tolist(), strict=True)
+    return [{"class": name, "examples": examples} for name, examples in sorted(found, key=lambda one: -one[1])]
+
+
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
     from bayou.cli.terminal import model as words
@@ -82,6 +91,9 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
         ("learner", f"{learner.name}: {learner.record.summary}"),
         ("weights", f"{learner.n_features:,}, of which {plain['touched']:,} were touched"),
     ]
+    if plain["classes"] is not None:
+        lines[-1] = ("weights", f"{lines[-1][1]}, in each of {len(plain['classes']):,} classes")
+        lines += _titled("classes", words.classes(plain["classes"]))
     if plain["intercept"]:
         lines.append(("intercept", ", ".join(f"{name} {value:.5g}" for name, value in plain["intercept"].items())))
     shown = {name: value for name, value in plain["parameters"].items() if name not in ("n_features", "intercept")}

@@ -130,17 +130,6 @@ class Unfinished:
         return cls(files=files, **numbers)
 
 
-def class_names(learner: Any) -> list[str]:
-    """What the classes that a learner of several knows are called, in its own order; by their labels, if by nothing.
-
-    >>> from bayou.learners import Classes
-    >>> class_names(Classes(n_features=8, learner="marginal", classes=[4, 9]))
-    ['4', '9']
-    """
-    called = learner.extras.classes
-    return [called[label] if 0 <= label < len(called) else str(label) for label in map(int, learner.labels)]
-
-
 def _numbered_classes(learner: Any) -> list[str]:
     """Names for classes that have none: their labels, which are then their places among these names."""
     labels = learner.labels

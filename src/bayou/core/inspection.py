@@ -42,6 +42,11 @@ class Inspected(Stored):
         return registry.find(self.name)
 
     @property
+    def posterior(self) -> bool:
+        """Whether it knows how unsure it is."""
+        return self.record.posterior
+
+    @property
     def n_features(self) -> int:
         return self._n_features
 
@@ -108,7 +113,7 @@ class Inspected(Stored):
     @property
     def variance(self) -> np.ndarray:
         """A copy of all weights' variances."""
-        if not self.record.posterior:
+        if not self.posterior:
             raise no_posterior(self.name)
         with self._lock:
             return np.array(self._variance_at(slice(None)))
@@ -124,7 +129,7 @@ class Inspected(Stored):
         features = feature_numbers(features, self._n_features)
         with self._lock:
             mean = np.array(self._mean_at(features), np.float64)
-            variance = np.array(self._variance_at(features), np.float64) if self.record.posterior else None
+            variance = np.array(self._variance_at(features), np.float64) if self.posterior else None
         return Weights(mean, variance)
 
     def reading(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> Reading:

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.extras import class_names
-from bayou.core.learner import Learner
 
 COLUMNS = ("probability", "mean", "variance", "low", "high")
 REGRESSION_COLUMNS = ("mean", "variance", "low", "high")
@@ -27,13 +25,13 @@ class PredictionRows(NamedTuple):
     classes: Sequence[str] | None = None
 
 
-def columns_of(learner: Learner, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
+def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
     """What can be said of its predictions. The first column is text where there are several classes."""
     task, sure = learner.record.task, not learner.record.posterior
     if quantiles and (task != "regress" or sure):
         raise BadInput(f"--quantiles are of numbers with an interval, which {learner.name} does not predict.")
     if task == "classes":
-        names = class_names(learner)
+        names = learner.class_names
         head = ("probability",) if sure else ("probability", "low", "high")
         return (CLASS, *head, *(f"P({name})" for name in names))
     if task == "regress":
@@ -43,7 +41,7 @@ def columns_of(learner: Learner, quantiles: Sequence[float] = ()) -> tuple[str, 
 
 
 def prediction_table(
-    learner: Learner, predicted: Any, level: float = 0.95, quantiles: Sequence[float] = ()
+    learner: Any, predicted: Any, level: float = 0.95, quantiles: Sequence[float] = ()
 ) -> PredictionRows:
     """The columns of `columns_of(learner)`, with a number for each example.
 
@@ -61,8 +59,8 @@ def prediction_table(
     return PredictionRows(np.stack([*table, *(predicted.quantile(share) for share in quantiles)]))
 
 
-def _of_classes(learner: Learner, predicted: Any, level: float) -> PredictionRows:
-    names, probability = class_names(learner), predicted.probability
+def _of_classes(learner: Any, predicted: Any, level: float) -> PredictionRows:
+    names, probability = learner.class_names, predicted.probability
     best = probability.argmax(axis=1) if probability.shape[1] else None
     if best is None:
         raise BadInput("the model has met no class yet, so it can predict none; train it first.")

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.learner import Learner
+from bayou.core.prediction import Reading
 from bayou.core.recipe import Column, Recipe
 from bayou.core.uses import Moments, Uses
 from bayou.sources.table.plan_arrays import names_of_bins
@@ -169,23 +170,50 @@ def shown_weights(
     >>> shown.name(0), bool(shown.mean[0] == learner.mean[2])
     ('2', True)
     """
+    frame = frame_of(learner, recipe=recipe, names=names, uses=uses)
+    return shown_of(frame, learner.reading(frame.features, view, frame.squares))
+
+
+class Frame(NamedTuple):
+    """What is known of the features that a learner has met, whatever their weights."""
+
+    features: np.ndarray
+    names: list[str | None]
+    moments: Moments | None
+    family: np.ndarray
+    families: list[tuple[str, str]]  # column and kind
+    recipe: Recipe | None
+
+    @property
+    def squares(self) -> np.ndarray | None:
+        """Mean squares of their values over the rows."""
+        return None if self.moments is None else self.moments.square
+
+
+def frame_of(learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: Uses | None = None) -> Frame:
+    """Recipe, names and uses are the learner's own if not given."""
     extras = learner.extras
     recipe, names = recipe or extras.recipe, names or extras.names
     uses = extras.uses if uses is None else uses
     features = learner.touched
-    known = [None] * len(features) if names is None else names.name_of(features)
+    known = [None] * len(features) if names is None else list(names.name_of(features))
     moments = None if uses is None or not uses.counted else uses.at(features)
-    reading = learner.reading(features, view, None if moments is None else moments.square)
-    family, families = _families(known, recipe, moments, reading.mean)
-    shares = np.zeros(len(features)) if moments is None else moments.mean
+    return Frame(features, known, moments, *_families(known, recipe), recipe)
+
+
+def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights:
+    """What to show of a reading. `zeros` is whether weights of exactly 0 were left out on purpose, and stay 0."""
+    moments, family = frame.moments, frame.family
+    families = _completed(frame, reading.mean if zeros else None)
+    shares = np.zeros(len(frame.features)) if moments is None else moments.mean
     centred = np.where(_of_complete(family, families), family, -1)
 
     def shown(mean: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
         return mean - _means(mean, shares, centred), intercept + float(shares @ mean)
 
     mean, intercept = shown(reading.mean, reading.intercept)
-    variance, intercept_variance = np.zeros(len(features)), 0.0
-    first, intercept_first = np.zeros(len(features)), 0.0
+    variance, intercept_variance = np.zeros(len(mean)), 0.0
+    first, intercept_first = np.zeros(len(mean)), 0.0
     for share, weights, (bias, bias_variance) in reading.parts:
         assert weights.variance is not None
         theirs, their_intercept = shown(weights.mean, bias)
@@ -198,7 +226,8 @@ def shown_weights(
     sd = np.sqrt(np.maximum(variance - first**2, 0.0)) if reading.parts else None
     intercept_sd = np.sqrt(max(intercept_variance - intercept_first**2, 0.0)) if reading.parts else np.nan
     return ShownWeights(
-        *(features, list(known), mean, sd, intercept, float(intercept_sd), moments, family, families, recipe)
+        *(frame.features, frame.names, mean, sd, intercept, float(intercept_sd), moments, family, families),
+        recipe=frame.recipe,
     )
 
 
@@ -220,9 +249,7 @@ def _of_complete(family: np.ndarray, families: Sequence[Family]) -> np.ndarray:
 # --- which column a feature is of -------------------------------------------------------------------------------------
 
 
-def _families(
-    names: Sequence[str | None], recipe: Recipe | None, moments: Moments | None, mean: np.ndarray
-) -> tuple[np.ndarray, list[Family]]:
+def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.ndarray, list[tuple[str, str]]]:
     """The family of each feature by its name."""
     found: dict[tuple[str, str], int] = {}
     family = np.full(len(names), -1)
@@ -232,13 +259,18 @@ def _families(
             key = None if name is None else _family_of(name, recipe, known)
             if key is not None:
                 family[k] = found.setdefault(key, len(found))
+    return family, list(found)
+
+
+def _completed(frame: Frame, mean: np.ndarray | None) -> list[Family]:
+    """Which families are complete: a row has one feature of them, of value 1, and none of their weights is 0."""
+    moments, family, size = frame.moments, frame.family, len(frame.families)
     if moments is None:
-        return family, [Family(*key, False) for key in found]
-    # A row has one feature of a complete family, of value 1. Weights of exactly 0 were left out on purpose, and stay 0.
-    odd = np.abs(moments.square - moments.seen) + (mean == 0.0)
-    seen, odd = (np.bincount(family + 1, sums, minlength=len(found) + 1)[1:] for sums in (moments.seen, odd))
+        return [Family(*key, False) for key in frame.families]
+    odd = np.abs(moments.square - moments.seen) + (0.0 if mean is None else mean == 0.0)
+    seen, odd = (np.bincount(family + 1, sums, minlength=size + 1)[1:] for sums in (moments.seen, odd))
     complete = (np.abs(seen - 1.0) < COMPLETE) & (odd < COMPLETE)
-    return family, [Family(*key, bool(yes)) for key, yes in zip(found, complete, strict=True)]
+    return [Family(*key, bool(yes)) for key, yes in zip(frame.families, complete, strict=True)]
 
 
 def _columns(recipe: Recipe | None) -> dict[str, Column]:

@@ -62,17 +62,18 @@ class Entrant:
 
     def learn(self, batch: Batch) -> None:
         for block, kept in self.ahead.blocks(batch):
-            later = self.learner.predict(block.take(kept), "later").expected
+            later = self.learner.predict(block.take(kept), "later")
             # The thread's own time: that of the others, who share the cores, is not this learner's.
             start = time.thread_time()
             told = predict_then_learn(self.recorder or self.late or self.learner, block)
             self.seconds += time.thread_time() - start
             told.score(self.meter)
-            self.ahead.add(block, kept, later, told.expected)
+            self.ahead.add(block, kept, later, told.said)
 
     def begin(self, delay: int) -> None:
         """Nothing is scored yet."""
-        self.meter, self.ahead, self.seconds = meter_for(self.learner.record.task), Ahead(), 0.0
+        task = self.learner.record.task
+        self.meter, self.ahead, self.seconds = meter_for(task), Ahead(task), 0.0
         self.late = Delayed(self.learner, delay) if delay else None
 
     def finish(self) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayou.core.printable import printable
 from bayou.core.recipe import Column, Recipe
+
+# How many classes are named.
+CLASSES = 20
 
 
 def seen(plain: dict[str, Any]) -> list[str]:
@@ -27,6 +31,12 @@ def seen(plain: dict[str, Any]) -> list[str]:
     if plain["unfinished"]:
         said.append("the last run was interrupted; --resume goes on with it")
     return said
+
+
+def classes(found: list[dict[str, Any]]) -> list[str]:
+    """Several classes, a line for each of the commonest."""
+    said = [f"{printable(one['class'])}: {one['examples']:,} examples" for one in found[:CLASSES]]
+    return said + [f"and {len(found) - CLASSES:,} more"] * (len(found) > CLASSES)
 
 
 def reading(recipe: Recipe) -> list[str]:

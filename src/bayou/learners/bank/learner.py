@@ -78,7 +78,6 @@ from bayou.learners.bank.lanes import (
 )
 from bayou.learners.bank.later import (
     LOST,
-    TOLD,
     LaterLoss,
     count,
     later_loss,
@@ -106,7 +105,7 @@ class Told(NamedTuple):
 
     scores: Scores
     said: np.ndarray  # what the lanes said: mean and variance of each row's score in every lane
-    delayed: np.ndarray | None  # log-odds for later rows, before the block was learned; NaN of rows not kept
+    delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
 class Bank(Learner):
@@ -203,25 +202,27 @@ class Bank(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        return self._run_told(batch, signs, weights).scores
+        told = self._run_told(batch, signs, weights)
+        if told.delayed is not None:
+            lost = log_losses(signs, told.scores.expected)
+            count(self._tally, lost, weights, told.delayed[LOST], self._examples)
+        return told.scores
 
     def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Told:
         """`_run`, with all that was said on the way, for those who combine banks."""
-        rows, before = len(batch), self._examples
+        rows = len(batch)
         said = np.empty((rows, 2, self._lanes.width), self._dtype)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if told else None
-        row, examples, stop = 0, before, -1
+        row, examples, stop = 0, self._examples, -1
         while row < rows:
             if self._parameters["narrowing"]:
                 stop = min((at for at in NARROWING if at > examples), default=-1)
             row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed)
             if examples == stop:
                 self._narrow(NARROWING[stop])
-        if delayed is not None:
-            count(self._tally, log_losses(signs, scores.expected), weights, delayed[LOST], before)
-        return Told(scores, said, None if delayed is None else delayed[TOLD])
+        return Told(scores, said, delayed)
 
     def _run_until(
         self,

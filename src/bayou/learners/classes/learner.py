@@ -29,7 +29,8 @@ each class (`draws`).
 
 **Later rows.** Banks have an answer for a model that has stopped learning. A second stack, of those answers alone (J =
 1, one stacker that never forgets, Bayes' rule in the place of fixed share), learns from what banks said of rows before
-their block was learned, and answers `predict(batch, horizon="later")`.
+their block was learned, and answers `predict(batch, horizon="later")`. What it said of them against what was said as
+they were learned tells what later rows will cost (`later_loss`), as in a bank.
 
 Paper: none, it is ours.
 """
@@ -50,12 +51,13 @@ from bayou.core.class_prediction import ClassPrediction, ClassScores
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
 from bayou.core.memory import check_room
-from bayou.core.numbering import Numbering
-from bayou.core.prediction import Reading, no_posterior
+from bayou.core.prediction import no_posterior
 from bayou.core.threads import all_done
 from bayou.learners.bank import Bank
+from bayou.learners.bank.later import LOST, TOLD, LaterLoss, count, later_loss, new_tally
 from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
+from bayou.learners.classes.inside import ALL, OWN, Inside
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.stack import Said, hear, new_lines, new_said, new_stack
 from bayou.learners.classes.table import FEW, Shared, Table
@@ -65,9 +67,11 @@ LINES = 64 << 20
 # Whether there is memory is asked for pieces as large as this.
 WORTH_ASKING = 64 << 20
 RESTS, DELAYED = range(2)
+# Chances below count as this where it is said what later rows will cost.
+LEAST = 1e-14
 
 
-class Classes(Learner):
+class Classes(Inside):
     """Several classes: a bank for each against the rest, under a softmax that all share.
 
     Labels are any whole numbers, one for each class. Probabilities have a column for each class, in the order of
@@ -134,7 +138,8 @@ class Classes(Learner):
         self._stack = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
         self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._progress = np.zeros(2)  # whether the stacks rest; rows that the one for later rows has learned
-        self._labels, self._learned = np.zeros(0), np.zeros(0, np.int64)
+        self._tally = new_tally()
+        self._labels, self._learned = np.zeros(0), np.zeros((0, 2), np.int64)
         self._learners: list[Learner] = []
         self._check_room(len(known), self._table.taken)
         for label in known:
@@ -152,7 +157,8 @@ class Classes(Learner):
         """A class more."""
         learner, self._spare = self._spare or self._new_learner(len(self._learners)), None
         self._learners.append(learner)
-        self._labels, self._learned = np.append(self._labels, label), np.append(self._learned, 0)
+        self._labels = np.append(self._labels, label)
+        self._learned = np.pad(self._learned, ((0, 1), (0, 0)))
 
     def _resize(self) -> None:
         """Have all tables of one size."""
@@ -211,7 +217,7 @@ class Classes(Learner):
         n_classes, starts = len(self._labels), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
         lines, said = new_lines(self._stack, rows, n_classes), new_said(2, rows, n_classes)
-        delayed = np.full((n_classes, rows), np.nan)
+        delayed = np.full((n_classes, 2, rows), np.nan)
         work = [
             partial(self._listen, k, placed, numbers, weights, start, int(seen[start]), lines, said.own, delayed[k])
             for k, start in enumerate(starts)
@@ -219,13 +225,24 @@ class Classes(Learner):
         all_done(work, apart=rows * n_classes >= WORTH_THREADS)
         taught = weights * (1.0 - self._progress[RESTS])
         edges = [0, *(joins + 1).tolist(), rows]
+        later = np.full(rows, np.nan)
         for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
             combine(self._stack, lines, numbers, taught, said, known, int(seen[first]), self._certain, first, last)
-            kept = first + np.flatnonzero(~np.isnan(delayed[:known, first:last]).any(axis=0)) if known else []
+            told = delayed[:known, :, first:last]
+            kept = first + np.flatnonzero(~np.isnan(told[:, TOLD]).any(axis=0)) if known else []
             if len(kept):
-                self._say_later(delayed[:known, kept].T, numbers[kept], taught[kept])
+                heard = self._say_later(delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
+                ahead = ~np.isnan(delayed[:known, LOST, kept]).any(axis=0)
+                later[kept[ahead]] = _of_own(heard.probability, numbers[kept])[ahead]
                 self._progress[DELAYED] += np.count_nonzero(taught[kept])
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
+        self._learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
+        if self._banks and taught.any():
+            live, later = (
+                -np.log(np.maximum(np.where(p == 0.0, unseen, p * (1.0 - unseen)), LEAST))
+                for p in (_of_own(said.probability, numbers), later)
+            )
+            count(self._tally, live, taught, later, examples)
         return ClassScores(said.probability, said.mean, None if self._certain else said.variance, unseen)
 
     def _unseen(self, known: Any, examples: Any) -> np.ndarray:
@@ -249,16 +266,16 @@ class Classes(Learner):
         learner, rows = self._learners[number], slice(start, len(batch))
         part = batch if start == 0 else batch[rows]
         signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(self._dtype)
-        learner._examples = int(self._learned[number])
+        learner._examples = int(self._learned[number, ALL])
         if isinstance(learner, Bank):
             learner._missed = examples - learner._examples
             scores, lanes, later = learner._run_told(part, signs, weights[rows])
             if later is not None:
-                delayed[rows] = later
+                delayed[:, rows] = later
         else:
             scores, lanes = learner._run(part, signs, weights[rows]), np.zeros((len(part), 2, 0), self._dtype)
         learner._examples += int(np.count_nonzero(weights[rows]))
-        self._learned[number] = learner._examples
+        self._learned[number, ALL] = learner._examples
         hear(lanes, *self._outputs_of(learner), learner.prediction(scores).log_odds, lines[rows], number)
         if scores.variance is not None:
             own[rows, number] = scores.variance
@@ -298,6 +315,14 @@ class Classes(Learner):
     def looks_later(self) -> bool:
         """Whether its banks have learned how to predict later rows; to other learners all rows are alike."""
         return all(learner.looks_later for learner in self._learners)
+
+    def later_loss(self) -> LaterLoss | None:
+        """The log loss of the last half of the stream as it was learned, and what to expect of later rows.
+
+        None before anything was learned, for learners other than banks, and as for a bank.
+        """
+        with self._lock:
+            return later_loss(self._tally)
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
         """`learn` for one row, the probabilities of the classes; with weight 0 it predicts."""
@@ -344,104 +369,17 @@ class Classes(Learner):
     def divided(self, learners: list[Any], rests: bool = True) -> Self:
         """Have other learners, which have learned elsewhere, in the place of its own; they are divided by their sum."""
         self._examples = max(learner.examples for learner in learners)
-        self._learners, self._learned[:] = list(learners), self._examples
+        self._learners, self._learned[:, ALL] = list(learners), self._examples
         self._resize()
         self._progress[RESTS] = float(rests)
         for shares in (self._stack.shares, self._later.shares):
             shares[:] = np.arange(shares.size) == 0
         return self
 
-    # --- looking inside -----------------------------------------------------------------------------------------
 
-    @property
-    def labels(self) -> np.ndarray:
-        """The label of each class that is known, in the order of the columns of probabilities."""
-        return self._labels.copy()
-
-    @property
-    def learners(self) -> list[Any]:
-        """The learner of each class. Banks of many features have numbered them as they came."""
-        return list(self._learners)
-
-    @property
-    def levels(self) -> dict[str, float]:
-        """The shares of the learners divided by their sum, of the stacker, and of the one that forgets."""
-        with self._lock:
-            return dict(zip(("normalised", "stacker", "stacker with memory"), self._stack.shares.tolist(), strict=True))
-
-    @property
-    def touched(self) -> np.ndarray:
-        with self._lock:
-            features = self._table.features()
-            if features is not None:
-                return np.sort(features)
-            found = [one.touched for one in self._learners]
-            return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
-
-    def _each(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
-        """(classes, features) of what each learner says of some."""
-        places = self._table.places(np.arange(self._n_features)[features])
-        rows = [asked(learner, places) for learner in self._learners]
-        return np.stack(rows) if rows else np.zeros((0, len(places)), self._dtype)
-
-    def _mean_at(self, features: Any) -> np.ndarray:
-        return self._each(lambda learner, places: learner._mean_at(places), features)
-
-    def _variance_at(self, features: Any) -> np.ndarray:
-        return self._each(lambda learner, places: learner._variance_at(places), features)
-
-    @property
-    def intercept(self) -> tuple[Any, Any]:
-        """(means, variances) of the classes' intercepts."""
-        with self._lock:
-            pairs = np.array([learner.intercept for learner in self._learners]).reshape(-1, 2)
-        return pairs[:, 0].copy(), pairs[:, 1].copy()
-
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-        raise BadInput("each class has its own weights: ask one of the learners, as in learners[0].reading.")
-
-    # --- files --------------------------------------------------------------------------------------------------
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        n_classes, numbering = len(self._learners), self._table.numbering
-        ids = self._ids if self._ids.size or numbering is None else numbering.arrays()["ids"]
-        own = {"labels": self._labels, "learned": self._learned, "progress": self._progress, "ids": ids}
-        own |= self._stack.arrays(n_classes)
-        own |= {f"later {name}": array for name, array in self._later.arrays(n_classes).items()}
-        parts = enumerate(self._learners)
-        return own | {f"{k}:{name}": array for k, one in parts for name, array in one._arrays().items()}
-
-    def _under(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{k}:{name}" for k in range(len(self._learners)) for name in names)
-
-    @property
-    def _per_feature(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._under(self._like._per_feature)
-
-    @property
-    def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
-        later = tuple(f"later {name}" for name in self._later.arrays(0))
-        return (*later, "progress", *self._under(self._like._by_rows_at_hand))
-
-    def _nbytes_for(self, n_features: int) -> int:
-        own = sum(array.nbytes for name, array in self._arrays().items() if ":" not in name)
-        return own + len(self._learners) * self._like.nbytes_for(n_features)
-
-    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        self._ids = np.zeros(shapes.get("ids", (0,)), np.uint64)
-        for _ in range(len(self._learners), min(shapes.get("labels", (0,))[0], self._max_classes)):
-            self._join(0.0)
-        if self._table.numbering is not None and self._learners:
-            self._table.rows = shapes.get(f"0:{self._like._per_feature[0]}", (self._table.rows,))[0]
-            self._resize()
-        for k, learner in enumerate(self._learners):
-            prefix = f"{k}:"
-            learner._make_room({n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)})
-
-    def _check_state(self) -> None:
-        for learner, learned in zip(self._learners, self._learned.tolist(), strict=True):
-            learner._examples = learned
-            learner._check_state()
-        if self._table.numbering is not None:
-            self._table.numbering = Numbering.from_arrays(self._n_features, {"ids": self._ids})
-        self._ids = np.zeros(0, np.uint64)
+def _of_own(probability: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The probability of each row's own class; 0 where that was not known, or there is none."""
+    known = (numbers >= 0) & (numbers < probability.shape[1])
+    if not probability.shape[1]:
+        return np.zeros(len(numbers))
+    return np.where(known, probability[np.arange(len(numbers)), np.where(known, numbers, 0)], 0.0)

@@ -1,0 +1,83 @@
+"""The weights of several classes as people read them: each class against the average one.
+
+Every class has its own weights w_k, changes of its log-odds against the rest, shown as those of two classes are
+(`shown_weights`). What most classes have in common tells none of them apart, so of each the mean over classes is taken:
+
+    w_k - sum_j w_j / K        Var = (1 - 2/K) v_k + sum_j v_j / K^2        classes taken as independent
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayou.core.recipe import Recipe
+from bayou.core.uses import Uses
+from bayou.learners.classes import Classes
+from bayou.outputs.shown_weights import ShownWeights, frame_of, shown_of
+
+
+class ShownClasses:
+    """What to show of each class of a learner; recipe, names and uses are its own if not given.
+
+    Attributes:
+        names: of the classes, in the order of the learner's `labels`.
+
+    >>> from bayou import Batch
+    >>> learner = Classes(n_features=3, learner="marginal")
+    >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}] * 9, labels=[4, 5, 6] * 9))
+    >>> shown = ShownClasses(learner)
+    >>> shown.names, shown.of(1).mean.argmax()
+    (['4', '5', '6'], 1)
+    """
+
+    def __init__(
+        self,
+        learner: Classes,
+        *,
+        view: str = "model",
+        recipe: Recipe | None = None,
+        names: Any = None,
+        uses: Uses | None = None,
+    ) -> None:
+        self._learner, self._view, self.names = learner, view, learner.class_names
+        self._frame = frame_of(learner, recipe=recipe, names=names, uses=uses)
+        # Not kept of each class, of which there may be many: sums over all, and each anew when it is asked for.
+        self._mean, self._variance = np.zeros((2, len(self._frame.features)))
+        self._intercept = self._intercept_variance = 0.0
+        for k in range(len(self.names)):
+            own = self._of(k)
+            self._mean += own.mean / len(self.names)
+            self._intercept += own.intercept / len(self.names)
+            if own.sd is not None:
+                self._variance += own.sd**2 / len(self.names) ** 2
+                self._intercept_variance += own.intercept_sd**2 / len(self.names) ** 2
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def features(self) -> np.ndarray:
+        """All that were met."""
+        return self._frame.features
+
+    def _of(self, number: int) -> ShownWeights:
+        """Against the rest."""
+        label, frame = self._learner.labels[number], self._frame
+        return shown_of(frame, self._learner.reading_of(label, frame.features, self._view, frame.squares), zeros=False)
+
+    def of(self, number: int) -> ShownWeights:
+        """A class against the average one, by its place in `names`."""
+        own, left = self._of(number), 1.0 - 2.0 / len(self.names)
+        sd = own.sd
+        if sd is not None:
+            sd = np.sqrt(np.maximum(left * sd**2 + self._variance, 0.0))
+        return replace(
+            own,
+            mean=own.mean - self._mean,
+            sd=sd,
+            intercept=own.intercept - self._intercept,
+            intercept_sd=float(np.sqrt(max(left * own.intercept_sd**2 + self._intercept_variance, 0.0))),
+        )
