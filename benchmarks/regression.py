@@ -10,8 +10,9 @@ intervals of 90 %, and pinball losses of the .1 and .9 quantiles (in deviations 
 settings of VW's quantile loss, from the eleventh row on. `Gaussian` and `Shrinkage` are at their defaults.
 
 **Frozen.** The first 70 % are learned, the rest is predicted by the model as it is then: the bank for later rows and
-for the next one, the mean label so far, ridge regression (its penalty by cross-validation on the training rows), and
-the setting of each peer that is best *on these very rows*.
+for the next one, the mean label so far, ridge regression (its penalty by cross-validation on the training rows), the
+tuned peer (of all peers and settings the one with the least loss as it learned the training rows), and the setting of
+each peer that is best *on these very rows*, which nobody could know. --frozen: this alone.
 
 Peers and their settings: regression_peers.py. Rows and columns: regression_sets.py. Results are written to the JSON as
 soon as a set is done; --reuse goes on from there.
@@ -121,15 +122,20 @@ def frozen(X, y, with_peers: bool) -> dict:
         ridge = RidgeCV(10.0 ** np.arange(-2, 6), cv=5).fit(Z[:n], y[:n])
         found["ridge"] = float(np.mean((y[n:] - ridge.predict(Z[n:])) ** 2) / spread)
     told = np.append((y[:n] - y[:n].mean()) / y[:n].std(), np.full(len(y) - n, np.nan))
+    least = math.inf
     for setting in regression_peers.settings():
         if setting.fits(*X.shape) and setting.family != "river":
-            said = np.clip(np.nan_to_num(setting.run(X, told)[n:]), told[:n].min(), told[:n].max())
+            every = setting.run(X, told)
+            said = np.clip(np.nan_to_num(every[n:]), told[:n].min(), told[:n].max())
             away = float(np.mean((y[n:] - (y[:n].mean() + y[:n].std() * said)) ** 2) / spread)
             found[setting.family] = min(away, found.get(setting.family, math.inf))
+            learning = loss(cut(every[:n], told[:n]), told[:n])
+            if learning < least:
+                least, found["tuned peer"], found["setting"] = learning, away, f"{setting.family} {setting.name}"
     return found
 
 
-def run_set(name: str, orders: list[str], rows: int | None, with_peers: bool, data: Path) -> dict:
+def run_set(name: str, orders: list[str], rows: int | None, with_peers: bool, only_frozen: bool, data: Path) -> dict:
     X, y = regression_sets.SETS[name](data)
     if name in regression_sets.SORTED:
         order = np.random.default_rng(0).permutation(len(y))
@@ -140,8 +146,10 @@ def run_set(name: str, orders: list[str], rows: int | None, with_peers: bool, da
         seed = ORDERS[which]
         order = np.arange(len(y)) if seed is None else np.random.default_rng(seed).permutation(len(y))
         start = time.perf_counter()
-        found[which] = {"ours": ours(X[order], y[order]), "frozen": frozen(X[order], y[order], with_peers)}
-        if with_peers:
+        found[which] = {"frozen": frozen(X[order], y[order], with_peers)}
+        if not only_frozen:
+            found[which]["ours"] = ours(X[order], y[order])
+        if with_peers and not only_frozen:
             found[which]["peers"] = peers(X[order], y[order])
         found[which]["seconds"] = time.perf_counter() - start
     return found
@@ -190,7 +198,16 @@ def pinball_table(found: dict, order: str) -> list[list[str]]:
 
 
 def frozen_table(found: dict, order: str) -> list[list[str]]:
-    columns = ["bank later", "coverage later", "expected", "bank next", "coverage next", "mean so far", "ridge"]
+    columns = [
+        "bank later",
+        "coverage later",
+        "expected",
+        "bank next",
+        "coverage next",
+        "mean so far",
+        "ridge",
+        "tuned peer",
+    ]
     columns += [family for family in FAMILIES if family != "river"]
     lines = [["set", *columns]]
     for name, about in found.items():
@@ -243,6 +260,7 @@ def main() -> None:
     parser.add_argument("--orders", default=",".join(ORDERS))
     parser.add_argument("--rows", type=int, help="the first rows of each set alone")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--frozen", action="store_true", help="models that have stopped learning alone")
     parser.add_argument("--reuse", type=Path, help="sets that this file of earlier results has are not run again")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
@@ -256,10 +274,13 @@ def main() -> None:
     found = json.loads(args.reuse.read_text()) if args.reuse and args.reuse.exists() else {}
     for name in sets:
         if name not in found:
-            found[name] = run_set(name, orders, args.rows, not args.no_peers, args.data)
+            found[name] = run_set(name, orders, args.rows, not args.no_peers, args.frozen, args.data)
             if args.json:
                 args.json.write_text(json.dumps(found, indent=1) + "\n")
         for which in orders:
+            if args.frozen:
+                print(name, which, *(f"{k} {v}" for k, v in found[name][which]["frozen"].items()), sep="  ", flush=True)
+                continue
             best, setting = best_peer(found[name][which])
             mine, frozen_too = found[name][which]["ours"], found[name][which]["frozen"]
             print(
@@ -269,7 +290,8 @@ def main() -> None:
                 flush=True,
             )
     found = {name: found[name] for name in sets}
-    tables = [table(found, which) for which in orders for table in (main_table, pinball_table, frozen_table)]
+    kinds = (frozen_table,) if args.frozen else (main_table, pinball_table, frozen_table)
+    tables = [table(found, which) for which in orders for table in kinds]
     tables = [table for table in tables if len(table) > 1]
     print("", *map(plain, tables), sep="\n\n")
     if args.markdown:

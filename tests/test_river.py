@@ -17,7 +17,7 @@ pytest.importorskip("river", reason="river is not installed: pip install 'bayou[
 from river import checks, compose, datasets, evaluate, feature_extraction, metrics, multiclass, preprocessing, stream
 
 import bayou
-from bayou.river import Classifier
+from bayou.river import Classifier, Regressor
 from bayou.sources.rows import hashes_of
 from tests.laws.cases import bits
 
@@ -40,6 +40,33 @@ def test_river_s_own_checks_pass(name):
     model = Classifier(**MODELS[name])
     assert model._unit_test_skips() == set()
     checks.check_estimator(model)
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian", *(pytest.param(name, marks=pytest.mark.long) for name in ("bank", "shrinkage"))]
+)
+def test_river_s_own_checks_pass_for_numbers(name):
+    model = Regressor(name, bits=6)
+    assert model._unit_test_skips() == set()
+    checks.check_estimator(model)
+
+
+def test_numbers_one_by_one_are_many_and_have_intervals():
+    xs, _ = rows()
+    ys = [3 * x["age"] + (x["site"] == "s1") for x in xs]
+    one, many = Regressor("gaussian", bits=8), Regressor("gaussian", bits=8)
+    for x, y in zip(xs, ys, strict=True):
+        one.learn_one(x, y)
+    many.learn_many(xs, ys)
+    assert bits(one.model) == bits(many.model)
+    assert many.predict_many(xs).tolist() == [one.predict_one(x) for x in xs]
+    low, high = one.predict_interval_one(xs[0], 0.8)
+    assert low < one.predict_one(xs[0]) < high
+    with pytest.raises(BadInput, match="the label is 'a'"):
+        one.learn_one({"age": 1.0}, "a")
+    with pytest.raises(BadInput, match="marginal is a learner to classify; this is a Regressor"):
+        Regressor("marginal")
+    assert Regressor().model.name == "number-bank"
 
 
 def test_river_s_checks_pass_for_several_classes():

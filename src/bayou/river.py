@@ -22,17 +22,65 @@ except ImportError:
 
 from bayou.core import registry
 from bayou.core.arrays import as_array
-from bayou.core.checks import positive_number, several, shown, yes_or_no
+from bayou.core.checks import finite_number, positive_number, several, shown, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.learners.classes import Classes
 from bayou.learners.classes.extending import extended, extends
 from bayou.sources.rows import Rows
 
-# Kinds of learners, as registry.Record.task has them, and the estimator here that is for each.
-_FACES = {"classify": "Classifier"}
+NUMBERS = "number-bank"  # what the default learner is to numbers
 
 
-class Classifier(base.MiniBatchClassifier):
+class _Face:
+    """What both estimators share: a learner, made by its name, and rows as it takes them."""
+
+    _model: Any
+
+    def _begin(self, task: str, learner: str, bits: int, hashing: bool, kwargs: dict[str, Any]) -> registry.Record:
+        record = registry.find(learner)
+        if task == "regress" and record.name == registry.DEFAULT:
+            record = registry.find(NUMBERS)
+        if record.task != task:
+            raise BadInput(f"{learner} is a learner to {record.task}; this is a {type(self).__name__}.")
+        if "n_features" in kwargs:
+            raise BadInput(
+                "n_features is not for river's rows, which have names: bits says how many weights there are."
+            )
+        self._rows = Rows(bits, yes_or_no("hashing", hashing), str(kwargs.get("dtype") or record.dtype))
+        return record
+
+    def _made(self, kind: Any, **known: Any) -> Any:
+        try:
+            return kind(n_features=self._rows.n_features, **known, **self.kwargs)  # type: ignore[attr-defined]
+        except TypeError as error:  # an unknown parameter
+            raise BadInput(f"{self.learner} cannot be made so: {error}.") from None  # type: ignore[attr-defined]
+
+    @property
+    def model(self) -> Any:
+        """The learner inside: its means and variances, `sample`, `save`, and so on."""
+        return self._model
+
+    def _learn_many(self, model: Any, X: Any, labels: np.ndarray, w: Any) -> None:
+        batch, names = self._rows.many(X, learn=True)
+        weights = None if isinstance(w, int | float) and w == 1 else as_array(w, "w")
+        if weights is not None and weights.ndim == 0:
+            weights = np.broadcast_to(weights, labels.shape)
+        model.learn(batch.with_labels(labels, weights))
+        self._rows.keep(names)
+
+    def _learn_one(self, model: Any, x: Any, y: float, w: Any) -> None:
+        w = w if type(w) is float else positive_number("w", w, zero=True)
+        row, names = self._rows.one(x, learn=True)
+        model.learn_row(row, y, w)
+        if names:
+            self._rows.keep(names)
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self._get_params().items())  # type: ignore[attr-defined]
+        return f"{type(self).__name__}({parameters})"
+
+
+class Classifier(_Face, base.MiniBatchClassifier):
     """Tells classes apart, two or any number, by any of bayou's learners.
 
     A number or truth value is a feature's value; a text is a category, the feature `name=text`; None and NaN are
@@ -77,9 +125,7 @@ class Classifier(base.MiniBatchClassifier):
         **kwargs: Any,
     ) -> None:
         self.learner, self.bits, self.hashing, self.classes, self.kwargs = learner, bits, hashing, classes, kwargs
-        record = registry.find(learner)
-        if _FACES.get(record.task) != type(self).__name__:
-            raise BadInput(f"{learner} is a learner to {record.task}; this is a {type(self).__name__}.")
+        record = self._begin("classify", learner, bits, hashing, kwargs)
         try:
             labels = list((False, True) if classes is None else classes)
             # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
@@ -88,23 +134,14 @@ class Classifier(base.MiniBatchClassifier):
             raise BadInput(f"classes is {classes!r}; give all labels, of two the positive one last, or None.") from None
         if not 2 <= len(self._numbers) == len(labels):
             raise BadInput(f"classes is {classes!r}; give at least two different labels, or None.")
-        if "n_features" in kwargs:
-            raise BadInput(
-                "n_features is not for river's rows, which have names: bits says how many weights there are."
-            )
-        dtype = str(kwargs.get("dtype") or record.dtype)
-        self._rows = Rows(bits, yes_or_no("hashing", hashing), dtype)
-        try:
-            self._model: Any = (
-                record.load()(n_features=self._rows.n_features, **kwargs)
-                if len(labels) == 2
-                else self._of_many(classes=len(labels), max_classes=len(labels))
-            )
-        except TypeError as error:  # an unknown parameter
-            raise BadInput(f"{learner} cannot be made so: {error}.") from None
+        self._model = (
+            self._made(record.load())
+            if len(labels) == 2
+            else self._of_many(classes=len(labels), max_classes=len(labels))
+        )
 
-    def _of_many(self, **known: Any) -> Classes:
-        return Classes(n_features=self._rows.n_features, learner=self.learner, **known, **self.kwargs)
+    def _of_many(self, **known: Any) -> Any:
+        return self._made(Classes, learner=self.learner, **known)
 
     @property
     def _multiclass(self) -> bool:
@@ -143,11 +180,6 @@ class Classifier(base.MiniBatchClassifier):
             self._numbers = {labels[int(number)]: int(number) for number in model.labels}
 
     @property
-    def model(self) -> Any:
-        """The learner inside: its means and variances, `sample`, `save`, and so on."""
-        return self._model
-
-    @property
     def weights(self) -> dict[Hashable, Any]:
         """The mean of every named weight, where names are kept in a dictionary (`hashing=False`).
 
@@ -165,14 +197,10 @@ class Classifier(base.MiniBatchClassifier):
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
         new: dict[Any, int] = {}
         number = self._number(y, new)
-        w = w if type(w) is float else positive_number("w", w, zero=True)
-        row, names = self._rows.one(x, learn=True)
-        model = self._joined(new) if w else self._model
-        model.learn_row(row, number, w)
+        model = self._joined(new) if new and positive_number("w", w, zero=True) else self._model
+        self._learn_one(model, x, number, w)
         if new and w:
             self._learned(model, new)
-        if names:
-            self._rows.keep(names)
 
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **unused: Any
@@ -188,14 +216,9 @@ class Classifier(base.MiniBatchClassifier):
         """Learn from the rows of X one after another; `w` is one weight for all of them, or one for each."""
         new: dict[Any, int] = {}
         labels = self._labels(y, new)
-        batch, names = self._rows.many(X, learn=True)
-        weights = None if isinstance(w, int | float) and w == 1 else as_array(w, "w")
-        if weights is not None and weights.ndim == 0:
-            weights = np.broadcast_to(weights, labels.shape)
         model = self._joined(new)
-        model.learn(batch.with_labels(labels, weights))
+        self._learn_many(model, X, labels, w)
         self._learned(model, new)
-        self._rows.keep(names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probabilities of the classes, a column of a DataFrame each, with the index of X if it has one."""
@@ -216,6 +239,58 @@ class Classifier(base.MiniBatchClassifier):
         allowed = "something that can be told from others" if self.classes is None else f"one of {self.classes!r}"
         return BadInput(f"the label is {shown(y)}; it must be {allowed}. Say classes=(negative, positive) for others.")
 
-    def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={value!r}" for name, value in self._get_params().items())
-        return f"{type(self).__name__}({parameters})"
+
+class Regressor(_Face, base.MiniBatchRegressor):
+    """Predicts numbers by any of bayou's learners of them.
+
+    Rows are as `Classifier` takes them. The default, "bank", is `bayou.learners.NumberBank`: nothing to scale or tune.
+
+    Parameters
+    ----------
+    learner
+        Its name, as `bayou.registry` has it: "bank", "gaussian", "shrinkage".
+    bits
+        There are 2^bits weights. Those never touched take no memory with most learners.
+    hashing
+        Whether names are hashed, or kept in a dictionary, which has room for 2^bits names.
+    kwargs
+        Parameters of the learner.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> import bayou.river
+    >>> model = bayou.river.Regressor("gaussian", bits=8)
+    >>> model.learn_one({"size": 2.0}, 4.0)
+    >>> low, high = model.predict_interval_one({"size": 2.0}, level=0.9)
+    >>> bool(low < model.predict_one({"size": 2.0}) < high)
+    True
+    """
+
+    def __init__(self, learner: str = "bank", bits: int = 18, hashing: bool = True, **kwargs: Any) -> None:
+        self.learner, self.bits, self.hashing, self.kwargs = learner, bits, hashing, kwargs
+        self._model = self._made(self._begin("regress", learner, bits, hashing, kwargs).load())
+
+    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
+        """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
+        self._learn_one(self._model, x, finite_number("the label", y), w)
+
+    def predict_one(self, x: dict[base.typing.FeatureName, Any]) -> float:
+        """The number that is expected."""
+        return float(self._model.learn_row(self._rows.one(x)[0], 0.0, 0.0))
+
+    def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.9) -> tuple[float, float]:
+        """(low, high): the number lies between them with this probability."""
+        low, high = self._model.predict(self._rows.one(x)[0].batch()).interval(level)
+        return float(low[0]), float(high[0])
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn from the rows of X one after another; `w` is one weight for all of them, or one for each."""
+        self._learn_many(self._model, X, as_array(y, "y"), w)
+
+    def predict_many(self, X: Any) -> Any:
+        """The numbers that are expected, as a Series of pandas, with the index of X if it has one."""
+        import pandas as pd
+
+        expected = self._model.predict(self._rows.many(X)[0]).expected
+        return pd.Series(expected, index=X.index if hasattr(X, "iloc") else None)

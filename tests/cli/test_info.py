@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bayou import Batch
+from bayou import Batch, load
 from bayou.cli import app
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.recipe import Column
@@ -143,12 +143,14 @@ def test_classes_are_told_with_their_examples_and_the_stack_with_its_shares(run,
     )
 
 
-def test_several_classes_are_told_of_and_left_to_python(run, tmp_path):
+def test_a_model_of_several_classes_made_in_python_goes_on(run, tmp_path):
     path = saved(tmp_path / "m.bayou", Classes(n_features=16, learner="marginal"))
     done = run("info", path)
     assert done.exit_code == 0, done.output
     assert "under a shared softmax" in done.stdout
-    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    (tmp_path / "rows.svm").write_text("1 1:1\n0 2:1\n7 1:1\n")
     done = run("train", tmp_path / "rows.svm", "--resume", path, "--model", path)
-    assert done.exit_code != 0
-    assert "classes is for Python so far" in done.output
+    assert done.exit_code == 0, done.output
+    model = load(path)
+    assert model.extras.classes == ["0", "1", "7"]
+    assert model.labels.tolist() == [1, 0, 2]  # in which order it met them

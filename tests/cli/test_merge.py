@@ -29,7 +29,7 @@ def batch(part: int) -> Batch:
 def saved(path, part: int, learner=None, name: str | None = None, **recipe):
     learner = learner or Marginal(n_features=16, dtype="float64")
     learner.learn(batch(part))
-    extras = Extras.new(Recipe(**{"kind": "vw", "bits": 4, **recipe}))
+    extras = Extras.new(Recipe(**{"kind": "vw", "task": "binary", "bits": 4, **recipe}))
     if name is not None:
         data = np.frombuffer(name.encode(), np.uint8)
         spans = np.array([[-1, -1, 0, len(name), -1, -1, -1, -1]])

@@ -70,7 +70,7 @@ def test_rows_are_the_learners_answers(run, data, model):
     assert header == ["probability", "mean", "variance", "low", "high"]
     learner = bayou.load(model)
     (batch,) = sources.open(data, recipe={"bits": 8})
-    np.testing.assert_allclose(rows.T, prediction_table(learner, learner.predict(batch)), rtol=1e-8)
+    np.testing.assert_allclose(rows.T, prediction_table(learner, learner.predict(batch)).numbers, rtol=1e-8)
 
 
 def test_how_good_they_are_is_told_if_there_are_labels(run, data, model):

@@ -105,7 +105,7 @@ def test_what_is_for_classes_is_refused(option, tmp_path):
     path = tmp_path / "x.svm"
     path.write_text("1.5 1:1\n")
     said = run("train", path, "--learner", "gaussian", *option, code=2)
-    assert f"{option[0]} is about classes, but gaussian predicts numbers" in said.output
+    assert f"{option[0]} is about two classes, but gaussian predicts numbers" in said.output
 
 
 def test_labels_that_are_no_numbers_are_named(tmp_path):
@@ -120,8 +120,9 @@ def test_labels_that_are_no_numbers_are_named(tmp_path):
 
 def test_a_classifier_still_wants_classes(tmp_path):
     path = tmp_path / "x.svm"
-    path.write_text("1.5 1:1\n2 1:1\n")
-    assert "too many labels say nothing" in run("train", path, "--learner", "marginal", code=1).output
+    path.write_text("1.5 1:1\n2 1:1\n7 1:1\n")
+    said = run("train", path, "--learner", "marginal", code=2).output
+    assert "the label is a number, and marginal tells classes apart; use --learner bank" in said
 
 
 @pytest.mark.long

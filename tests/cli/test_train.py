@@ -338,7 +338,7 @@ def test_weights_count_in_what_is_shown(tmp_path) -> None:
 
 def test_labels_that_say_nothing_are_not_just_bad_lines(tmp_path) -> None:
     (tmp_path / "x.svm").write_text("".join(f"{k % 7 + 1} {k}:1\n" for k in range(100)))
-    said = run(tmp_path / "x.svm", code=1)
+    said = run(tmp_path / "x.svm", "--task", "binary", code=1)
     assert "too many labels say nothing" in said.stderr
     assert "--positive" in said.stderr
     assert results(tmp_path / "x.svm", "--positive", "2")["examples"] == 100

@@ -460,8 +460,11 @@ def test_an_empty_batch_is_a_batch():
 
 def test_a_batch_is_cut_by_slices_and_not_walked_through():
     batch = Batch.from_rows([{row: 2.0} for row in range(5)])
-    with pytest.raises(BadInput, match=r"batch\[3 : 3 \+ 1\]"):
-        batch[3]
+    damaged = sparse.csr_array(np.eye(3))
+    damaged.indices[0] = 7
+    for what in (3, damaged):
+        with pytest.raises(BadInput, match=r"such as batch\[3:4\] for row 3"):
+            batch[what]
     with pytest.raises(TypeError):
         iter(batch)
     with pytest.raises(ValueError, match="read-only"):

@@ -549,7 +549,7 @@ def test_files_that_know_nothing_of_extras_have_none():
 def test_what_an_older_file_has_besides_is_ignored():
     attached = {"history": [1], "recipe": {"kind": "vw", "bits": 4, "exact": True}}
     extras = Extras.from_file(attached, {"other": np.arange(3)})
-    assert extras == Extras(Recipe(kind="vw", bits=4, exact=True))
+    assert extras == Extras(Recipe(kind="vw", task="binary", bits=4, exact=True))
 
 
 def test_counters_without_sums_are_read_as_means_over_the_examples():

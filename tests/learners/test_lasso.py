@@ -205,6 +205,11 @@ def _objective(X, y, penalty, weights):
 # --- the certificate, safety, room ----------------------------------------------------------------------------------
 
 
+def test_one_penalty_for_each_of_how_many_features():
+    with pytest.raises(BadInput, match="n_features is"):
+        Lasso(n_features=np.arange(4), penalty=np.ones(4))
+
+
 def test_the_certificate_is_the_violation_of_the_weights_that_are_shown():
     X, y, weights = problem(4)
     learner = solved(Batch.from_csr(X, y, weights), D, algorithm="multipass", penalty=2.0)

@@ -20,7 +20,8 @@ def stream(seed: int = 0) -> Batch:
 def answered(learner, rate: float = 1.0) -> dict[str, np.ndarray]:
     learner.learn(stream())
     predicted = learner.predict(stream(1))
-    return dict(zip(columns_of(learner), prediction_table(learner, predicted.of_full_stream(rate)), strict=True))
+    table = prediction_table(learner, predicted.of_full_stream(rate))
+    return dict(zip(columns_of(learner), table.numbers, strict=True))
 
 
 @pytest.mark.parametrize(("link", "cdf"), [("logistic", expit), ("probit", ndtr)])
@@ -42,7 +43,7 @@ def test_intervals_are_those_of_the_estimator(temper):
     y = (X[:, 0] > 0).astype(int)
     estimator = MarginalClassifier(temper=temper).partial_fit(X, y, classes=[0, 1])
     (learner,) = estimator.learners_
-    table = prediction_table(learner, learner.predict(Batch.from_csr(X)))
+    table = prediction_table(learner, learner.predict(Batch.from_csr(X))).numbers
     low, high = estimator.predict_interval(X)
     np.testing.assert_array_equal(table[3], low)
     np.testing.assert_array_equal(table[4], high)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayou
-from bayou.runs.compare import Comparing, compare, entrants_of
+from bayou.runs.compare import Comparing, compare
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,16 @@ def test_each_learner_is_scored_and_ranked(data):
     assert comparison.entrants[0].meter.log_loss == alone
 
 
-def test_regressors_are_refused_for_now():
-    with pytest.raises(bayou.BadInput, match="gaussian predicts numbers"):
-        entrants_of(["gaussian"])
+def test_learners_of_numbers_are_compared_by_squared_loss(tmp_path):
+    rng = np.random.default_rng(1)
+    X, noise = rng.normal(size=(200, 2)), rng.normal(size=200)
+    rows = (f"{2 * a - b + 0.1 * e:.3f} 1:{a:.3f} 2:{b:.3f}\n" for (a, b), e in zip(X, noise, strict=True))
+    (tmp_path / "x.svm").write_text("".join(rows))
+    comparison = compare(tmp_path / "x.svm", ["gaussian", "shrinkage"], bits=4)
+    assert all(entrant.meter.result().r2 > 0.5 for entrant in comparison.entrants)
+    assert comparison.as_dict()["learners"][0]["squared_loss"] == comparison.entrants[0].meter.loss
+    with pytest.raises(bayou.BadInput, match="marginal tells classes apart; use --learner bank or one of gaussian"):
+        compare(tmp_path / "x.svm", ["gaussian", "marginal"], bits=4)
 
 
 def test_an_interrupt_keeps_what_there_is(data):

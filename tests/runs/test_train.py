@@ -152,6 +152,7 @@ def test_an_interrupt_ends_it_with_what_was_learned(tmp_path):
         ({"settings": {"prior": 1}}, "there is no parameter 'prior'"),
         ({"settings": {"prior_variance": -1}}, "prior_variance is -1"),
         ({"checkpoint": 10}, "--checkpoint needs --model"),
+        ({"checkpoint": 10**400, "model": "x.bayou"}, "expected a number of examples"),
         ({"passes": 0}, "passes is 0"),
         ({"holdout": 1.5}, "--holdout is 1.5"),
         ({"report": "r.txt"}, r"must end in \.html"),

@@ -78,10 +78,12 @@ def test_label_rules(tmp_path) -> None:
     path = write(tmp_path / "x.svm", b"1 1:1\n2 1:1\n3.5 1:1\n-1 1:1\n")
     assert labels_of(path, recipe={"positive": "2"}) == [-1, 1, -1, -1]
     assert labels_of(path, recipe={"label_above": 1.5}) == [-1, 1, 1, -1]
-    assert labels_of(path, recipe={"numbers": True}) == [1, 2, 3.5, -1]
-    assert labels_of(path, on_error="skip") == [1, -1]
+    assert labels_of(path, recipe={"task": "regression"}) == labels_of(path) == [1, 2, 3.5, -1]
+    assert labels_of(path, recipe={"task": "multiclass"}) == [0, 1, 2, 3]
+    rarely = write(tmp_path / "y.svm", b"1 1:1\n2 1:1\n-1 1:1\n")
+    assert labels_of(rarely, on_error="skip") == [1, -1]
     with pytest.raises(BadInput, match=r":2:1: expected the label 1, 0 or -1, not 2; .*--positive"):
-        list(sources.open(path))
+        list(sources.open(rarely))
     with pytest.raises(BadInput, match="labels in svmlight data are numbers"):
         sources.open(path, recipe={"positive": "yes"})
 
@@ -110,10 +112,38 @@ def test_where_bad_lines_are_skipped_both_ways_to_write_a_negative_are_learned_a
     assert sources.open(first, on_error="skip").remarks == []
 
 
-def test_a_third_class_is_not_skipped(tmp_path) -> None:
+def test_two_other_numbers_are_two_classes(tmp_path) -> None:
     path = write(tmp_path / "x.svm", b"1 1:1\n" * 80 + b"2 2:1\n" * 20)
-    with pytest.raises(BadInput, match=r"too many labels say nothing: expected the label .*, not 2; .*--positive"):
-        list(sources.open(path, on_error="skip"))
+    source = sources.open(path)
+    assert np.concatenate([batch.labels for batch in source]).tolist() == [-1] * 80 + [1] * 20
+    assert (source.recipe.negative, source.recipe.positive) == ("1", "2")
+    assert "2 (positive) or 1" in source.decided
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_classes_are_numbered_as_they_come(tmp_path, monkeypatch, threads) -> None:
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 16)
+    path = write(tmp_path / "x.svm", b"3 1:1\n1 2:1\n3 1:1\n7.5 1:1\n1 1:1\n9 1:1\n3 2:2\n")
+    source = sources.open(path, recipe={"task": "multiclass"}, threads=threads)
+    for _ in range(2):  # passes
+        assert np.concatenate([batch.labels for batch in source]).tolist() == [0, 1, 0, 2, 1, 3, 0]
+        assert source.extras.classes == ["3", "1", "7.5", "9"]
+    # A model that knows them numbers other data alike; what it does not know joins, or is nobody where it predicts.
+    other = write(tmp_path / "y.svm", b"9 1:1\n4 1:1\n1:1\n3 1:1\n")
+    np.testing.assert_array_equal(labels_of(other, extras=source.extras, labels=False), [3, -1, np.nan, 0])
+    assert len(source.extras.classes) == 4
+    assert labels_of(other, extras=source.extras, on_error="skip") == [3, 4, 0]
+    assert source.extras.classes[4:] == ["4"]
+
+
+def test_a_pipe_is_asked_for_no_more_than_it_takes_to_decide(tmp_path) -> None:
+    ends = os.pipe()
+    os.write(ends[1], b"1 1:1\n-1 1:1\n")
+    source = sources.open(f"/dev/fd/{ends[0]}", threads=1)
+    assert source.settle().task == "binary"  # while more may come
+    os.write(ends[1], b"1 2:1\n")
+    os.close(ends[1])
+    assert sum(len(batch) for batch in source) == 3
 
 
 def test_unlabelled_rows_can_only_be_predicted(tmp_path) -> None:

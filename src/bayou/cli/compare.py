@@ -54,7 +54,7 @@ def compare(
 
         comparing = Comparing(
             data,
-            learner or registry.COMPARED,
+            learner or None,
             bits=bits,
             delay=delay,
             format=format,

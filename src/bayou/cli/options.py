@@ -36,6 +36,10 @@ Group = dict[str, Any]
 
 _RECIPE: dict[str, Any] = {
     "label": Annotated[str | None, typer.Option(help="The column to predict.")],
+    "task": Annotated[
+        str | None,
+        typer.Option(help="binary, multiclass or regression; if not given, the labels decide, and it is said how."),
+    ],
     "positive": Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")],
     "label_above": Annotated[float | None, typer.Option(help="Labels above this number are positive.")],
     "weight": Annotated[str | None, typer.Option(help="The column with the examples' weights.")],

@@ -10,6 +10,7 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
 
 if TYPE_CHECKING:
     from bayou.runs.predict import Predictions
@@ -26,6 +27,10 @@ def predict(
     tags: Annotated[
         bool | None, typer.Option("--tags/--no-tags", help="Write the tags; if not said, when the first rows have any.")
     ] = None,
+    quantiles: Annotated[
+        str | None,
+        typer.Option(help="Of a number: what it lies below with these probabilities, such as .1,.5,.9."),
+    ] = None,
     horizon: Annotated[
         str,
         typer.Option(help="later: rows after the training. next: only the next few, the model is trained on steadily."),
@@ -35,8 +40,9 @@ def predict(
     """Predict examples, and say how sure that is.
 
     Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
-    95 % certainty. Of a number to be predicted: its mean, the variance of that, and what bounds the number with 95 %
-    certainty. If the examples have labels, how good the predictions are is told at the end.
+    95 % certainty. Of several classes: the most probable one, its probability and what bounds that, and the
+    probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number with
+    95 % certainty. If the examples have labels, how good the predictions are is told at the end.
 
     Example:
 
@@ -55,6 +61,7 @@ def predict(
         predictions = run.predict(
             data,
             model=model,
+            quantiles=_shares(quantiles),
             horizon=horizon,
             tags=tags,
             format=format,
@@ -69,13 +76,20 @@ def predict(
     ):
         table = kind(file, predictions.columns, tags)
         for part in predictions.parts():
-            table.write(part.columns, part.tags)
+            table.write(part.rows, part.tags)
             show(source.bytes_done)
             if out == "-" and output.had_enough():
                 return
         table.end()
     for sentence in [*_summary(predictions), *table.summary(out)]:
         output.say(sentence)
+
+
+def _shares(text: str | None) -> list[float]:
+    try:
+        return [float(part) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise BadUsage(f"--quantiles is {text!r}; expected probabilities such as .1,.5,.9.") from None
 
 
 def _summary(predictions: Predictions) -> list[str]:

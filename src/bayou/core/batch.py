@@ -24,7 +24,7 @@ from bayou.core.arrays import (
     read_only,
 )
 from bayou.core.canonical import canonical, survey
-from bayou.core.checks import float_type, several, whole_number
+from bayou.core.checks import float_type, several, shown, whole_number
 from bayou.core.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
@@ -241,7 +241,7 @@ class Batch:
     def __getitem__(self, rows: slice) -> Batch:
         """Some consecutive rows, without copying features."""
         if not isinstance(rows, slice):
-            raise BadInput(f"a batch is cut by slices: for row {rows} use batch[{rows} : {rows} + 1].")
+            raise BadInput(f"a batch is cut by slices, such as batch[3:4] for row 3, not by {shown(rows)}.")
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")

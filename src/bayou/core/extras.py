@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NAMES, _NUMBERING, _USES = "names.", "numbering.", "uses."
 _LOSSES = ("log_loss", "squared_loss")
 # How many differences of two recipes are shown.
+_MOST_NUMBERS = 1 << 20  # that classes without names may have
 _SHOWN = 5
 
 
@@ -129,6 +130,14 @@ class Unfinished:
         return cls(files=files, **numbers)
 
 
+def _numbered_classes(learner: Any) -> list[str]:
+    """Names for classes that have none: their labels, which are then their places among these names."""
+    labels = learner.labels
+    if len(labels) and not 0 <= labels.min() <= labels.max() < _MOST_NUMBERS:
+        raise BadModel("the model calls its classes by numbers that data cannot be read by; number them from 0.")
+    return [str(k) for k in range(int(labels.max(initial=-1)) + 1)]
+
+
 @dataclass
 class Extras:
     """What travels with a model besides its weights; any of it may be missing.
@@ -175,8 +184,10 @@ class Extras:
         if extras.recipe is None:
             from bayou.core.recipe import Recipe
 
-            numbers = learner.record.task == "regress"
-            return replace(extras, recipe=Recipe(kind="svmlight", bits=bits, exact=True, numbers=numbers))
+            task = {"regress": "regression", "classes": "multiclass"}.get(learner.record.task, "binary")
+            recipe = Recipe(kind="svmlight", bits=bits, exact=True, task=task)
+            classes = _numbered_classes(learner) if task == "multiclass" else []
+            return replace(extras, recipe=recipe, classes=extras.classes or classes)
         recipe = extras.recipe
         # A model made in Python may have any number of weights; its indices are taken as they are.
         as_is = recipe.kind == "svmlight" and recipe.exact and recipe.bits == bits

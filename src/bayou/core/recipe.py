@@ -15,7 +15,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -35,6 +35,13 @@ from bayou.core.checks import (
 from bayou.core.errors import BadInput, BadModel
 
 KINDS = ("svmlight", "vw", "table")
+# What there is to predict.
+TASKS = {
+    "auto": "what the labels look like",
+    "binary": "one class or the other",
+    "multiclass": "one of several classes",
+    "regression": "a number",
+}
 
 # What a table's column can be. "whole" gives two features, its bin and its exact value: numbers such as 17 may be
 # counts or names, and the weights find out which.
@@ -97,9 +104,10 @@ class Recipe:
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
         cross: pairs of columns or namespaces whose features are crossed; "*" stands for every other one.
         label: the column to predict.
+        task: one of TASKS; "auto" before the labels were looked at. What follows is about two classes.
         positive: the text of a positive label; every other text is negative.
+        negative: with `positive`, the text of a negative one: labels that are neither are bad.
         label_above: labels above this number are positive; the others are negative.
-        numbers: labels are numbers to be predicted, not classes.
         weight: the column with the examples' weights.
         ignore, numeric, category, text: columns that are given these roles, whatever they hold.
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
@@ -117,9 +125,10 @@ class Recipe:
     hash_all: bool = False
     cross: tuple[tuple[str, str], ...] = ()
     label: str | None = None
+    task: str = "auto"
     positive: str | None = None
+    negative: str | None = None
     label_above: float | None = None
-    numbers: bool = False
     weight: str | None = None
     ignore: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
@@ -139,20 +148,7 @@ class Recipe:
         put("exact", yes_or_no("exact", self.exact))
         put("hash_all", yes_or_no("hash_all", self.hash_all))
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
-        if self.positive is not None:
-            if not isinstance(self.positive, str | int | float | np.generic):
-                raise BadInput(f"positive is {shown(self.positive)}; it must be the text of a label, or a number.")
-            put("positive", str(self.positive))
-            _text("positive", self.positive)
-        if self.label_above is not None:
-            put("label_above", finite_number("label_above", self.label_above))
-            if self.positive is not None:
-                raise BadInput("positive and label_above are both given; a label is judged by one of them.")
-        put("numbers", yes_or_no("numbers", self.numbers))
-        if self.numbers and (self.positive, self.label_above, self.negative_rate) != (None, None, 1.0):
-            raise BadInput(
-                "labels are numbers to be predicted; positive, label_above and negative_rate go with classes."
-            )
+        self._check_task(put)
         for name in ("label", "weight"):
             if getattr(self, name) is not None:
                 _text(name, getattr(self, name))
@@ -166,6 +162,32 @@ class Recipe:
                 raise BadInput("columns holds something that is no Column.")
             if self.kind != "table":
                 raise BadInput(f"only a table has columns; this recipe is for {self.kind}.")
+
+    def _check_task(self, put: Callable[[str, Any], None]) -> None:
+        one_of("task", self.task, TASKS)
+        for name in ("positive", "negative"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, str | int | float | np.generic):
+                raise BadInput(f"{name} is {shown(value)}; it must be the text of a label, or a number.")
+            put(name, str(value))
+            _text(name, str(value))
+            if self.kind != "table" and not _is_number(str(value)):
+                raise BadInput(f"{name} is {value!r}, but labels in {self.kind} data are numbers.")
+        if self.negative is not None and (self.positive is None or self.positive == self.negative):
+            raise BadInput("negative goes with a positive, which must be another label.")
+        if self.label_above is not None:
+            put("label_above", finite_number("label_above", self.label_above))
+            if self.positive is not None:
+                raise BadInput("positive and label_above are both given; a label is judged by one of them.")
+        if (self.positive, self.label_above, self.negative_rate) == (None, None, 1.0):
+            return
+        if self.task not in ("auto", "binary"):
+            raise BadInput(
+                f"the task is {self.task}; positive, label_above and negative_rate are about two classes, binary."
+            )
+        put("task", "binary")
 
     def _check_roles(self) -> None:
         given: dict[str, str] = {}
@@ -194,8 +216,6 @@ class Recipe:
         """As what JSON can hold. Floats come back with the same bits."""
         plain = asdict(self)
         plain["cross"] = [list(pair) for pair in self.cross]
-        if not self.numbers:
-            del plain["numbers"]  # as in models that were written before there was such a thing
         for name in ("ignore", "numeric", "category", "text"):
             plain[name] = list(plain[name])
         if self.columns is not None:
@@ -205,12 +225,13 @@ class Recipe:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
         """Back from `to_json`."""
-        known = {field.name for field in fields(cls)}
+        known = {field.name for field in fields(cls)} | {"numbers"}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
             strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         try:
-            parts = dict(plain)
+            parts = {"task": "regression" if plain.get("numbers") else "binary"} | dict(plain)  # of older models
+            parts.pop("numbers", None)
             if parts.get("columns") is not None:
                 parts["columns"] = tuple(Column(**column) for column in parts["columns"])
             return cls(**parts)
@@ -251,6 +272,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(":".join(x) if isinstance(x, tuple) else x for x in value) or "nothing"
     return "not given" if value is None else f"{value!r}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _text(name: str, value: Any) -> None:

@@ -96,10 +96,13 @@ def least_squares(
     again = _fresh(batches)
     intercept = yes_or_no("intercept", intercept)
     products, against = np.zeros((width, width)), np.zeros(width)
-    for rows, labels, weights in _dense(again(), width, intercept):
-        products += (rows * weights[:, None]).T @ rows
-        against += rows.T @ (weights * labels)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows, labels, weights in _dense(again(), width, intercept):
+            products += (rows * weights[:, None]).T @ rows
+            against += rows.T @ (weights * labels)
     products[np.arange(width - 1), np.arange(width - 1)] += l2
+    if not (np.isfinite(products).all() and np.isfinite(against).all()):
+        raise BadInput("the examples' values are so large that their squares are no numbers; scale them down.")
     best = lstsq(products, against)[0]
     loss = sum(
         float(weights @ (labels - rows @ best) ** 2) for rows, labels, weights in _dense(again(), width, intercept)

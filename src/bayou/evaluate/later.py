@@ -43,7 +43,8 @@ class Ahead:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, task: str = "classify") -> None:
+        self._squares = task == "regress"
         self._tally = new_tally()
         self._examples = 0
 
@@ -62,21 +63,21 @@ class Ahead:
         """
         labels, weights = np.asarray(block.labels), block.each_weight()
         losses = np.full(len(block), np.nan)
-        losses[kept] = _losses(later, labels[kept])
-        count(self._tally, _losses(learned, labels), weights, losses, self._examples)
+        losses[kept] = self._losses(later, labels[kept])
+        count(self._tally, self._losses(learned, labels), weights, losses, self._examples)
         self._examples += int(np.count_nonzero(weights))
 
     def loss(self) -> LaterLoss | None:
         """Over the last half of the stream, as it was learned and as expected of later rows."""
-        return later_loss(self._tally)
+        found = later_loss(self._tally)
+        return found._replace(measure="squared loss") if found is not None and self._squares else found
 
-
-def _losses(said: Any, labels: np.ndarray) -> np.ndarray:
-    """Log losses, of at most 32 each."""
-    if isinstance(said, ClassPrediction):
-        return -np.log(np.maximum(said.chance_of(labels), 1e-14))
-    chances = said if isinstance(said, np.ndarray) else said.expected
-    return log_losses(np.where(labels > 0, 1.0, -1.0), np.asarray(chances, np.float64))
+    def _losses(self, said: Any, labels: np.ndarray) -> np.ndarray:
+        """Squared losses, or log losses of at most 32 each."""
+        if isinstance(said, ClassPrediction):
+            return -np.log(np.maximum(said.chance_of(labels), 1e-14))
+        expected = np.asarray(said if isinstance(said, np.ndarray) else said.expected, np.float64)
+        return (labels - expected) ** 2 if self._squares else log_losses(np.where(labels > 0, 1.0, -1.0), expected)
 
 
 class LabelOrder:

@@ -129,13 +129,12 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
     (0.5, True)
     """
     check_is_batch(batch)
-    if isinstance(learner, Delayed) and not hasattr(learner.learner, "observe"):
-        return Told(batch, learner.learn(batch))
-    if not hasattr(learner, "observe"):
-        if not hasattr(learner, "learn"):
-            raise BadInput(f"a learner has a method `learn`, which {type(learner).__name__} has not.")
-        return Told(batch, np.asarray(learner.learn(batch)))
-    return Told(batch, learner.observe(batch))
+    learns = learner.learner if isinstance(learner, Delayed) else learner
+    if hasattr(learns, "observe"):
+        return Told(batch, learner.observe(batch))
+    if not hasattr(learns, "learn"):
+        raise BadInput(f"a learner has a method `learn`, which {type(learns).__name__} has not.")
+    return Told(batch, np.asarray(learner.learn(batch)))
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:

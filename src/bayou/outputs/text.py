@@ -102,17 +102,30 @@ def _svmlight(indptr, indices, values, labels, ones, out):
     return at - start
 
 
-def csv(columns: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
-    """Rows of CSV, bytes: columns[c, row] with nine significant digits, and a text at the end of each row.
+def header(names: Sequence[str]) -> bytes:
+    """The first line of CSV.
+
+    >>> header(["mean", "P(a, b)"])
+    b'mean,"P(a, b)"\\n'
+    """
+    return b",".join(map(_cell, names)) + b"\n"
+
+
+def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[str] | None = None) -> np.ndarray:
+    """Rows of CSV, bytes: columns[c, row] with nine significant digits; a text at the end or the beginning of each row.
 
     >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), ["a", "b, c"]).tobytes()
     b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
+    >>> csv(np.array([[0.5]]), first=["spam"]).tobytes()
+    b'spam,0.5\\n'
     """
     n_columns, n = columns.shape
-    text, starts, stops = _cells(texts) if texts else (b"", *np.empty((2, 0), np.int64))
-    out = np.empty(n * (n_columns * (LONGEST_NUMBER + 1) + 1) + len(text) + WASTE, np.uint8)
+    texts = [_cells(given) if given else (b"", *np.empty((2, 0), np.int64)) for given in (first, last)]
+    room = n * (n_columns * (LONGEST_NUMBER + 1) + 2) + sum(len(text) for text, _, _ in texts) + WASTE
+    out = np.empty(room, np.uint8)
     columns = np.ascontiguousarray(columns, np.float64)
-    return out[: _csv(columns, np.frombuffer(text, np.uint8), starts, stops, out)]
+    arrays = [array for text, starts, stops in texts for array in (np.frombuffer(text, np.uint8), starts, stops)]
+    return out[: _csv(columns, *arrays, out)]
 
 
 def _cells(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
@@ -121,17 +134,27 @@ def _cells(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
     marks = np.flatnonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
     if len(marks) == len(texts) - 1 and not any(mark in joined for mark in (b",", b'"', b"\r")):
         return joined, np.append(0, marks + 1), np.append(marks, len(joined))
-    cells = [('"' + t.replace('"', '""') + '"' if set(t) & set(',"\r\n') else t).encode() for t in texts]
+    cells = list(map(_cell, texts))
     ends = np.cumsum([len(cell) for cell in cells])
     return b"".join(cells), np.append(0, ends[:-1]), ends
 
 
+def _cell(text: str) -> bytes:
+    return ('"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text).encode()
+
+
 @kernel
-def _csv(columns, text, starts, stops, out):
+def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
     start = address_of(out)
-    source = address_of(text)
+    beginning, source = address_of(first), address_of(last)
     at = start
     for row in range(columns.shape[1]):
+        if first_starts.size:
+            for place in range(first_starts[row], first_stops[row]):
+                put_byte(at, byte_at(beginning + place))
+                at += 1
+            put_byte(at, _COMMA)
+            at += 1
         for column in range(columns.shape[0]):
             at = put_number(at, columns[column, row])
             put_byte(at, _COMMA)

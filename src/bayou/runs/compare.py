@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -23,16 +23,16 @@ from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.evaluate.classification import Meter
 from bayou.evaluate.later import Ahead
 from bayou.evaluate.progressive import Delayed, predict_then_learn
+from bayou.evaluate.regression import meter_for
 from bayou.runs import memory
-from bayou.runs import settings as parameters
 from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.rows import Refused, at_hand, first_rows, halved
+from bayou.runs.tasks import COMPARED, Chosen, choose, task_of
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
@@ -43,9 +43,9 @@ class Entrant:
     """A learner that takes part, and how it does."""
 
     spec: str  # as it was asked for, "marginal:prior_variance=.1"
+    chosen: Chosen  # which learner that is for the task at hand, and what was set of it
     learner: Learner
-    chosen: dict[str, Any]  # the parameters that were set
-    meter: Meter = field(default_factory=Meter)
+    meter: Any = None
     seconds: float = 0.0  # its own, spent learning and predicting
     recorder: Recorder | None = None  # for a report
     ahead: Ahead = field(default_factory=Ahead)  # what it is worth on later rows
@@ -62,17 +62,18 @@ class Entrant:
 
     def learn(self, batch: Batch) -> None:
         for block, kept in self.ahead.blocks(batch):
-            later = self.learner.predict(block.take(kept), "later").expected
+            later = self.learner.predict(block.take(kept), "later")
             # The thread's own time: that of the others, who share the cores, is not this learner's.
             start = time.thread_time()
             told = predict_then_learn(self.recorder or self.late or self.learner, block)
             self.seconds += time.thread_time() - start
             told.score(self.meter)
-            self.ahead.add(block, kept, later, told.expected)
+            self.ahead.add(block, kept, later, told.said)
 
     def begin(self, delay: int) -> None:
         """Nothing is scored yet."""
-        self.meter, self.ahead, self.seconds = Meter(), Ahead(), 0.0
+        task = self.learner.record.task
+        self.meter, self.ahead, self.seconds = meter_for(task), Ahead(task), 0.0
         self.late = Delayed(self.learner, delay) if delay else None
 
     def finish(self) -> None:
@@ -104,8 +105,8 @@ class Comparison:
 
     @property
     def ranked(self) -> list[Entrant]:
-        """By log loss, the lowest first."""
-        return sorted(self.entrants, key=lambda entrant: entrant.meter.log_loss or 0.0)
+        """By loss, the lowest first."""
+        return sorted(self.entrants, key=lambda entrant: entrant.meter.loss or 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """What `bayou compare --json` prints."""
@@ -119,7 +120,7 @@ class Comparison:
                 {
                     "learner": entrant.spec,
                     "name": entrant.learner.name,
-                    "parameters": entrant.chosen,
+                    "parameters": entrant.chosen.parameters,
                     **scores,
                     "later_loss": None if later is None else later.as_dict(),
                     "seconds": entrant.seconds,
@@ -148,7 +149,7 @@ class ComparingOptions(RunOptions, total=False):
 
 def compare(
     data: Data,
-    learners: Sequence[str] = registry.COMPARED,
+    learners: Sequence[str] | None = None,
     *,
     on_progress: Callable[[], Any] | None = None,
     **options: Unpack[ComparingOptions],
@@ -157,7 +158,8 @@ def compare(
 
     Args:
         data: as `bayou.train` takes them.
-        learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4".
+        learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4"; if not given, some that
+            are for what the labels are.
         on_progress: called after each batch.
         options: delay, report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
     """
@@ -170,18 +172,19 @@ def compare(
 class Comparing:
     """A comparison in two steps: what is wrong with the options is said when it is made; then `run`."""
 
-    def __init__(
-        self, data: Data, learners: Sequence[str] = registry.COMPARED, **options: Unpack[ComparingOptions]
-    ) -> None:
+    def __init__(self, data: Data, learners: Sequence[str] | None = None, **options: Unpack[ComparingOptions]) -> None:
         given = options_of(options, delay=0, report=None)
         self._delay = whole_number("delay", given.own.delay, 0)
         self._say, report = given.note, given.own.report
         data = sources.parts_or_paths(data)
         check_report(report)
         check_outputs({"--report": report}, data)
-        self.entrants = entrants_of(learners)
-        dtype = widest([entrant.learner for entrant in self.entrants])
-        self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        specs = [] if learners is None else [Spec.of(spec) for spec in learners]
+        self.source = sources.open(data, recipe={"task": _task_of(specs)} | given.recipe, **given.opening)
+        task = self.source.settle().task
+        specs = specs or [Spec.of(name) for name in COMPARED[task]]
+        self.entrants = [spec.entrant(task, self.source.n_classes) for spec in specs]
+        self.source.read_as(widest([entrant.learner for entrant in self.entrants]))
         self._files, self._report = names_of(data), report
         self._grow()
         if report is not None:
@@ -200,12 +203,15 @@ class Comparing:
                 f"{n:,} weights for each of {len(self.entrants)} learners take {memory.bytes_in_words(size)} of memory;"
                 f" {memory.bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
             )
+        if self.source.decided:
+            self._say(Note(self.source.decided, detail=True))
         names = ", ".join(entrant.spec for entrant in self.entrants)
         self._say(Note(f"{names}: {n:,} weights each, up to {memory.bytes_in_words(size)} of memory"))
         rows = first_rows(self.source)
         nothing = np.zeros(len(rows))
         for entrant in self.entrants:
-            entrant.learner = type(entrant.learner)(n_features=n, **entrant.chosen)
+            entrant.learner = entrant.chosen.make(n)
+            entrant.begin(0)
             with suppress(BadInput):  # it will be said when these rows come
                 entrant.learn(rows.with_labels(rows.labels, nothing).astype(entrant.dtype))
             entrant.begin(self._delay)
@@ -238,7 +244,7 @@ class Comparing:
             folded=source.folded,
             seconds=time.perf_counter() - start,
             signal=interrupt.signal,
-            remarks=remarks.after(max(entrants, key=lambda entrant: entrant.meter.result().auc or 0.0).meter),
+            remarks=remarks.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
         )
 
     def _batches(self) -> Iterable[Batch]:
@@ -261,29 +267,40 @@ class Comparing:
         self._say(Note(f"the report is in {self._report}"))
 
 
-def entrants_of(specs: Iterable[str]) -> list[Entrant]:
-    """The learners that were named, with one weight each for now: what is wrong with them is so whatever the data."""
-    entrants: list[Entrant] = []
-    for spec in specs:
-        name, _, rest = spec.strip().partition(":")
-        record = registry.find(name)
-        if record.task != "classify":
-            what = "numbers" if record.task == "regress" else "several classes"
-            raise BadInput(
-                f"--learner {spec}: {name} predicts {what}; compare is for learners that tell two classes apart."
-            )
-        kind = record.load()
+class Spec(NamedTuple):
+    """A learner as it was asked for."""
+
+    text: str
+    record: registry.Record
+    settings: list[str]
+
+    @classmethod
+    def of(cls, text: str) -> Spec:
+        name, _, rest = text.strip().partition(":")
         # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
         parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
+        return cls(text.strip(), registry.find(name), parts)
+
+    def entrant(self, task: str, classes: int) -> Entrant:
+        """With one weight for now."""
         try:
-            chosen = parameters.parse(parts, kind, taken=("n_features",))
-            entrants.append(Entrant(spec.strip(), kind(n_features=1, **chosen), chosen))
+            chosen = choose(self.record.name, self.settings, task, classes)
+            return Entrant(self.text, chosen, chosen.make(1))
         except ValueError as error:
-            raise BadInput(f"--learner {spec}: {str(error).removeprefix('--set ')}") from None
-    twice = {entrant.spec for entrant in entrants if [other.spec for other in entrants].count(entrant.spec) > 1}
-    if twice:
-        raise BadInput(f"--learner {sorted(twice)[0]} is given twice; let them differ in a parameter.")
-    return entrants
+            raise BadInput(f"--learner {self.text}: {str(error).removeprefix('--set ')}") from None
+
+
+def _task_of(specs: Sequence[Spec]) -> str:
+    """The task that the learners are for, if that is not for the labels to decide; what is wrong with them is said."""
+    texts = [spec.text for spec in specs]
+    for text in sorted(texts):
+        if texts.count(text) > 1:
+            raise BadInput(f"--learner {text} is given twice; let them differ in a parameter.")
+    task = next((own for spec in specs if (own := task_of(spec.record)) != "auto"), "auto")
+    for spec in specs:
+        if task != "auto" or spec.record.name != registry.DEFAULT:
+            spec.entrant(task, 0)
+    return task
 
 
 def widest(learners: Sequence[Learner]) -> str:

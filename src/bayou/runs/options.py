@@ -20,6 +20,7 @@ class RecipeOptions(TypedDict, total=False):
 
     bits: int | None  # 2^bits weights
     label: str | None  # the column to predict
+    task: str | None  # "binary", "multiclass", "regression"; or "auto", and the labels decide
     positive: str | None  # the label that counts as positive
     label_above: float | None  # labels above this number are positive
     weight: str | None  # the column with the examples' weights

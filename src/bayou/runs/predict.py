@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayou import sources
-from bayou.core.batch import Batch
-from bayou.core.checks import one_of, texts, yes_or_no
+from bayou.core.checks import one_of, several, texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.prediction import HORIZONS, ONLY_NEXT, Prediction, reach
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
-from bayou.evaluate.classification import Evaluation
-from bayou.evaluate.regression import RegressionEvaluation, meter_for
+from bayou.evaluate.regression import meter_for
 from bayou.outputs.prediction_files import TAG
-from bayou.outputs.prediction_table import columns_of, prediction_table
+from bayou.outputs.prediction_table import CLASS, PredictionRows, columns_of, prediction_table
 from bayou.outputs.text import csv
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
@@ -43,6 +41,7 @@ def predict(
     model: str | os.PathLike[str] | Learner,
     keep: Sequence[str] = (),
     level: float = 0.95,
+    quantiles: Sequence[float] = (),
     horizon: str = "later",
     tags: bool | None = None,
     format: str = "auto",
@@ -57,6 +56,7 @@ def predict(
         model: a file, or a learner.
         keep: columns of the data to have beside the predictions.
         level: how certain it is that what is predicted lies between `low` and `high`.
+        quantiles: of a number to be predicted, besides: what it lies below with these probabilities; columns q0.1 etc.
         horizon: "later" for rows that come after learning has stopped; "next" for whoever trains on again and again and
             predicts just the next rows between.
         tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
@@ -74,6 +74,7 @@ def predict(
     """
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
+    quantiles = [reach(share) and share for share in several("quantiles", quantiles, "probabilities")]
     keep = list(texts("keep", keep, "the names of some columns"))
     if tags is not None:
         yes_or_no("tags", tags)
@@ -84,13 +85,13 @@ def predict(
         else:
             on_note(Note(ONLY_NEXT))
     opening = {"format": format, "on_error": on_error, "threads": threads}
-    return Predictions(learner, data, keep, level, tags, horizon, **opening)
+    return Predictions(learner, data, keep, level, quantiles, tags, horizon, **opening)
 
 
 class Part(NamedTuple):
-    """Predictions of some examples: a row of numbers for each column."""
+    """Predictions of some examples."""
 
-    columns: np.ndarray
+    rows: PredictionRows
     tags: Sequence[str] | None
     kept: pa.Table | None
 
@@ -119,11 +120,13 @@ class Predictions:
         data: Data,
         keep: list[str],
         level: float,
+        quantiles: Sequence[float],
         tags: bool | None,
         horizon: str,
         **opening: Any,
     ) -> None:
-        self._learner, self._level, self._tags = learner, level, tags
+        self._learner, self._level, self._quantiles, self._tags = learner, level, quantiles, tags
+        self.columns = columns_of(learner, quantiles)
         self._predict = partial(learner.predict, horizon=horizon)
         self._kept = None
         if keep:
@@ -136,7 +139,6 @@ class Predictions:
             dtype=learner.parameters["dtype"],
             **opening,
         )
-        self.columns = columns_of(learner)
         self._keep = keep
         self._begin()
         self._warm_up()
@@ -150,30 +152,20 @@ class Predictions:
         batch = first_rows(self.source)
         with contextlib.suppress(BadInput):  # it will be said when these rows come
             predicted = self._predict(batch)
-            csv(prediction_table(self._learner, predicted))
-            meter_for(self._learner.record.task).add(predicted.expected, np.ones(len(predicted.expected)))
+            rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
+            csv(rows.numbers, first=rows.classes)
+            meter_for(self._learner.record.task).add_prediction(predicted, np.ones(len(batch)))
 
     def parts(self) -> Iterator[Part]:
         """The predictions as arrays, some examples after others."""
         self._begin()
         for whole in self.source:
             for _, batch, predicted in self._refused.accepted(whole, self._predict):
-                table = prediction_table(self._learner, predicted, self._level)
-                self._score(predicted, batch)
+                table = prediction_table(self._learner, predicted, self._level, self._quantiles)
+                if batch.labels is not None:
+                    self._meter.add_prediction(predicted, batch.labels, batch.weights)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
                 yield Part(table, batch.tags, kept)
-
-    def _score(self, predicted: Prediction, batch: Batch) -> None:
-        """Where the label is known."""
-        if batch.labels is None:
-            return
-        known = ~np.isnan(batch.labels)
-        nearer = predicted.nearer(batch.labels)
-        if known.all():
-            self._meter.add(predicted.expected, batch.labels, batch.weights, nearer=nearer)
-        elif known.any():
-            nearer, weights = None if nearer is None else nearer[known], batch.each_weight()[known]
-            self._meter.add(predicted.expected[known], batch.labels[known], weights, nearer=nearer)
 
     def __iter__(self) -> Iterator[pa.Table]:
         tags = self._tags
@@ -186,9 +178,10 @@ class Predictions:
         import pyarrow as pa
 
         columns = {} if part.kept is None else dict(zip(part.kept.column_names, part.kept.columns, strict=True))
-        columns |= dict(zip(self.columns, part.columns, strict=True))
+        classes = [] if part.rows.classes is None else [pa.array(part.rows.classes, pa.string())]
+        columns |= dict(zip(self.columns, [*classes, *part.rows.numbers], strict=True))
         if tags:
-            columns[TAG] = pa.array(part.tags or [""] * part.columns.shape[1], pa.string())
+            columns[TAG] = pa.array(part.tags or [""] * part.rows.numbers.shape[1], pa.string())
         return pa.table(columns)
 
     def to_arrow(self) -> pa.Table:
@@ -197,7 +190,8 @@ class Predictions:
 
         tables = list(self)
         if not tables:
-            return pa.table({name: pa.array([], pa.float64()) for name in self.columns})
+            types = {CLASS: pa.string()} if self._learner.record.task == "classes" else {}
+            return pa.table({name: pa.array([], types.get(name, pa.float64())) for name in self.columns})
         return pa.concat_tables(tables, promote_options="permissive")
 
     def to_pandas(self) -> Any:
@@ -205,7 +199,7 @@ class Predictions:
         return self.to_arrow().to_pandas()
 
     @property
-    def evaluation(self) -> Evaluation | RegressionEvaluation | None:
+    def evaluation(self) -> Any:
         result = self._meter.result()
         return result if result.examples else None
 

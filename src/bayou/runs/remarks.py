@@ -26,10 +26,11 @@ class Remarks:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._rows: list[Batch] = []
-        self._missing = 0 if source.recipe.numbers else ROWS
+        two = source.settle().task == "binary"
+        self._missing = ROWS if two else 0
         self._telling: list[str] = []
         self._any = False
-        self._order = None if source.recipe.numbers else LabelOrder()
+        self._order = LabelOrder() if two else None
 
     def look(self, batch: Batch) -> None:
         """Before it is learned from, in the first pass. Columns are looked at while there are few names yet."""

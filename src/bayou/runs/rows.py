@@ -27,10 +27,16 @@ def first_rows(source: Source) -> Batch:
 
 
 def warm_up(learner: Learner, source: Source) -> None:
-    """Have the kernels loaded, or compiled, by learning the first few rows with weight 0. Changes nothing."""
+    """Have the kernels loaded, or compiled, by learning the first few rows with weight 0. Changes nothing.
+
+    Several classes have nothing to learn with before the first one is met, so another learner like theirs tries it.
+    """
     batch = first_rows(source)
+    weights = np.zeros(len(batch))
+    if learner.record.task == "classes" and not learner.examples:
+        learner, weights = type(learner)(**{**learner.parameters, "classes": [0, 1]}), np.ones(len(batch))
     with suppress(BadInput):  # it will be said when these rows come
-        told = predict_then_learn(learner, batch.with_labels(batch.labels, np.zeros(len(batch))))
+        told = predict_then_learn(learner, batch.with_labels(batch.labels, weights))
         told.score(meter_for(learner.record.task))
 
 

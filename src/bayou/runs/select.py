@@ -118,6 +118,12 @@ class Selecting:
         small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
         dtype = small.parameters["dtype"]
         source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        if (task := source.settle().task) != "binary":
+            what = "several classes" if task == "multiclass" else "numbers"
+            raise BadInput(
+                f"select finds what tells two classes apart, and the labels are {what}; say with --positive or "
+                "--label-above what is positive."
+            )
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
         given.note(Note(memory.check(small, source.recipe.n_features * len(PRIORS))))
         common = {**small.parameters, "n_features": source.recipe.n_features}

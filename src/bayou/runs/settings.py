@@ -11,9 +11,14 @@ from bayou.core.errors import BadInput
 
 
 def parse(
-    settings: Mapping[str, Any] | Sequence[str], target: Callable[..., Any], taken: Sequence[str] = ()
+    settings: Mapping[str, Any] | Sequence[str],
+    target: Callable[..., Any],
+    taken: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The values set, for a function or class that takes them by name; `taken` are names that have other options.
+    """The values set, for a function or class that takes them by name.
+
+    `taken` are names that have other options, `more` names that it takes besides.
 
     >>> parse(["a=1", "b=x,2"], lambda a, b: None)
     {'a': 1, 'b': ['x', 2]}
@@ -21,6 +26,7 @@ def parse(
     from bayou.core.checks import did_you_mean, texts  # which loads NumPy, and `bayou --help` does not
 
     names = [name for name in inspect.signature(target).parameters if name not in ("self", *taken)]
+    names += more
     chosen: dict[str, Any] = {}
     named = isinstance(settings, Mapping)
     for setting in texts("settings", settings, "a mapping of names to values, or texts such as name=value"):

@@ -14,37 +14,39 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.runs import settings as parameters
+from bayou.runs.tasks import Chosen, choose, task_of
 
 Model = str | os.PathLike[str] | Learner
 
 
 @dataclass(frozen=True)
 class Start:
-    """Everything about the learner but how many weights it will have.
+    """Everything about the learner but what the data decide: its task and how many weights it will have.
 
     Attributes:
+        name: as it was asked for.
         old: the model that is resumed, or that the new one is to be like.
-        small: one with a single weight: what is wrong with the parameters is wrong whatever the data.
-        chosen: the parameters that were set.
     """
 
-    record: registry.Record
+    name: str | None
+    settings: Mapping[str, Any] | Sequence[str]
     old: Learner | None
     resumed: bool
-    small: Learner
-    chosen: dict[str, Any]
 
     @property
-    def dtype(self) -> str:
-        old = {} if self.old is None else self.old.parameters
-        return str({**self.small.parameters, **old, **self.chosen}["dtype"])
+    def guess(self) -> registry.Record:
+        """The learner, if labels are of two classes."""
+        if self.old is not None:
+            return self.old.record
+        return registry.find(registry.DEFAULT if self.name is None else self.name)
 
-    def learner(self, n_features: int) -> Learner:
-        """The one that will learn."""
-        if self.old is not None and self.resumed:
-            return self.old
-        old = {} if self.old is None else self.old.parameters
-        return self.record.load()(**{**old, **self.chosen, "n_features": n_features})
+    def chosen(self, task: str, classes: int = 0) -> Chosen:
+        """The learner for a task; of which so many classes were met already."""
+        if self.old is None:
+            return choose(self.name, self.settings, task, classes)
+        own = parameters.parse(self.settings, self.old.record.load(), taken=("n_features",))
+        old = {name: value for name, value in self.old.parameters.items() if name != "n_features"}
+        return Chosen(self.old.record, old | own)
 
 
 def start_from(
@@ -57,42 +59,51 @@ def start_from(
     """What these options mean. Options that contradict the model, or one another, are refused."""
     given = like if resume is None else resume
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
+    start = Start(name, settings, old, resume is not None)
     if old is not None:
         _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
-    record = old.record if old is not None else registry.find(registry.DEFAULT if name is None else name)
-    if record.task == "regress":
-        _refuse_classes(record.name, recipe)
-        recipe["numbers"] = True
-    if record.task == "classes":
-        raise BadInput("classes is for Python so far: bayou.learners.Classes, or BankClassifier.")
-    kind = record.load()
-    chosen = parameters.parse(settings, kind, taken=("n_features",))
-    if old is not None and resume is not None:
-        _refuse_changes(old, chosen)
-    return Start(record, old, resume is not None, kind(n_features=1, **chosen), chosen)
+        if resume is not None:
+            _refuse_changes(old, start.chosen("auto").parameters)
+    else:
+        _settle_task(start.guess, recipe)
+        if recipe.get("task", "auto") != "auto" or start.guess.name != registry.DEFAULT:
+            # What is wrong with the parameters is wrong whatever the data.
+            start.chosen(recipe.get("task", "auto")).make(1)
+    return start
+
+
+def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
+    """What a learner is for, if it is for one task alone."""
+    own, given = task_of(record), recipe.get("task", "auto")
+    if own == "auto":
+        return
+    for name in ("positive", "label_above", "negative_rate"):
+        if name in recipe:
+            option, does = name.replace("_", "-"), "predicts numbers" if own == "regression" else "tells several apart"
+            raise BadInput(f"--{option} is about two classes, but {record.name} {does}; leave the option out.")
+    if given not in ("auto", own):
+        raise BadInput(f"--task is {given}, but {record.name} is for {own}; leave one of them out.")
+    recipe["task"] = own
 
 
 def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str, Any]) -> None:
     """A model that exists has its learner and its recipe; options may repeat them, not change them."""
-    if learner is not None and learner != old.name:
-        raise BadModel(
-            f"{path} is a {old.name} model; it cannot go on as {learner}. Leave --learner out, or start a new model."
-        )
     recipe = {} if old.extras.recipe is None else old.extras.recipe.to_json()
+    record = None if learner is None else registry.find(learner)
+    if record is not None and record.name != old.name:
+        asked = choose(record.name, (), recipe.get("task") or task_of(old.record))
+        if asked.record.name != old.name or asked.parameters.get("learner") != old.parameters.get("learner"):
+            raise BadModel(
+                f"{path} is a {old.name} model; it cannot go on as {learner}. Leave --learner out, or start a new "
+                "model."
+            )
     for name, value in given.items():
         there = recipe.get(name)
-        if json.loads(json.dumps(value)) != there:
+        if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
             raise BadModel(
                 f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has "
                 f"{'none' if there is None else there}; leave the option out."
             )
-
-
-def _refuse_classes(learner: str, given: dict[str, Any]) -> None:
-    for name in ("positive", "label_above", "negative_rate"):
-        if name in given:
-            option = name.replace("_", "-")
-            raise BadInput(f"--{option} is about classes, but {learner} predicts numbers; leave the option out.")
 
 
 def _refuse_changes(old: Learner, chosen: dict[str, Any]) -> None:

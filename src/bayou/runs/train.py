@@ -68,7 +68,7 @@ def train(
         data: a path or glob, several, "-" for standard input; a DataFrame, an Arrow table or whatever else has
             `__arrow_c_stream__`; or an iterable of such tables, which are taken for the parts of one.
         on_progress: called after each batch.
-        learner: which one; "bank" if not given.
+        learner: which one; "bank" if not given, which predicts numbers and several classes, too.
         settings: parameters of the learner, by name.
         model: where to write what was learned.
         resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
@@ -84,6 +84,7 @@ def train(
         on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
+        task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
         bits, label, positive, label_above, weight, ignore, numeric, category, text, bins, cross, exact, hash_all,
             negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
@@ -137,7 +138,7 @@ class Training:
         self._report = own.report
         check_outputs({"--report": own.report}, own.resume, own.like)  # the new model may take their place
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
-        with warming.ahead(warming.learner(start.record.name)):
+        with warming.ahead(warming.learner(start.guess.name)):
             self._prepare(data, start, own.passes, given)
         self._files = names_of(data)
         self._marks = marks_of(self._files)
@@ -154,17 +155,21 @@ class Training:
             data,
             recipe=given.recipe if start.old is None else None,
             extras=None if start.old is None else Extras.of(start.old),
-            dtype=start.dtype,
             **given.opening,
         )
-        if passes > 1 and start.record.passes == "single":
+        task = self.source.settle().task
+        chosen = start.chosen(task, self.source.n_classes)
+        if start.old is None and self.source.decided:
+            self._say(self.source.decided, detail=True)
+        if passes > 1 and chosen.record.passes == "single":
             note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
-            self._say(f"{start.record.name} {note}", detail=True)
+            self._say(f"{chosen.record.name} {note}", detail=True)
         if passes > 1 and not self.source.again:
             raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
-        self._say(memory.check(start.small if start.old is None else start.old, n_features))
-        self.learner = start.learner(n_features)
+        self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
+        self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
+        self.source.read_as(self.learner.parameters["dtype"])
         warm_up(self.learner, self.source)
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
@@ -384,6 +389,6 @@ def _every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
         return None, None
     text = str(checkpoint).replace("_", "").replace(",", "")
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
-    if not found or float(found[1]) <= 0:
+    if not found or not 0 < float(found[1]) < 1e18:
         raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
     return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)

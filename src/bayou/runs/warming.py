@@ -148,11 +148,9 @@ def _learn(name: str) -> None:
     predict_then_learn(made, rows).score(meter_for(record.task))
     Uses().count(rows)
     predicted = made.predict(rows, horizon="later")
-    if record.task == "classes":
-        predicted.interval()
-        return
-    csv(prediction_table(made, predicted))
-    meter_for(record.task).add(predicted.expected, labels)
+    told = prediction_table(made, predicted)
+    csv(told.numbers, first=told.classes)
+    meter_for(record.task).add_prediction(predicted, labels)
 
 
 def _read(format: str) -> None:

@@ -1,58 +1,232 @@
-"""What a label says: the recipe's rule, applied to the numbers that stand in the data."""
+"""Labels: what there is to predict, decided from the first of them, and what each says by the recipe's rule.
+
+What the recipe's task leaves open is decided once (`decide`):
+
+    1, 0, -1, true, false                     two classes
+    two different values                      two classes; positive is the one that sorts behind the other
+    at most WHOLE different whole numbers     several classes, if each comes EACH times on average
+    other numbers                             a number
+    texts                                     several classes
+
+A few labels that are something else are bad lines.
+"""
 
 from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.core.recipe import Recipe
+from bayou.sources.hashing import id_bytes
 
 MISSING = "expected a label"
 BOTH = (
     "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, say "
     "what is positive with --positive or --label-above"
 )
-# Up to this many labels that are neither 1, 0 nor -1 are bad lines, as up to this share of all are; more are a third
-# class.
-FEW, SHARE = 5, 0.1
+# Labels unlike the others are bad lines up to this share of all, if none of them alone comes more often than FEW times
+# or EACH_SHARE of all: that is a class.
+FEW, SHARE, EACH_SHARE = 5, 0.1, 0.01
+# How many whole numbers are classes, and how often each must come on average.
+WHOLE, EACH = 20, 2
+# More texts than MANY are names of classes only if they come twice on average, and more than MOST are not.
+MANY, MOST = 20, 1000
+# How many values are shown.
+SHOWN = 6
+# Where a label is text, a number stands for it: beyond all numbers that can be labels.
+_TEXT = 2.0**60
+
+
+def name_of(label: float) -> str:
+    """What a class is called whose label is a number.
+
+    >>> name_of(7.0), name_of(2.5)
+    ('7', '2.5')
+    """
+    return str(int(label)) if label == math.floor(label) else repr(float(label))
+
+
+def key_of(name: str) -> float:
+    """The number that stands for a label in the data: itself, or of a text a hash.
+
+    >>> key_of("7.0"), key_of("7"), key_of("spam") >= 2**60
+    (7.0, 7.0, True)
+    """
+    number = _number(name)
+    return _TEXT + 256.0 * (id_bytes(name.strip(" \t").encode()) >> 12) if number is None else number
+
+
+def is_text(labels: np.ndarray) -> np.ndarray:
+    """Which labels are texts, as numbers that stand for them."""
+    return labels >= _TEXT
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of the first rows: how often each comes, as text. `what`: what they are called, in messages."""
+
+    counts: Mapping[str, int]
+    what: str = "the label"
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts.values())
+
+    def listed(self) -> str:
+        names = list(self.counts)
+        return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN) if names else "none"
+
+    def share(self, texts: Iterable[str]) -> float:
+        return sum(self.counts[text] for text in texts) / max(self.rows, 1)
+
+    def few(self, texts: Iterable[str]) -> bool:
+        """Whether these are so few that they are mistakes."""
+        often = [self.counts[text] for text in texts]
+        most = max(often, default=0)
+        return sum(often) <= max(1, SHARE * self.rows) and most <= max(FEW, EACH_SHARE * self.rows)
+
+
+# Who is told what the labels are, as a sentence, and how many classes there are among them.
+Tell = Callable[[str, int], None]
+
+
+def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
+    """The recipe with its task settled; one that the labels contradict is refused.
+
+    >>> recipe = decide(Recipe(), Labels({"ham": 90, "spam": 10}))
+    >>> recipe.task, recipe.positive
+    ('binary', 'spam')
+    >>> decide(Recipe(), Labels({"a": 5, "b": 7, "c": 2})).task
+    'multiclass'
+    >>> decide(Recipe(), Labels({"0": 5, "1": 7})).positive is None
+    True
+    """
+    changes, words = _decision(recipe, labels)
+    recipe = replace(recipe, **changes)
+    if tell is not None:
+        tell(words, len(labels.counts) if recipe.task == "multiclass" else 0)
+    return recipe
+
+
+def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
+    """What is to be changed of the recipe, and what there is to say."""
+    what, counts = labels.what, labels.counts
+    numbers = {text: number for text in counts if (number := _number(text)) is not None}
+    truths = [text for text in counts if text.lower() in ("true", "false")]
+    strange = labels.share(text for text in counts if text not in numbers and text not in truths)
+    odd = next((text for text in counts if text not in numbers), None)
+    if recipe.task == "regression":
+        if truths or strange > 0.5:
+            raise BadInput(f"{what} holds {odd!r}, but what is to be predicted are numbers.")
+        return {}, f"{what} is a number, and predicted as one"
+    if recipe.task == "multiclass":
+        return {}, _several(labels)
+    if recipe.label_above is not None and odd is not None and not numbers:
+        raise BadInput(f"--label-above needs numbers, but {what} holds {odd!r}.")
+    if recipe.positive is not None or recipe.label_above is not None:
+        return {}, ""
+    plain = {text for text, number in numbers.items() if number in (0.0, 1.0, -1.0)} | set(truths)
+    others = [text for text in counts if text not in plain]
+    if not others or (len(plain) > 1 and labels.few(others)):
+        return {"task": "binary"}, ""
+    ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
+    if len({numbers.get(text, text) for text in counts}) == 2:
+        negative, positive = ordered[0], ordered[-1]
+        words = f"{what} is {positive} (positive) or {negative}; --positive {shlex.quote(negative)} turns that round"
+        return {"task": "binary", "positive": positive, "negative": negative}, words
+    if recipe.task == "binary":
+        raise BadInput(f"{what} holds {labels.listed()}; say with --positive or --label-above what is positive.")
+    if not numbers or not labels.few(text for text in counts if text not in numbers):
+        return _texts(labels)
+    return _numbers(labels, set(numbers.values()))
+
+
+def _texts(labels: Labels) -> tuple[dict[str, Any], str]:
+    counts, rows = labels.counts, labels.rows
+    if len(counts) > MOST or len(counts) > max(MANY, rows / 2):
+        raise BadInput(
+            f"{labels.what} has {len(counts):,} different values in the first {rows:,} rows ({labels.listed()}), which "
+            "are too many to be classes. Is it the right column? --positive NAME tells one value from all others."
+        )
+    return {"task": "multiclass"}, _several(labels)
+
+
+def _numbers(labels: Labels, different: set[float]) -> tuple[dict[str, Any], str]:
+    if all(number == math.floor(number) for number in different) and len(different) <= min(WHOLE, labels.rows / EACH):
+        return {"task": "multiclass"}, _several(labels) + "; --task regression predicts the number"
+    return {"task": "regression"}, (
+        f"{labels.what} is a number, and predicted as one; --task multiclass takes its values for classes, "
+        "--label-above makes two classes of them"
+    )
+
+
+def _several(labels: Labels) -> str:
+    some = "" if len(labels.counts) > MANY else f" ({labels.listed()})"
+    return f"{labels.what} is one of {len(labels.counts):,} classes{some}; --positive NAME tells one from the rest"
 
 
 class LabelRule:
-    """Turns labels as written into 1 and -1 (or 0), and says which rows have none that counts.
+    """Turns labels as written into what learners take, and says which rows have none that counts.
 
-    `positive`: that number is positive, any other negative. `label_above`: above it is positive. Otherwise 1 is
-    positive, and -1 or 0 negative. Both in one stream are an error where bad lines are; where those are skipped, both
-    are negative, and it is said: a stream without one way to write its negatives would be all positives.
-    Where they are `numbers` labels stay as they are: for regression.
+    Two classes are 1 and -1 (or 0). `positive`: that label is positive, any other negative, or only `negative`.
+    `label_above`: above it is positive. Otherwise 1 is positive, and -1 or 0 negative. Both in one stream are an error
+    where bad lines are; where those are skipped, both are negative, and it is said: a stream without one way to write
+    its negatives would be all positives.
+    Several classes are numbered in the order in which they first come (`number`). Numbers stay as they are.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.classes = not recipe.numbers
+    def __init__(self, recipe: Recipe, classes: list[str]) -> None:
+        self.two = recipe.task in ("auto", "binary")
+        self.several = recipe.task == "multiclass"
+        self._recipe, self._classes = recipe, classes
+        self._numbers = {key_of(name): number for number, name in enumerate(classes)}
         self._above = recipe.label_above
-        self._positive: float | None = None
+        self._positive = self._other = None
         self._negative: float | None = None
-        if recipe.positive is not None and recipe.kind != "table":  # tables compare text themselves
-            try:
-                self._positive = float(recipe.positive)
-            except ValueError:
-                raise BadInput(
-                    f"positive is {recipe.positive!r}, but labels in {recipe.kind} data are numbers."
-                ) from None
+        if recipe.positive is not None and (recipe.kind != "table" or recipe.negative is not None):
+            self._positive = key_of(recipe.positive)
+            self._other = None if recipe.negative is None else key_of(recipe.negative)
 
     def read(self, raw: np.ndarray) -> np.ndarray:
         """The labels; NaN where one is missing or says nothing. Remembers nothing: any thread may call it."""
-        if not self.classes:
+        if not self.two:
             return raw
         known = ~np.isnan(raw)
         if self._above is not None:
             return np.where(known, np.where(raw > self._above, 1.0, -1.0), np.nan)
         if self._positive is not None:
-            return np.where(known, np.where(raw == self._positive, 1.0, -1.0), np.nan)
+            negative = known if self._other is None else raw == self._other
+            return np.where(raw == self._positive, 1.0, np.where(negative, -1.0, np.nan))
         return np.where((raw == 1) | (raw == 0) | (raw == -1), raw, np.nan)
+
+    def number(self, raw: np.ndarray, texts: Mapping[float, str], join: bool) -> np.ndarray:
+        """The number of each label's class. New classes `join` those that are known, or are all -1."""
+        found, first, which = np.unique(raw, return_index=True, return_inverse=True)
+        numbers = np.array([self._numbers.get(label, np.nan if label != label else -1) for label in found.tolist()])
+        for k in np.argsort(first):
+            if numbers[k] == -1 and join:
+                label = float(found[k])
+                numbers[k] = self._numbers[label] = len(self._classes)
+                self._classes.append(texts.get(label) or name_of(label))
+        return numbers[which].astype(np.float64)
 
     def mixed(self, labels: np.ndarray) -> np.ndarray | None:
         """Rows whose negative label is not written as this stream's first one was; None if there are none."""
-        if not self.classes:
+        if not self.two:
             return None
         zeros, minus = labels == 0, labels == -1
         if self._negative is None and (zeros | minus).any():
@@ -60,7 +234,7 @@ class LabelRule:
         wrong = minus if self._negative == 0 else zeros
         return wrong if self._negative is not None and wrong.any() else None
 
-    def what(self, raw: float, mixed: bool = False) -> str:
+    def what(self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False) -> str:
         """What is wrong with a label."""
         if np.isnan(raw):
             return MISSING
@@ -69,4 +243,10 @@ class LabelRule:
                 f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}; "
                 "if both are negative, say --positive 1"
             )
-        return f"expected the label 1, 0 or -1, not {raw:g}; say with --positive or --label-above what is positive"
+        if self._other is not None:
+            found = (texts or {}).get(raw) or name_of(raw)
+            return (
+                f"expected the label {self._recipe.negative} or {self._recipe.positive}, as the first rows have, not "
+                f"{found}; say --task multiclass if there are more, or --positive"
+            )
+        return f"expected the label 1, 0 or -1, not {raw:g}; say with --positive, --label-above or --task what it is"

@@ -12,7 +12,7 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule
+from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
 from bayou.sources.reading.reader import Placed, Reader
@@ -45,6 +45,8 @@ class Source:
             nobody knows how much there is.
         folded: indices that were too wide for the table of weights and were folded into it.
         remarks: what there is to say of the data that is no error.
+        decided: what the labels were found to be, as a sentence, once the first rows were looked at (`settle`);
+            n_classes: how many there were among them.
         bytes_done, bytes_total: how far, if that can be known.
 
     >>> import pyarrow as pa
@@ -67,16 +69,37 @@ class Source:
         self._reader = reader
         self.skips = one_of("on_error", on_error, ON_ERROR)
         self._labels_needed = labels
-        self._rule = LabelRule(extras.required_recipe)
+        self._settled: LabelRule | None = None
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None
         self.remarks: list[str] = []
+        self.decided, self.n_classes = "", 0
         self._forget()
 
     @property
     def recipe(self) -> Recipe:
         return self.extras.required_recipe
+
+    @property
+    def _rule(self) -> LabelRule:
+        """What labels say, which is known once the first rows were looked at."""
+        if self._settled is None:
+            self._reader.start()
+            if self._labels_needed and self.recipe.task == "auto" and self.recipe.kind != "table":
+                self.extras.recipe = decide(self.recipe, Labels(self._reader.labels()), self._reader.tell)
+            self.decided, self.n_classes = self._reader.decided
+            self._settled = LabelRule(self.recipe, self.extras.classes)
+        return self._settled
+
+    def settle(self) -> Recipe:
+        """Look at the first rows; the recipe, with nothing left open."""
+        self._rule  # noqa: B018
+        return self.recipe
+
+    def read_as(self, dtype: str) -> None:
+        """Have features' values of this type."""
+        self._reader.read_as(dtype)
 
     @property
     def again(self) -> bool:
@@ -102,7 +125,7 @@ class Source:
             raise BadInput("a pipe can be read only once; save the data to a file to make several passes.")
         self._passes += 1
         self._forget()
-        self._reader.start()
+        self.settle()
         # Somebody else must wait at a pipe, so that this thread can hear of an interrupt.
         threads = max(self._threads, 1) if self._reader.waits else self._threads
         ahead = InOrder(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
@@ -120,7 +143,10 @@ class Source:
 
     def peek(self) -> Batch:
         """The first few rows, which will come again: something to try a learner on before time is measured."""
+        self.settle()
         parsed = self._work(self._reader.peek()).parsed
+        if self._rule.several:
+            parsed.labels = np.zeros(len(parsed.labels))
         if parsed.indices.dtype == np.uint64:
             parsed.indices = (parsed.indices % np.uint64(self.recipe.n_features)).astype(np.uint32)
         return parsed.batch()
@@ -147,14 +173,15 @@ class Source:
     def _work(self, placed: Placed) -> _Ready:
         task = placed.task
         parsed = self._reader.parse(task)
-        labels = self._rule.read(parsed.labels)
+        rule = self._rule
+        labels = rule.read(parsed.labels)
         strange = parsed.labels[np.isnan(labels) & ~np.isnan(parsed.labels)]
         if self._labels_needed and np.isnan(labels).any():
             bad = np.isnan(labels)
-            parsed.drop(bad, [self._rule.what(label) for label in parsed.labels[bad][:DESCRIBED]])
+            parsed.drop(bad, [rule.what(label, parsed.texts) for label in parsed.labels[bad][:DESCRIBED]])
             labels = labels[~bad]
-        raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if self._rule.classes else labels
-        batch = None if self._unnumbered(parsed) else parsed.batch()
+        raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if rule.two else labels
+        batch = None if self._unnumbered(parsed) or rule.several else parsed.batch()
         return _Ready(task.file, task.first, raw, strange, parsed, batch, placed.done)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
@@ -171,7 +198,8 @@ class Source:
             parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
         if not self.lines and self._labels_needed and self._says_little(ready):
-            raise BadInput(f"{ready.file}: too many labels say nothing: {self._rule.what(ready.strange[0])}.")
+            what = self._rule.what(ready.strange[0], parsed.texts)
+            raise BadInput(f"{ready.file}: too many labels say nothing: {what}.")
         if ready.first:
             self._line = 0
         if parsed.broken is not None:  # no bad line that could be skipped: nobody knows how much is missing
@@ -179,6 +207,8 @@ class Source:
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
             self.extras.numbering.number(parsed)
+        if self._rule.several:
+            parsed.labels = self._rule.number(parsed.labels, parsed.texts, join=self._labels_needed)
         if names is not None and parsed.new_names is not None:
             names.add(parsed.new_names)
         batch = parsed.batch() if batch is None else batch

@@ -66,7 +66,7 @@ def test_the_label_is_found_by_its_usual_names(name: str) -> None:
         ({"label": "a", "cross": [("b", "zz")]}, "cross names the column 'zz'"),
         ({"label": "a", "cross": [("b", "b")]}, "'b' with itself"),
         ({"label": "a", "ignore": ["c"], "cross": [("b", "c")]}, "gives no features: it is ignored"),
-        ({"label": "b"}, r"'b', is text \(u, v\); say which is positive with --positive"),
+        ({"label": "b", "task": "regression"}, "'b', holds 'u', but what is to be predicted are numbers"),
         ({"label": "a", "numeric": ["b"]}, "column 'b' cannot be numeric: it holds 'u'"),
         ({"label": "c", "label_above": 3}, "--label-above needs numbers"),
     ],

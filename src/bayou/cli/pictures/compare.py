@@ -20,7 +20,7 @@ FIRST = 100
 
 
 def draw(path: Path, comparison: Comparison) -> None:
-    """Mean log loss of all predictions so far, over the examples; the best learner first in the legend."""
+    """Mean loss of all predictions so far, over the examples; the best learner first in the legend."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
@@ -32,11 +32,13 @@ def draw(path: Path, comparison: Comparison) -> None:
                 "color": colormaps["tab10"](number % 10),
                 "linestyle": "-" if number < 10 else "--",
             }
-            loss = entrant.meter.log_loss
+            meter = entrant.meter
+            loss, loss_name = meter.loss, meter.loss_name
             name = printable(entrant.spec).replace("$", r"\$") + ("" if loss is None else f", {loss:.4f}")
-            axes.plot(curve["example"][shown], curve["log_loss"][shown], linewidth=2, label=name, **style)
+            axes.plot(curve["example"][shown], curve[loss_name][shown], linewidth=2, label=name, **style)
         axes.set_xscale("log")
         axes.set_xlabel("examples")
-        axes.set_ylabel("mean log loss of predictions made before learning")
+        words = comparison.entrants[0].meter.loss_name.replace("_", " ")
+        axes.set_ylabel(f"mean {words} of predictions made before learning")
         axes.legend(frameon=False)
         save(figure, path)

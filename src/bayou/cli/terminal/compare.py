@@ -20,7 +20,6 @@ from bayou.sources import Source
 
 # How often the living table is drawn anew, in seconds.
 SELDOM = 0.25
-COLUMNS = ("log loss", "last half", "later rows", "AUC", "accuracy", "calibration error", "seconds", "model size")
 
 
 class Board:
@@ -58,12 +57,12 @@ class Board:
             self._line(examples)
 
     def _line(self, examples: int) -> None:
-        """The log losses so far, in the columns of a table that grows downwards."""
+        """The losses so far, in the columns of a table that grows downwards."""
         if not self._header:
             names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
-            say(f"{'log loss after':>14}{''.join(names)}")
+            say(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
             self._header = True
-        losses = (f"{_number(e.meter.log_loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
+        losses = (f"{_number(e.meter.loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
         say(f"{examples:>14,}{''.join(losses)}")
         while self._next <= examples:
             self._next *= 2
@@ -80,13 +79,13 @@ class Board:
         title = f"{examples:,} examples{far}, {examples / seconds:,.0f} a second"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("learner")
-        for name in ("log loss", "lately", "seconds"):
+        for name in (_loss_name(self._entrants), "lately", "seconds"):
             table.add_column(name, justify="right")
-        for entrant in sorted(self._entrants, key=lambda entrant: entrant.meter.log_loss or 0.0):
+        for entrant in sorted(self._entrants, key=lambda entrant: entrant.meter.loss or 0.0):
             lately = entrant.meter.curve()["window_loss"][-1:]
             table.add_row(
                 Text(printable(entrant.spec)),
-                _number(entrant.meter.log_loss),
+                _number(entrant.meter.loss),
                 _number(lately[0] if len(lately) else None),
                 f"{entrant.seconds:.2f}",
             )
@@ -96,13 +95,15 @@ class Board:
 def summarise(comparison: Comparison) -> None:
     """The results on standard output, the best first; what was skipped on standard error."""
     say_skipped(comparison, ", for all alike")
-    rows: list[tuple[str, ...]] = [("learner", *COLUMNS)]
+    rows: list[tuple[str, ...]] = []
     for entrant in comparison.ranked:
-        of = entrant.meter.result()
+        (name, loss), *others = entrant.meter.result().headline().items()
         later = entrant.ahead.loss()
         two = (None, None) if later is None else (later.learned, later.expected)
-        scores = (of.log_loss, *two, of.auc, of.accuracy, of.calibration_error)
-        rows.append((entrant.spec, *map(_number, scores), f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
+        scores = {name: loss, "last half": two[0], "later rows": two[1], **dict(others)}
+        rows = rows or [("learner", *scores, "seconds", "model size")]
+        values = map(_number, scores.values())
+        rows.append((entrant.spec, *values, f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
@@ -112,13 +113,13 @@ def summarise(comparison: Comparison) -> None:
         say("interrupted: this is of the examples until then")
     each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
     say(f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all")
-    if meter.examples and meter.result().auc is None:
+    if meter.examples and getattr(meter.result(), "auc", 0.0) is None:
         say_all_alike()
 
 
 def write_curves(path: Path, comparison: Comparison) -> None:
     """One line for each learner and point of its curve."""
-    names = ("example", "log_loss", "window_loss")
+    names = ("example", comparison.entrants[0].meter.loss_name, "window_loss")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("learner", *names))
@@ -128,6 +129,10 @@ def write_curves(path: Path, comparison: Comparison) -> None:
         writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
     with output(path) as file:
         file.write(text.getvalue().encode())
+
+
+def _loss_name(entrants: Sequence[Entrant]) -> str:
+    return str(entrants[0].meter.loss_name.replace("_", " "))
 
 
 def _number(value: float | None) -> str:

@@ -59,8 +59,12 @@ def reading(recipe: Recipe) -> list[str]:
 
 def _label(recipe: Recipe) -> str:
     where = "label" if recipe.label is None else f"label from column {recipe.label!r}"
-    if recipe.numbers:
+    if recipe.task == "regression":
         return f"{where}, a number to be predicted"
+    if recipe.task == "multiclass":
+        return f"{where}, one of several classes"
+    if recipe.negative is not None:
+        return f"{where}, {recipe.positive!r} positive, {recipe.negative!r} negative"
     if recipe.positive is not None:
         return f"{where}, positive if it is {recipe.positive!r}"
     if recipe.label_above is not None:

@@ -139,8 +139,9 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
             lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
     rate = result.examples / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
+    width = max(28, *(len(name) + 2 for name, shown in lines if shown))
     for name, shown in lines:
-        output.tell(f"{name:<28}{shown}".rstrip())
+        output.tell(f"{name:<{width}}{shown}".rstrip())
     if later is not None:
         output.say(in_words(later))
     if run.signal:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import one_of, positive_number, shown
+from bayou.core.checks import one_of, positive_number, shown, whole_number
 from bayou.core.errors import BadInput
 from bayou.learners.lasso.gather import Quadratic
 from bayou.learners.lasso.sketch import Sketch
@@ -106,7 +106,7 @@ def checked_penalty(penalty: Any, n_features: int) -> Any:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"penalty is {shown(penalty)}; it must be a number, or one for each feature.") from None
-    if each.shape != (n_features,):
+    if each.shape != (whole_number("n_features", n_features, 1),):
         raise BadInput(f"penalty has shape {each.shape}; it must be one number, or {n_features}, one for each feature.")
     if not ((each >= 0.0) & (each <= 1e30)).all():
         raise BadInput("penalty has entries that are not numbers >= 0.")

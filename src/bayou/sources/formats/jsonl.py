@@ -149,7 +149,7 @@ class JsonReader(FittingReader):
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
         recipe = self._extras.required_recipe
-        return fit(recipe, summaries_of(objects, recipe.label), labels=self._labels)
+        return fit(recipe, summaries_of(objects, recipe.label), labels=self._labels, tell=self.tell)
 
     def _parse(self, block: Block) -> ParsedBlock:
         if block.trouble is not None:

@@ -56,13 +56,13 @@ class Svmlight:
     def __init__(self, recipe: Recipe, dtype: str = "float32") -> None:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
-        self._dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype)
         self._scratch = Scratch()
 
     def parse(self, block: Block) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         room = block.size // 4 + 1
-        indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
+        indices, values = np.empty(room, np.uint32), np.empty(room, self.dtype)
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
@@ -73,7 +73,7 @@ class Svmlight:
         return ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros],
-            values=all_ones(nonzeros, self._dtype) if bounds[3] else values[:nonzeros],
+            values=all_ones(nonzeros, self.dtype) if bounds[3] else values[:nonzeros],
             labels=labels[:rows].copy(),
             weights=None,
             positions=positions[:rows].copy(),

@@ -54,6 +54,7 @@ class ParsedBlock:
     bounds: Bounds | None = None
     new_names: NewNames | None = None
     broken: str | None = None  # why the file ends here, which is not its end
+    texts: dict[float, str] = field(default_factory=dict)  # of labels that are texts, by what stands for them
 
     @classmethod
     def unreadable(cls, block: Block) -> ParsedBlock:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from bayou.core.recipe import FIT_ROWS
+from bayou.kernels.scan import PADDING
+from bayou.sources.labels import name_of
 from bayou.sources.reading.blocks import Block, Files
+from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.reading.parsed import ParsedBlock
 
 
@@ -24,9 +32,11 @@ class Reader:
         again: whether the data can be read more than once.
         waits: whether reading may have to wait for somebody, as at a pipe.
         bytes_total: how much there is, if that can be known.
+        decided: what the labels were found to be, as a sentence, and how many classes there were.
     """
 
     what = "the data"
+    decided = "", 0
     again = True
     waits = False
     bytes_total: int | None = None
@@ -53,6 +63,18 @@ class Reader:
     def start(self) -> None:
         """Find out what has to be known before the first task: nothing, as a rule."""
 
+    def tell(self, words: str, classes: int) -> None:
+        """What the labels were found to be."""
+        self.decided = words, classes
+
+    def labels(self) -> dict[str, int]:
+        """How often each label comes in the first rows, where they are no table."""
+        raise NotImplementedError
+
+    def read_as(self, dtype: str) -> None:
+        """Have features' values of this type."""
+        raise NotImplementedError
+
     def peek(self) -> Placed:
         """The first task, which will come again."""
         raise NotImplementedError
@@ -67,7 +89,9 @@ class Reader:
 
 
 class TextParser(Protocol):
-    """What turns blocks of text into examples."""
+    """What turns blocks of text into examples; values have the type `dtype`."""
+
+    dtype: np.dtype
 
     def parse(self, block: Block) -> ParsedBlock: ...
 
@@ -78,12 +102,35 @@ class TextReader(Reader):
     def __init__(self, files: Files, parser: TextParser) -> None:
         self._text, self._parser = files, parser
         self._read_from(files)
+        self._begun: Iterator[Placed] | None = None  # a pass of which some blocks were looked at already
+
+    def labels(self) -> dict[str, int]:
+        """Of FIT_ROWS rows; of a pipe of fewer, where they already show two classes: nobody wants to wait."""
+        tasks, held, counts = self._placed(self._text), [], Counter[str]()
+        for placed in tasks:
+            held.append(placed)
+            labels = self.parse(placed.task).labels
+            found, often = np.unique(labels[~np.isnan(labels)], return_counts=True)
+            counts.update(dict(zip(map(name_of, found.tolist()), often.tolist(), strict=True)))
+            two = "1" in counts and len(counts) > 1 and counts.keys() <= {"1", "0", "-1"}
+            if counts.total() >= FIT_ROWS or (two and self.waits):
+                break
+        self._begun = chain(held, tasks)
+        return dict(counts)
+
+    def read_as(self, dtype: str) -> None:
+        self._parser.dtype = np.dtype(dtype)
 
     def peek(self) -> Placed:
-        return Placed(self._text.first_lines())
+        if self._begun is None:
+            return Placed(self._text.first_lines())
+        first = next(self._begun, Placed(Block(np.full(PADDING, NEWLINE, np.uint8), 0, self._text.names[0])))
+        self._begun = chain([first], self._begun)
+        return first
 
     def tasks(self) -> Iterable[Placed]:
-        return self._placed(self._text)
+        begun, self._begun = self._begun, None
+        return self._placed(self._text) if begun is None else begun
 
     def parse(self, block: Block) -> ParsedBlock:
         return ParsedBlock.unreadable(block) if block.trouble is not None else self._parser.parse(block)

@@ -25,7 +25,7 @@ from bayou.sources.hashing import id64, mix_end, mix_word, murmur3
 from bayou.sources.table.column_types import MISSING
 
 # What kernels call the roles.
-CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, TEXT, WEIGHT, LABEL, LABEL_NUMBER, LABEL_TEXT = range(1, 12)
+CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, TEXT, WEIGHT, LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(1, 13)
 # A column of a block, as kernels see it: addresses of the text that places are counted from, of where cells start
 # and stop (uint32), and how many places each row takes. With a dictionary: of codes (int32), of the bits that tell
 # whether there is one (0: always), the first of those bits, of the hashes of the dictionary's values.

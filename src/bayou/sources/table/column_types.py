@@ -22,7 +22,7 @@ import numpy as np
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.core.recipe import Column, Recipe
-from bayou.sources.labels import FEW, SHARE
+from bayou.sources.labels import Labels, Tell, decide
 
 # How tables write that a number is not there. Category columns take them as they stand: NA is also Namibia.
 MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N")
@@ -30,8 +30,6 @@ MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null"
 LABELS = ("label", "target", "y")
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
-# How many different values of a column are shown.
-SHOWN = 6
 
 _FEATURES = ("category", "flag", "code", "bins", "whole", "numeric", "text")
 
@@ -44,17 +42,15 @@ class ColumnSummary:
         kind: "number", "flag", "text", or "nothing" if all cells are empty.
         numbers: those that are there, if all are numbers.
         words: the mean number of words in a cell that is not empty, if it is text.
-        values: a few different values, as text.
+        values: how often each value comes, as text, if it may be the label.
         odd: the first value that is not a number, if there is one.
-        strange: the share of values that are neither numbers nor truths.
     """
 
     kind: str = "nothing"
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0))
     words: float = 0.0
-    values: Sequence[str] = ()
+    values: Mapping[str, int] = field(default_factory=dict)
     odd: str | None = None
-    strange: float = 0.0
     as_written: bool = False  # numbers that stand there as text, so that 007 can be told from 7
 
     @property
@@ -68,6 +64,7 @@ def fit(
     *,
     usual: Mapping[str, str] | None = None,
     labels: bool = True,
+    tell: Tell | None = None,
 ) -> Recipe:
     """The recipe with its columns decided.
 
@@ -76,6 +73,7 @@ def fit(
         summaries: what the first rows showed of each column, in the table's order.
         usual: roles that the columns of a known layout have unless an option names them.
         labels: whether a label is needed.
+        tell: told what the label was found to be.
     """
     names = list(summaries)
     for option in ("label", "weight", "ignore", "numeric", "category", "text"):
@@ -86,7 +84,7 @@ def fit(
     if label is None and labels:
         raise BadInput(f"say with --label which column is to be predicted; the columns are {_listed(names)}.")
     if label is not None and labels:
-        _check_label(recipe, label, summaries[label])
+        recipe = decide(recipe, Labels(summaries[label].values, f"the label, column {label!r},"), tell)
     roles = {**(usual or {}), **_asked(recipe, summaries), **({label: "label"} if label else {})}
     columns = tuple(_column(name, roles.get(name), summary, recipe.bins) for name, summary in summaries.items())
     fitted = replace(recipe, label=label, columns=columns)
@@ -137,25 +135,6 @@ def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> Non
                 f"{option} names the column {name!r}, which is not there; the columns are {_listed(names)}."
                 + did_you_mean(name, names)
             )
-
-
-def _check_label(recipe: Recipe, name: str, summary: ColumnSummary) -> None:
-    if recipe.numbers and (summary.kind == "flag" or summary.strange > 0.5):
-        raise BadInput(f"the label, column {name!r}, holds {summary.odd!r}, but what is to be predicted are numbers.")
-    if recipe.positive is None and summary.strange > 0.5:  # a few such cells are bad rows
-        raise BadInput(
-            f"the label, column {name!r}, is text ({_listed(summary.values)}); say which is positive with --positive."
-        )
-    classes = not (recipe.numbers or recipe.positive is not None or recipe.label_above is not None)
-    others = np.count_nonzero(~np.isin(summary.numbers, (1, 0, -1))) if classes else 0
-    if others > max(FEW, SHARE * len(summary.numbers)):
-        raise BadInput(
-            f"the label, column {name!r}, holds {_listed(summary.values)}; 1 is positive and 0 or -1 is not, so say "
-            "with --positive or --label-above which others are. To predict the number itself, train with --learner "
-            "gaussian."
-        )
-    if recipe.label_above is not None and summary.kind == "flag":
-        raise BadInput(f"--label-above needs numbers, but the label, column {name!r}, holds {summary.odd!r}.")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -62,9 +62,13 @@ class Columns:
     skipped: int = 0
     place: Callable[[int, int], int] = lambda row, column: 0
 
-    def text(self, row: int, column: int) -> str:
-        """What a cell says, cut short."""
+    def whole_text(self, row: int, column: int, most: int = 1 << 30) -> str:
+        """What a cell says."""
         if column in self.numbers:
             return str(self.numbers[column][row])
-        text = bytearray(cells.cell_text(self.table, column, row, _EXCERPT + 1)).decode("utf-8", "replace")
+        return bytearray(cells.cell_text(self.table, column, row, most)).decode("utf-8", "replace")
+
+    def text(self, row: int, column: int) -> str:
+        """What a cell says, cut short."""
+        text = self.whole_text(row, column, _EXCERPT + 1)
         return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

@@ -37,6 +37,9 @@ class FittingReader(Reader):
         self._plan: Plan | None = None
         self._begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
 
+    def read_as(self, dtype: str) -> None:
+        self._dtype, self._plan = dtype, None
+
     def _pass(self) -> Iterator[Any]:
         """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
         raise NotImplementedError

@@ -6,10 +6,12 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, byte_at, half_at
+from bayou.sources.hashing import id64
 from bayou.sources.table.cells import (
     BASE,
     BINS,
     BLANK,
+    LABEL_CLASS,
     LABEL_NUMBER,
     LABEL_TEXT,
     NO_LABEL,
@@ -100,6 +102,8 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
                         for k in range(positive.size):
                             same = same and byte_at(at + k) == positive[k]
                     value = 1.0 if same or (fine and value == positive_number) else -1.0
+                elif role == LABEL_CLASS and not fine:  # as `labels.key_of` has it
+                    value = 2.0**60 + 256.0 * np.float64(id64(at, end - at, np.uint64(0)) >> np.uint64(12))
                 elif fine:
                     if not abs(value) <= LARGEST_VALUE:
                         what = TOO_LARGE

@@ -12,6 +12,7 @@ from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
+from bayou.sources.labels import is_text
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, all_ones
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import assembly, cells, features, new_names, numbers, words
@@ -58,7 +59,7 @@ class Plan:
         self._dtype = np.dtype(dtype)
         self._key = np.dtype(np.uint64 if recipe.exact else np.uint32)
         self._names, self._numbering = names, numbering
-        number = recipe.numbers or recipe.label_above is not None
+        number = recipe.task == "regression" or recipe.label_above is not None
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
 
@@ -131,7 +132,18 @@ class _Block:
             bad=sorted(columns.bad + described)[:DESCRIBED],
             skipped=columns.skipped + columns.rows - len(self.rows),
             new_names=self._new_names(),
+            texts=self._label_texts(labels),
         )
+
+    def _label_texts(self, labels: np.ndarray) -> dict[float, str]:
+        """Labels that are texts, by the numbers that stand for them."""
+        rows = np.flatnonzero(is_text(labels))
+        if not len(rows):
+            return {}
+        column = int(np.argmax(self.arrays.roles == cells.LABEL_CLASS))
+        found, first = np.unique(labels[rows], return_index=True)
+        texts = (self.columns.whole_text(int(row), column).strip(" \t") for row in rows[first])
+        return dict(zip(found.tolist(), texts, strict=True))
 
     def _read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels and weights; the numbers of columns and which rows are wrong are kept."""

@@ -113,9 +113,13 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
 
 
 def _role(column: Column, recipe: Recipe) -> int:
-    if column.role == "label" and recipe.positive is not None:
+    if column.role != "label":
+        return _ROLES[column.role]
+    if recipe.task == "multiclass" or recipe.negative is not None:
+        return cells.LABEL_CLASS
+    if recipe.positive is not None:
         return cells.LABEL_TEXT
-    if column.role == "label" and (recipe.numbers or recipe.label_above is not None):
+    if recipe.task == "regression" or recipe.label_above is not None:
         return cells.LABEL_NUMBER
     return _ROLES[column.role]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from bayou.kernels.scan import PADDING
 from bayou.sources.table.cells import PART
-from bayou.sources.table.column_types import SHOWN, ColumnSummary
+from bayou.sources.table.column_types import ColumnSummary
 
 _PART = bytes([PART])
 # Up to here each whole number is a float64 of its own.
@@ -84,17 +85,15 @@ def summary_of(column: Sequence[Any], values: bool = False) -> ColumnSummary:
     there = [value for value in column if value is not None and value != "" and value == value]
     if not there:
         return ColumnSummary()
-    shown = list(dict.fromkeys(map(str, there)))[: SHOWN + 1] if values else []
-    shown = [*shown[:SHOWN], *(["..."] if len(shown) > SHOWN else [])]
+    counts = Counter(text_of(value).decode() for value in there) if values else {}
     odd = next((str(value) for value in there if not _is_number(value)), None)
     if odd is None:
-        return ColumnSummary("number", np.array(there, np.float64), values=shown)
+        return ColumnSummary("number", np.array(there, np.float64), values=counts)
     if all(isinstance(value, bool) for value in there):
-        return ColumnSummary("flag", values=shown, odd=odd)
+        return ColumnSummary("flag", values=counts, odd=odd)
     some = there[:PEEK]
     words = sum(len(value.split()) for value in some if isinstance(value, str)) / len(some)
-    strange = sum(not isinstance(value, bool) and not _is_number(value) for value in some) / len(some)
-    return ColumnSummary("text", words=words, values=shown, odd=odd, strange=strange)
+    return ColumnSummary("text", words=words, values=counts, odd=odd)
 
 
 def _is_number(value: Any) -> bool:

@@ -108,7 +108,7 @@ class ParquetReader(FittingReader):
                 break
         if not rows:
             raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
-        self._extras.recipe = fit_arrow(self._extras.required_recipe, batches, labels=self._labels)
+        self._extras.recipe = fit_arrow(self._extras.required_recipe, batches, labels=self._labels, tell=self.tell)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]

@@ -14,6 +14,7 @@ from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text, iso, names_of, values_of
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
+from bayou.sources.labels import Tell
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
 from bayou.sources.table.columns import check_width
@@ -118,7 +119,7 @@ class ArrowReader(FittingReader):
         return rows, rows.num_rows
 
     def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels)
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._table
@@ -127,7 +128,13 @@ class ArrowReader(FittingReader):
         return table.parse(task.shared.prepared(table), task.start, task.stop)
 
 
-def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], *, labels: bool = True) -> Recipe:
+def fit_arrow(
+    recipe: Recipe,
+    batches: Sequence[pa.RecordBatch],
+    *,
+    labels: bool = True,
+    tell: Tell | None = None,
+) -> Recipe:
     """The recipe fitted to the first FIT_ROWS rows of some record batches, those that have the first one's columns."""
     import pyarrow as pa
 
@@ -136,7 +143,7 @@ def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], *, labels: bool
     table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
     (batch,) = table.to_batches()
     summaries = {name: _summary(name, array, name in (recipe.label, *LABELS)) for name, array in flat_columns(batch)}
-    return fit(recipe, summaries, labels=labels)
+    return fit(recipe, summaries, labels=labels, tell=tell)
 
 
 def _summary(name: str, array: pa.Array, values: bool) -> ColumnSummary:

@@ -6,6 +6,7 @@ name: a file may have them in another order, or have more of them, than the one 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,11 +28,12 @@ from bayou.sources.formats.delimited.split import (
     layout_of,
     split,
 )
+from bayou.sources.labels import Tell
 from bayou.sources.reading.blocks import Block, Files, whole_lines
 from bayou.sources.reading.parsed import BadLine, ParsedBlock
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import LABELS, SHOWN, ColumnSummary, fit
+from bayou.sources.table.column_types import LABELS, MISSING, ColumnSummary, fit
 from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
 from bayou.sources.table.numbers import LOOKS, look
@@ -107,19 +109,25 @@ def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) ->
 # --- the fit --------------------------------------------------------------------------------------------------------
 
 
-def fit_text(recipe: Recipe, found: Sequence[tuple[Cells, Layout]], *, labels: bool = True) -> Recipe:
+def fit_text(
+    recipe: Recipe,
+    found: Sequence[tuple[Cells, Layout]],
+    *,
+    labels: bool = True,
+    tell: Tell | None = None,
+) -> Recipe:
     """The recipe fitted to the first FIT_ROWS rows of some blocks."""
     names = found[0][1].names
     places = {layout: {name: place for place, name in enumerate(layout.names)} for _, layout in found}
     parts = [(part, places[layout]) for part, layout in found]
     summaries = {name: _summary(name, parts, name in (recipe.label, *LABELS)) for name in names}
-    return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels)
+    return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels, tell=tell)
 
 
 def _summary(name: str, found: Iterable[tuple[Cells, Mapping[str, int]]], values: bool) -> ColumnSummary:
     """What the first rows show of a column, of which each part says where it stands; `values`: also which there are."""
     left, odd, counts = FIT_ROWS, None, np.zeros(LOOKS, np.int64)
-    numbers, texts = [np.empty(0)], dict.fromkeys([""])
+    numbers, texts = [np.empty(0)], Counter[str]()
     for part, places in found:
         if name not in places:
             continue
@@ -129,19 +137,18 @@ def _summary(name: str, found: Iterable[tuple[Cells, Mapping[str, int]]], values
         if odd is None and first >= 0:
             odd = part.text(first, place)
         if values:
-            texts |= dict.fromkeys(part.text(row, place) for row in range(n))
+            texts.update(part.text(row, place).strip(" \t") for row in range(n))
         numbers.append(here)
         counts += more
         left -= n
     n_numbers, truths, others, words = map(int, counts)
-    shown = list(texts)[1 : SHOWN + 1] + ["..."] * (len(texts) > SHOWN + 1)
+    values_there = {text: count for text, count in texts.items() if text and text not in MISSING}
     if n_numbers and not truths and not others:
         every = np.concatenate(numbers)
-        return ColumnSummary("number", every[~np.isnan(every)], values=shown, as_written=True)
+        return ColumnSummary("number", every[~np.isnan(every)], values=values_there, as_written=True)
     kind = "text" if others or n_numbers else "flag" if truths else "nothing"
     n_texts = max(truths + others, 1)
-    strange = others / max(n_numbers + n_texts, 1)
-    return ColumnSummary(kind, words=words / n_texts, values=shown, odd=odd, strange=strange)
+    return ColumnSummary(kind, words=words / n_texts, values=values_there, odd=odd)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -192,7 +199,7 @@ class DelimitedReader(FittingReader):
         return (found, task.layout), found.rows
 
     def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
-        return fit_text(self._extras.required_recipe, samples, labels=self._labels)
+        return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
 
     def _parse(self, task: _LaidOutBlock) -> ParsedBlock:
         if task.block.trouble is not None:

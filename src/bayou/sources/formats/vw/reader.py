@@ -95,7 +95,7 @@ class VW:
         rules = [(self._hash_space(a), a == "*", self._hash_space(b), b == "*") for a, b in recipe.cross]
         self._rules = np.array(rules, np.uint64).reshape(-1, 4)
         self._names, self._numbering = names, numbering
-        self._dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype)
         self._tags = tags
         self._scratch = Scratch()
 
@@ -114,7 +114,7 @@ class VW:
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
         room = block.size // 2 + 2
         indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
-        values, places = take("values", room, self._dtype), take("places", room, np.int64)
+        values, places = take("values", room, self.dtype), take("places", room, np.int64)
         spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
@@ -135,7 +135,7 @@ class VW:
         parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
-            values=all_ones(nonzeros, self._dtype) if bounds.ones and not crossed else values[:nonzeros].copy(),
+            values=all_ones(nonzeros, self.dtype) if bounds.ones and not crossed else values[:nonzeros].copy(),
             labels=labels[:rows].copy(),
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),

@@ -1,0 +1,72 @@
+"""Which learner serves a task: one of two classes also tells several apart, and the bank predicts numbers, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bayou.core import registry
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.runs import settings as parameters
+
+SEVERAL, NUMBERS = "classes", "number-bank"
+# Learners of a comparison that names none, by task.
+COMPARED = {
+    "binary": registry.COMPARED,
+    "multiclass": registry.COMPARED,
+    "regression": (registry.DEFAULT, "gaussian", "shrinkage"),
+}
+# From so many classes on, their banks are heard as one each.
+LIGHT = 64
+# What can be set of several classes, besides the parameters of the learner of each.
+_OF_CLASSES = ("max_classes", "light")
+
+
+class Chosen(NamedTuple):
+    """A learner for a task, but for how many weights it has."""
+
+    record: registry.Record
+    parameters: dict[str, Any]
+
+    def make(self, n_features: int) -> Learner:
+        learner: Learner = self.record.load()(n_features=n_features, **self.parameters)
+        return learner
+
+
+def task_of(record: registry.Record) -> str:
+    """The task that a learner is for; "auto" where the labels are to decide."""
+    return {"regress": "regression", "classes": "multiclass"}.get(record.task, "auto")
+
+
+def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> Chosen:
+    """The learner of this name (None: the default) for a task; `classes`: how many were met already.
+
+    >>> choose("bank", {}, "regression").record.name, choose("marginal", {}, "multiclass")
+    ('number-bank', Chosen(record=Record(name='classes', ...), parameters={'learner': 'marginal'}))
+    """
+    asked = registry.find(registry.DEFAULT if name is None else name)
+    if task == "regression" and asked.name == registry.DEFAULT:
+        asked = registry.find(NUMBERS)
+    if (asked.task == "regress") != (task == "regression"):
+        raise BadInput(_misfit(asked, task))
+    if task != "multiclass":
+        return Chosen(asked, parameters.parse(settings, asked.load(), taken=("n_features",)))
+    if asked.name == SEVERAL:
+        chosen = parameters.parse(settings, asked.load(), taken=("n_features", "own"))
+    else:
+        chosen = parameters.parse(settings, asked.load(), taken=("n_features",), more=_OF_CLASSES)
+        chosen = {"learner": asked.name} | chosen
+    if classes > LIGHT:
+        chosen = {"light": True} | chosen
+    return Chosen(registry.find(SEVERAL), chosen)
+
+
+def _misfit(asked: registry.Record, task: str) -> str:
+    if task == "regression":
+        others = [record.name for record in registry.own_records() if record.task == "regress"]
+        return (
+            f"the label is a number, and {asked.name} tells classes apart; use --learner {registry.DEFAULT} or one of "
+            f"{', '.join(others)}, or make classes of it with --label-above or --task."
+        )
+    return f"{asked.name} predicts numbers, but the task is {task}; use --learner {registry.DEFAULT}."
