@@ -84,8 +84,8 @@ def train(
         on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
-        bits, label, positive, label_above, weight, ignore, numeric, category, text, bins, cross, exact, hash_all,
-            negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, bins,
+            cross, exact, hash_all, negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
 
@@ -110,6 +110,7 @@ class Training:
 
     Attributes:
         learner, source: what learns, and from what.
+        fitted: the columns of a table that were decided for this run; None if they were before, or there are none.
         on_note: may be changed between the two steps.
     """
 
@@ -165,7 +166,9 @@ class Training:
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(start.small if start.old is None else start.old, n_features))
         self.learner = start.learner(n_features)
+        known = self.source.recipe.fitted
         warm_up(self.learner, self.source)
+        self.fitted = None if known else self.source.recipe.columns
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""

@@ -54,6 +54,8 @@ class ParsedBlock:
     bounds: Bounds | None = None
     new_names: NewNames | None = None
     broken: str | None = None  # why the file ends here, which is not its end
+    # by column, how many cells count as missing because they are no numbers, and the first few of them
+    odd: dict[str, tuple[int, list[BadLine]]] = field(default_factory=dict)
 
     @classmethod
     def unreadable(cls, block: Block) -> ParsedBlock:
