@@ -94,7 +94,7 @@ def _shares(text: str | None) -> list[float]:
 
 def _summary(predictions: Predictions) -> list[str]:
     """What was skipped, and what the predictions were worth."""
-    said = list(predictions.bad)
+    said = [*predictions.bad, *predictions.source.remarks]
     if predictions.skipped:
         said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
     result = predictions.evaluation

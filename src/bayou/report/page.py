@@ -31,6 +31,8 @@ from bayou.report.recorder import Sample
 COMPRESSION = 4
 # How many features of a row are named.
 ROW_FEATURES = 3
+# Of a wide table so many columns are listed.
+DECIDED = 500
 
 
 def write(
@@ -103,6 +105,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         features=_features(facts),
         parts=_parts(facts),
         data=_data(facts),
+        decided=_decided(facts),
         bad=list(facts.data.bad),
         has_posterior=facts.has_posterior,
         version=__version__,
@@ -254,6 +257,22 @@ def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
         {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
         for part in sorted(facts.parts, key=lambda part: -part["weight"])
+    ]
+
+
+def _decided(facts: RunFacts) -> list[dict[str, str]]:
+    """What was decided about the columns of a table."""
+    columns = () if facts.data.recipe is None else facts.data.recipe.columns or ()
+    return [
+        {
+            "name": column.name,
+            "role": column.role,
+            "gives": column.gives,
+            "missing": words.percent(column.missing) if column.missing else "",
+            "why": "; ".join(filter(None, [column.why, column.remark])),
+            "examples": words.shortened(", ".join(column.examples), 80),
+        }
+        for column in columns[:DECIDED]
     ]
 
 
