@@ -132,14 +132,14 @@ def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[...
 def _recipe(**given: Any) -> dict[str, Any]:
     """The parts of a recipe that were given, by the names of their options, as a recipe wants them."""
     for name in ("ignore", "numeric", "category", "text", "date"):
-        given[name] = _columns(given[name])
+        given[name] = columns(given[name])
     if given["decimal"] is not None:
         check_choice("--decimal", given["decimal"], ("point", "comma"))
     given["cross"] = _crosses(given["cross"])
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _columns(options: list[str] | None) -> list[str] | None:
+def columns(options: list[str] | None) -> list[str] | None:
     """Names given one by one, or separated by commas."""
     if options is None:
         return None
