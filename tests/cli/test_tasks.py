@@ -74,7 +74,7 @@ def test_columns_are_kept_beside_predictions(wines, tmp_path):
     whole = pq.read_table(tmp_path / "p.parquet")
     assert whole.column_names[:3] == ["kind", "size", "class"]
     assert whole["kind"].to_pylist() == [row["kind"] for row in narrow]
-    assert "no column 'nope'" in run("predict", wines, "--model", model, "--keep", "nope", code=2).stderr
+    assert "keep names the column 'nope'" in run("predict", wines, "--model", model, "--keep", "nope", code=2).stderr
     assert "between 0 and 1" in run("predict", wines, "--model", model, "--level", 2, code=2).stderr
 
 
