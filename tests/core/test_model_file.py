@@ -440,6 +440,25 @@ def test_golden_files_of_version_1_load_as_they_were(name):
     np.testing.assert_allclose(predicted.mean, expected["mean"], atol=1e-5)
 
 
+def test_the_golden_file_of_several_classes_loads_as_it_was():
+    learner, expected = bayou.load(GOLDEN / "classes-v1.bayou"), np.load(GOLDEN / "classes-v1.npz")
+    arrays = learner._arrays()
+    assert sorted(arrays) == expected["names"].tolist()
+    assert learner.class_names == ["ham", "spam", "eggs"]
+    assert same_bits(learner.labels, expected["labels"])
+    assert same_bits(learner.counts, expected["counts"])
+    assert learner.touched.tolist() == expected["touched"].tolist()
+    assert same_bits(arrays["stacker covariances"], expected["covariances"])
+    assert same_bits(arrays["2:state"][: len(expected["state"])], expected["state"])
+    questions = Batch.from_arrays(expected["indptr"], expected["indices"], expected["values"])
+    for horizon in ("next", "later"):
+        np.testing.assert_allclose(learner.predict(questions, horizon).probability, expected[horizon], atol=1e-6)
+    np.testing.assert_allclose(learner.predict(questions).mean, expected["mean"], atol=1e-5)
+    before = learner.examples
+    learner.learn(Batch.from_rows([{4095: 1.0}], labels=[7]))
+    assert (learner.examples, learner.class_names[-1]) == (before + 1, "7")
+
+
 def test_golden_files_hold_their_parameters_and_go_on():
     marginal = bayou.load(GOLDEN / "marginal-v1.bayou")
     assert marginal.parameters["temper"] == [0.7, 0.3]

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
+from bayou.core.extras import Extras
 from bayou.learners import (
     FTRL,
     AdaGrad,
     Bank,
+    Classes,
     Gaussian,
     Joint,
     Lasso,
@@ -61,6 +63,7 @@ def main() -> None:
         Lasso(N_FEATURES, penalty=0.5, penalize_intercept=True, dtype="float64"),
         NumberBank(N_FEATURES),
     ]
+    make_classes(HERE / "classes-v1")
     for learner in learners:
         questions = stream(seed=2, rows=20, n_features=learner.n_features)
         if (HERE / f"{learner.name}-v1.bayou").exists():
@@ -81,6 +84,33 @@ def main() -> None:
             probability=predicted.expected,
             mean=predicted.mean,
         )
+
+
+def make_classes(path: Path) -> None:
+    """Several classes, the last of which joins late; enough features for a table that numbers them."""
+    if path.with_suffix(".bayou").exists():
+        return
+    rows, questions = stream(seed=1), stream(seed=2, rows=20)
+    learner = Classes(1 << 17, classes=[0, 1])
+    learner.extras = Extras(classes=["ham", "spam", "eggs"])
+    learner.learn(rows.with_labels(np.where(np.arange(60) < 30, rows.labels, np.arange(60) % 3), rows.weights))
+    learner.save(path.with_suffix(".bayou"))
+    arrays = learner._arrays()
+    np.savez_compressed(
+        path.with_suffix(".npz"),
+        names=sorted(arrays),
+        labels=learner.labels,
+        counts=learner.counts,
+        touched=learner.touched,
+        covariances=arrays["stacker covariances"],
+        state=arrays["2:state"][: len(learner.touched) + 1],
+        indptr=questions.indptr,
+        indices=questions.indices,
+        values=questions.values,
+        next=learner.predict(questions).probability,
+        later=learner.predict(questions, "later").probability,
+        mean=learner.predict(questions).mean,
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import numpy as np
 
 from bayou import Batch, evaluate, simulate
 from bayou.core.names import Names, NewNames
-from bayou.learners import AdaGrad, Bank, Marginal
+from bayou.learners import AdaGrad, Bank, Classes, Gaussian, Marginal
 from bayou.report import Data, Recorder, Run
 
 # A name as nobody should have one.
@@ -55,7 +55,35 @@ class Selecting(Marginal):
         return np.linspace(0.0, 1.0, self.n_features)
 
 
+def classes(n_classes: int = 3, n: int = 1500, learner: str = "marginal", **more) -> tuple[Run, Data]:
+    """Several classes with names of an enemy; class k goes with feature k."""
+    rng = np.random.default_rng(0)
+    kind = np.minimum(rng.geometric(1.2 / n_classes, n) - 1, n_classes - 1)
+    shown = np.where(rng.random(n) < 0.75, kind, rng.integers(0, n_classes, n))
+    X = np.column_stack([np.eye(n_classes)[shown], rng.normal(size=n)])
+    model = Classes(n_features=n_classes + 1, learner=learner, **more)
+    called = [f"{NASTY}{k}" for k in range(n_classes)]
+    return run(model, [Batch.from_csr(X, kind)], seconds=1.0), Data(names=names(n_classes + 1), classes=called)
+
+
+def far_out(n: int = 1500, learner=None) -> Run:
+    """Numbers, a few of which are far from all others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=n) + 10.0
+    y[n // 4 :: n // 6] *= [1e4, -1e4, 1e4, 1e4, -1e4][: len(y[n // 4 :: n // 6])]
+    return run(learner or Gaussian(4), [Batch.from_csr(X, y)])
+
+
 ODD = {
+    "one class": lambda: run(Classes(n_features=4, learner="marginal"), [rows([7] * 50)]),
+    "three rows of two classes": lambda: run(Classes(n_features=4, learner="marginal"), [rows([3, 5, 3])]),
+    "no class": lambda: run(Classes(n_features=4, learner="marginal"), []),
+    "classes without a posterior": lambda: run(Classes(n_features=4, learner="ftrl"), [rows([1, 0, 2] * 50)]),
+    "many classes": lambda: classes(60, 600)[0],
+    "one number": lambda: run(Gaussian(4), [rows([3.0])]),
+    "numbers far out": far_out,
+    "always the same number": lambda: run(Gaussian(4), [rows([2.5] * 100)]),
     "three rows": lambda: run(Bank(4), [rows([1, 0, 1])]),
     "one row": lambda: run(Marginal(4), [rows([1])]),
     "no row": lambda: run(Marginal(4), []),

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.report import write
 from tests import browser
-from tests.report.runs import ODD, ordinary
+from tests.report.runs import ODD, classes, ordinary
 
 pytestmark = pytest.mark.skipif(
     browser.find() is None, reason="no browser: install Chromium, or name one in BAYOU_BROWSER, to open reports in it"
@@ -114,6 +114,21 @@ def test_it_prints_light_on_paper(chromium, report, tmp_path) -> None:
     silent(page, report)
 
 
+def test_several_classes_fit_a_phone(chromium, tmp_path) -> None:
+    write(tmp_path / "classes.html", *classes(12))
+    page = chromium.open(tmp_path / "classes.html", width=390, dark=True, phone=True)
+    page.wait(DRAWN)
+    assert page.value("document.documentElement.scrollWidth") == 390
+    assert page.value("document.querySelectorAll('#confusion .heatmaplayer image').length") == 1
+    # Nine small plots, two in a row: the third stands below the first.
+    ends = "[...document.querySelectorAll('#class-reliability .bglayer rect')]"
+    places = page.value(f"{ends}.map(r => [r.getBoundingClientRect().x, r.getBoundingClientRect().y].map(Math.round))")
+    assert len(places) == 9
+    assert places[0][1] == places[1][1] < places[2][1]
+    assert places[0][0] == places[2][0] < places[1][0]
+    silent(page, tmp_path / "classes.html")
+
+
 def test_what_cannot_be_drawn_leaves_words_and_tables(chromium, report, tmp_path) -> None:
     broken = tmp_path / "broken.html"
     text = report.read_text(encoding="utf-8")
@@ -125,7 +140,16 @@ def test_what_cannot_be_drawn_leaves_words_and_tables(chromium, report, tmp_path
 
 @pytest.mark.long
 def test_odd_runs_are_drawn_without_complaint(chromium, tmp_path) -> None:
-    for what in ("three rows", "one row", "no row", "all positive", "no posterior", "inclusion"):
+    for what in (
+        "three rows",
+        "one row",
+        "no row",
+        "all positive",
+        "no posterior",
+        "inclusion",
+        "no class",
+        "numbers far out",
+    ):
         path = tmp_path / f"{what}.html"
         write(path, ODD[what]())
         page = chromium.open(path)

@@ -23,7 +23,7 @@ def trained():
 
 def test_a_features_share_is_its_part_of_the_scores_variance(trained) -> None:
     X, weights, recorder = trained
-    found = Influence(recorder.learner, recorder.sample())
+    found = Influence.of(recorder.learner, recorder.sample())
     mean = recorder.learner.mean.astype(float)[:12]
     centre = np.average(X, axis=0, weights=weights)
     carried = mean**2 * np.average((X - centre) ** 2, axis=0, weights=weights)
@@ -40,7 +40,7 @@ def test_the_first_are_the_largest_and_have_names(trained) -> None:
         def name_of(self, indices):
             return [f"<b>{k}" if k % 2 else None for k in indices.tolist()]
 
-    found = Influence(recorder.learner, recorder.sample(), Names())
+    found = Influence.of(recorder.learner, recorder.sample(), Names())
     top = found.first(5, found.share)
     assert np.array_equal(top.index, np.argsort(-found.share)[:5])
     assert top.name == [f"<b>{k}" if k % 2 else f"feature {k}" for k in top.index.tolist()]
@@ -50,7 +50,7 @@ def test_the_first_are_the_largest_and_have_names(trained) -> None:
 
 def test_the_least_known_features_of_a_row(trained) -> None:
     _, _, recorder = trained
-    found = Influence(recorder.learner, recorder.sample())
+    found = Influence.of(recorder.learner, recorder.sample())
     variance = recorder.learner.variance
     row = np.array([1, 3, 8], np.uint32), np.array([1.0, 1.0, 9.0])
     order = sorted((1, 3, 8), key=lambda k: -variance[k] * (81.0 if k == 8 else 1.0))
@@ -61,7 +61,7 @@ def test_the_least_known_features_of_a_row(trained) -> None:
 def test_without_a_posterior_there_is_no_surety() -> None:
     recorder = Recorder(AdaGrad(8))
     recorder.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[1, 0]))
-    found = Influence(recorder.learner, recorder.sample())
+    found = Influence.of(recorder.learner, recorder.sample())
     assert found.sd is None
     assert found.surety is None
     assert found.unsure_of((np.array([0]), np.array([1.0])), 3) == []
@@ -69,5 +69,5 @@ def test_without_a_posterior_there_is_no_surety() -> None:
 
 def test_a_learner_that_saw_nothing_has_nothing_to_show() -> None:
     recorder = Recorder(Marginal(8))
-    found = Influence(recorder.learner, recorder.sample())
+    found = Influence.of(recorder.learner, recorder.sample())
     assert len(found.first(10, found.share)) == 0

@@ -190,7 +190,7 @@ def test_numbers_are_predicted_as_well() -> None:
     result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]), task="regress")
     run = Run(recorder, result)
     parsed = Parsed(page.render(run))
-    assert list(parsed.figures) == ["loss", "predicted", "split", "deviations", "features"]
+    assert list(parsed.figures) == ["loss", "predicted", "residuals", "coverage", "split", "deviations", "features"]
     assert f"the squared loss is {result.squared_loss:.3f}" in parsed.text
     facts = RunFacts(run)
     assert facts.late_means[0] == pytest.approx(0.25, rel=0.15)  # the noise that was drawn

@@ -7,6 +7,7 @@ two classes does (`prediction`). Classes that a learner does not know cannot be 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,6 +16,16 @@ import numpy as np
 from bayou.core.arrays import per_row
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Prediction, ScoreRule, Scores
+
+
+def class_names(labels: Iterable[float], called: Sequence[str]) -> list[str]:
+    """What classes are called, by their labels: the names of 0, 1, 2 and so on are given, all others are numbers.
+
+    >>> class_names([1.0, 0.0, 7.0], ["ham", "spam"])
+    ['spam', 'ham', '7']
+    """
+    known = range(len(called))
+    return [called[int(label)] if label in known else f"{label:g}" for label in labels]
 
 
 class ClassScores(NamedTuple):
@@ -94,6 +105,11 @@ class ClassPrediction:
     def variance(self) -> np.ndarray:
         """How unsure the learner is of them."""
         return self._shaped(self._flat.variance)
+
+    @property
+    def variances(self) -> np.ndarray | None:
+        """The same, None where it does not know."""
+        return self._scores.variance
 
     @property
     def noise(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from bayou.core import links
 from bayou.core.batch import Batch, check_is_batch
 from bayou.core.checks import function, one_of, whole_number
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.core.registry import Record
 from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width, labelled
 from bayou.evaluate.regression import TASKS, meter_for
@@ -75,7 +75,8 @@ def progressive(
     (0.6931, 0.5, True)
     """
     if task is None:
-        task = learner.record.task if isinstance(learner, Learner) else "classify"
+        record = getattr(learner, "record", None)
+        task = record.task if isinstance(record, Record) else "classify"
     one_of("task", task, TASKS)
     link_code = _SQUARES if task == "regress" else links.code(link)
     if task == "classes" and truth is not None:

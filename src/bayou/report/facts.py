@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,17 +11,21 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
+from bayou.core.class_prediction import class_names
 from bayou.core.names import collision_rate
 from bayou.core.prediction import Scores
 from bayou.core.recipe import Recipe
+from bayou.outputs.shown_classes import ShownClasses
 from bayou.outputs.shown_weights import ColumnShown
-from bayou.report.influence import Features, Influence
-from bayou.report.recorder import STRETCHES, Recorder, Sample
+from bayou.report.influence import Features, Influence, counted
+from bayou.report.recorder import STRETCHES, Guess, Recorder, Sample
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 
 # The number of features that are named in words, and that are drawn.
 NAMED, DRAWN = 12, 24
+# The number of classes, the commonest, that have a plot each.
+CLASSES = 9
 # The number of predictions shown that it was unsure of, or surprised by.
 SHOWN = 8
 
@@ -41,6 +45,7 @@ class Data:
     folded: int = 0
     remarks: Sequence[str] = ()
     names: Any = None  # `Names`, or anything with its `name_of`
+    classes: Sequence[str] = ()  # what several classes are called
     recipe: Recipe | None = None
     hashed: bool = False
     negative_rate: float = 1.0
@@ -57,6 +62,7 @@ class Data:
             remarks=list(told.remarks),
             folded=source.folded,
             names=source.extras.names,
+            classes=source.extras.classes,
             recipe=source.recipe,
             hashed=source.recipe.kind != "svmlight" and not source.recipe.exact,
             negative_rate=source.recipe.negative_rate,
@@ -77,7 +83,7 @@ class Run:
     """
 
     recorder: Recorder
-    result: Any  # an Evaluation, or a RegressionEvaluation
+    result: Any  # an Evaluation, a ClassEvaluation or a RegressionEvaluation
     held_out: Any = None  # the same, of examples that were not learned from
     seconds: float | None = None
     spec: str | None = None  # what the learner is called where there are several
@@ -94,6 +100,11 @@ class Run:
     @property
     def regress(self) -> bool:
         return bool(self.recorder.learner.record.task == "regress")
+
+    @property
+    def several(self) -> bool:
+        """Whether it tells several classes apart."""
+        return bool(self.recorder.learner.record.task == "classes")
 
     @property
     def loss_name(self) -> str:
@@ -119,6 +130,11 @@ class RunFacts:
     def result(self) -> Any:
         return self.run.result
 
+    @property
+    def inner(self) -> str:
+        """The learner's name, or that of each class's."""
+        return str(self.learner.parameters["learner"]) if self.several else str(self.learner.name)
+
     @cached_property
     def sample(self) -> Sample:
         return self.run.recorder.sample()
@@ -139,9 +155,18 @@ class RunFacts:
         return self.run.regress
 
     @property
+    def several(self) -> bool:
+        return self.run.several
+
+    def class_names(self, labels: Iterable[float]) -> list[str]:
+        """What classes are called, by their labels; where none was known there is nothing to call."""
+        called = self.data.classes or self.learner.extras.classes
+        return ["–" if name == "nan" else name for name in class_names(labels, called)]
+
+    @property
     def rate(self) -> float | None:
         """The share of positives, by weight."""
-        if self.regress:
+        if self.regress or self.several:
             return None
         reliability = self.result.reliability
         mass = reliability["mass"].sum()
@@ -149,10 +174,13 @@ class RunFacts:
 
     @property
     def base_loss(self) -> float | None:
-        """The loss of always predicting this share; for numbers, of always predicting the mean so far."""
+        """The loss of always predicting this share, or those of all classes; for numbers, always the mean so far."""
         if self.regress:
             r2, loss = self.result.r2, self.run.loss
             return None if r2 is None or loss is None or r2 >= 1 else loss / (1.0 - r2)
+        if self.several:
+            mass = self.result.classes["mass"]
+            return float(entr(mass / mass.sum()).sum()) if mass.sum() > 0 else None
         return None if self.rate is None else float(entr(self.rate) + entr(1.0 - self.rate))
 
     @property
@@ -169,7 +197,12 @@ class RunFacts:
 
     @property
     def has_posterior(self) -> bool:
-        return bool(self.learner.record.posterior) and len(self.sample) > 0
+        return self.learner.posterior and len(self.sample) > 0
+
+    @cached_property
+    def guess(self) -> Guess:
+        """Of several classes, the most probable one of each row of the sample."""
+        return Guess.of(self.sample.guess)
 
     @cached_property
     def split(self) -> Split:
@@ -179,6 +212,8 @@ class RunFacts:
         """
         if self.regress:
             return Split(self.sample.noise, self.sample.variance)
+        if self.several:
+            return Split(np.nan_to_num(self.guess.aleatoric), np.nan_to_num(self.guess.epistemic))
         return split(self.sample.mean, self.sample.variance * self.learner.score_rule.believed, self.link)
 
     @property
@@ -188,8 +223,8 @@ class RunFacts:
         return Split(self.split.aleatoric[earlier:], self.split.epistemic[earlier:])
 
     @cached_property
-    def over_time(self) -> dict[str, np.ndarray]:
-        """In each stretch of the run: its last example, the split of uncertainty, and the loss that was met."""
+    def stretches(self) -> tuple[np.ndarray, np.ndarray]:
+        """The stretch of the run that each row of the sample is of, and the last example of each."""
         sample = self.sample
         # Stretches of a few rows are drawn together: ten per tenfold number of rows, and none of a single row.
         stretch = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
@@ -197,24 +232,31 @@ class RunFacts:
         mass = np.bincount(stretch, sample.mass)
         if len(mass) > 1 and mass[-1] < mass[-2] / 2:  # the run ended soon after the last one had begun
             stretch = np.minimum(stretch, len(mass) - 2)
-            mass = np.bincount(stretch, sample.mass)
-
-        def average(values: np.ndarray) -> np.ndarray:
-            return np.bincount(stretch, sample.mass * values) / mass
-
-        last = np.zeros(len(mass))
+        last = np.zeros(stretch.max() + 1)
         np.maximum.at(last, stretch, sample.row + 1)
+        return stretch, last
+
+    @cached_property
+    def over_time(self) -> dict[str, np.ndarray]:
+        """In each stretch of the run: its last example, the split of uncertainty, and the loss that was met."""
         return {
-            "example": last,
-            "aleatoric": average(self.split.aleatoric),
-            "epistemic": average(self.split.epistemic),
-            "loss": average(self._losses(sample)),
+            "example": self.stretches[1],
+            "aleatoric": self.averages(self.split.aleatoric),
+            "epistemic": self.averages(self.split.epistemic),
+            "loss": self.averages(self._losses(self.sample)),
         }
+
+    def averages(self, values: np.ndarray) -> np.ndarray:
+        """In each stretch, of something about each row of the sample."""
+        stretch, mass = self.stretches[0], self.sample.mass
+        return np.bincount(stretch, mass * values) / np.bincount(stretch, mass)
 
     def _losses(self, sample: Sample) -> np.ndarray:
         """Of each prediction."""
         if self.regress:
             return (sample.label - sample.expected) ** 2
+        if self.several:
+            return -np.log(np.maximum(sample.expected, 1e-300))
         return -np.log(np.clip(np.where(sample.label > 0, sample.expected, 1.0 - sample.expected), 1e-300, None))
 
     @property
@@ -232,41 +274,71 @@ class RunFacts:
     def surprising(self) -> Sample:
         """Predictions of the second half that were most wrong."""
         losses = self._losses(self.late)
-        order = np.argsort(-losses, kind="stable")[:SHOWN]
-        return self.late[order if self.regress else order[losses[order] > np.log(2.0)]]
+        wrong = Guess.of(self.late.guess).label != self.late.label if self.several else losses > np.log(2.0)
+        order = np.argsort(-losses, kind="stable")
+        return self.late[(order if self.regress else order[wrong[order]])[:SHOWN]]
 
-    def interval(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """The middle 95 % of what each probability, or the number itself, may have been; as `bayou predict` has it."""
+    def interval(self, sample: Sample, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The middle part of what each probability, or the number itself, may have been; as `bayou predict` has it.
+
+        Of several classes it is that of the most probable one, and always of 95 %.
+        """
+        if self.several:
+            return Guess.of(sample.guess).low, Guess.of(sample.guess).high
         noise = sample.noise if self.regress else None
         tails = sample.tails if self.learner.score_rule.degrees else None
         scores = Scores(sample.expected, sample.mean, sample.variance, noise, tails)
-        return self.learner.prediction(scores).interval(0.95)
+        return self.learner.prediction(scores).interval(level)
 
     # --- which features ---------------------------------------------------------------------------------------------
 
     @cached_property
     def influence(self) -> Influence:
-        return Influence(self.learner, self.late, self.data.names, self.data.recipe)
+        """Of several classes, that of the commonest."""
+        if self.several:
+            return self.influences[0][1]
+        return Influence.of(self.learner, self.late, self.data.names, self.data.recipe)
+
+    @cached_property
+    def influences(self) -> list[tuple[str, Influence]]:
+        """Of several classes, each of the commonest with its name."""
+        shown = ShownClasses(
+            self.learner,
+            recipe=self.data.recipe,
+            names=self.data.names,
+            uses=self.learner.extras.uses or counted(self.late),
+        )
+        commonest = np.argsort(-self.learner.counts, kind="stable")[:CLASSES].tolist()
+        names = self.class_names(self.learner.labels)
+        return [(names[k], Influence(shown.of(k), self.data.names)) for k in commonest]
 
     @cached_property
     def columns(self) -> list[ColumnShown]:
         """Those that carry the most; none where the data have no columns, or only one."""
-        columns = [column for column in self.influence.shown.columns() if column.spread > 0]
+        return self.columns_of(self.influence)
+
+    def columns_of(self, influence: Influence) -> list[ColumnShown]:
+        columns = [column for column in influence.shown.columns() if column.spread > 0]
         return columns[:DRAWN] if len(columns) > 1 else []
 
     @cached_property
     def top(self) -> Features:
         return self.influence.first(DRAWN, self.influence.share)
 
+    @cached_property
+    def touched(self) -> np.ndarray:
+        """Features whose weights are not as the prior says."""
+        return np.asarray(self.learner.touched)
+
     @property
     def load(self) -> float:
         """The share of the table of weights that is taken."""
-        return len(self.influence.touched) / self.learner.n_features
+        return len(self.touched) / self.learner.n_features
 
     @property
     def collisions(self) -> float:
         """The chance that a feature shares its weight with another."""
-        return collision_rate(len(self.influence.touched), self.learner.n_features)
+        return collision_rate(len(self.touched), self.learner.n_features)
 
     # --- the parts of a bank ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import numpy as np
 from bayou.core.learner import Learner
 from bayou.core.recipe import Recipe
 from bayou.core.uses import Uses
-from bayou.outputs.shown_weights import shown_weights
+from bayou.outputs.shown_weights import ShownWeights, shown_weights
 from bayou.report.recorder import Sample
 
 
@@ -37,7 +37,7 @@ class Features:
         return len(self.index)
 
 
-def _counted(sample: Sample) -> Uses:
+def counted(sample: Sample) -> Uses:
     """The features of the rows that are remembered; of very long rows they are not."""
     uses, known = Uses(), {k: row for k, row in enumerate(sample.features) if row is not None}
     if known:
@@ -49,16 +49,20 @@ def _counted(sample: Sample) -> Uses:
 class Influence:
     """What all touched features carry, with their beliefs; `shown` has their weights as they are read."""
 
-    def __init__(self, learner: Learner, sample: Sample, names: Any = None, recipe: Recipe | None = None) -> None:
-        uses = learner.extras.uses or _counted(sample)
-        self.shown = shown_weights(learner, recipe=recipe, names=names, uses=uses)
-        self._names = names
-        self.touched, self.mean, self.sd = self.shown.features, self.shown.mean, self.shown.sd
-        inclusion = getattr(learner, "inclusion", None)
+    def __init__(self, shown: ShownWeights, names: Any = None, inclusion: Any = None) -> None:
+        self.shown, self._names = shown, names
+        self.touched, self.mean, self.sd = shown.features, shown.mean, shown.sd
         self.inclusion = None if inclusion is None else np.asarray(inclusion, np.float64)[self.touched]
-        self.seen = np.zeros(len(self.touched)) if self.shown.uses is None else self.shown.uses.seen
-        carried = self.shown.carried
+        self.seen = np.zeros(len(self.touched)) if shown.uses is None else shown.uses.seen
+        carried = shown.carried
         self.share = carried / carried.sum() if carried.sum() > 0 else np.zeros(len(carried))
+
+    @classmethod
+    def of(cls, learner: Learner, sample: Sample, names: Any = None, recipe: Recipe | None = None) -> Influence:
+        """In a learner, by the rows that it has counted, or by those of a sample."""
+        uses = learner.extras.uses or counted(sample)
+        shown = shown_weights(learner, recipe=recipe, names=names, uses=uses)
+        return cls(shown, names, getattr(learner, "inclusion", None))
 
     def names_of(self, indices: np.ndarray) -> list[str]:
         known = [None] * len(indices) if self._names is None else self._names.name_of(indices)

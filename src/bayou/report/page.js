@@ -27,7 +27,11 @@
 
   // A deep copy in the page's colours. Nothing but a colour begins with "@" where colours are looked for.
   function painted(value, key) {
-    if (Array.isArray(value)) return key === "color" ? value.map((v) => painted(v, key)) : value;
+    if (key === "colorscale") return value.map(([at, name]) => [at, colour(name)]);
+    if (Array.isArray(value)) {
+      const deep = key === "color" || (value.length && typeof value[0] === "object" && /^(annotations|shapes)$/.test(key));
+      return deep ? value.map((v) => painted(v, key)) : value;
+    }
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, painted(v, k)]));
     }
@@ -54,7 +58,7 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 11 : 12, color: colour("@ink") },
-      margin: { l: 8, r: 12, t: 12, b: 8 },
+      margin: { l: 8, r: 12, t: own.annotations ? 30 : 12, b: 8 },
       dragmode: touch.matches ? false : "zoom",
       hoverlabel: {
         bgcolor: colour("@card"), bordercolor: colour("@faint"), font: { color: colour("@ink"), size: 12 }, align: "left",
@@ -62,17 +66,25 @@
       legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: narrow ? 11 : 12 } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("@grey"), activecolor: colour("@accent") },
     };
-    layout.xaxis = { ...dressedAxis(), ...withTitle(own.xaxis) };
-    layout.yaxis = { ...dressedAxis(), ...withTitle(own.yaxis) };
+    for (const key of Object.keys(own).filter((name) => /^[xy]axis/.test(name))) {
+      layout[key] = { ...dressedAxis(), ...withTitle(own[key]) };
+    }
     if (narrow && view.data.length > 4) {
       // A long legend takes its own room below the plot.
       layout.legend = { ...layout.legend, y: -0.16, yanchor: "top" };
       layout.height += 20 * Math.ceil(view.data.length / 2);
     }
+    if (narrow && own.grid && own.grid.columns > 2) {
+      // Small plots stand two in a row, as high as they were.
+      const rows = Math.ceil(own.annotations.length / 2);
+      layout.grid = { ...own.grid, columns: 2, rows };
+      layout.height *= rows / own.grid.rows;
+    }
+    if (narrow && own.xaxis.ticktext && own.xaxis.ticktext.length > 9) layout.xaxis.showticklabels = false;
     if (layout.yaxis.ticktext) {
       const most = narrow ? 20 : 42;
       layout.yaxis.ticktext = layout.yaxis.ticktext.map((text) => shortened(text, most));
-      layout.yaxis.showgrid = !narrow;
+      layout.yaxis.showgrid = !narrow && own.yaxis.showgrid !== false;
     }
     return layout;
   }

@@ -19,20 +19,30 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.core.printable import printable
 from bayou.report import figures, words
-from bayou.report.facts import Data, Run, RunFacts
+from bayou.report.facts import DRAWN, Data, Run, RunFacts
+from bayou.report.influence import Influence
 from bayou.report.recorder import Sample
 
 # A quicker level makes the file 4 % larger than the slowest one.
 COMPRESSION = 4
-# How many features of a row are named.
-ROW_FEATURES = 3
 # Of a wide table so many columns are listed.
 DECIDED = 500
+# How many features of a row are named, and of a class; how many classes have a line.
+ROW_FEATURES, OF_EACH, CLASSES_LISTED = 3, 6, 50
+
+
+# Figures of how good it is.
+GOOD = (
+    *("loss", "predicted", "residuals", "coverage", "reliability", "scores"),
+    *("confusion", "class-reliability"),
+)
 
 
 def write(
@@ -95,7 +105,8 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         summary=summary,
         compared=[f for f in drawn if f.key == "compared"],
         scores=_scores(runs) if len(runs) > 1 else [],
-        good=[f for f in drawn if f.key in ("loss", "predicted", "reliability", "scores")],
+        good=[f for f in drawn if f.key in GOOD],
+        classes=_classes(facts),
         sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
         known=[f for f in drawn if f.key in ("columns", "features", "inclusion")],
         inside=[f for f in drawn if f.key == "lanes"],
@@ -156,12 +167,18 @@ def _json(plain: Any) -> str:
 
 
 # (measure, its name, how it is shown, what it means)
-CLASS_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+Cards = tuple[tuple[str, str, Callable[[float], str], str], ...]
+CLASS_CARDS: Cards = (
     ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
     ("accuracy", "accuracy", words.percent, "on the right side of 50%"),
     ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
 )
-REGRESSION_CARDS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+SEVERAL_CARDS: Cards = (
+    ("accuracy", "accuracy", words.percent, "the most probable class is right"),
+    ("auc", "mean AUC", "{:.4f}".format, "each class against the rest"),
+    ("calibration_error", "calibration error", "{:.4f}".format, "of the most probable class"),
+)
+REGRESSION_CARDS: Cards = (
     ("r2", "R²", "{:.4f}".format, "against always the mean so far"),
     ("mean_absolute_error", "mean absolute error", "{:.4g}".format, "how far off on average"),
     ("coverage", "in 90% intervals", words.percent, "90% is right"),
@@ -184,7 +201,7 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
         cards.append(
             (f"{later.measure}, later rows", f"{later.expected:.4f}", f"expected; {later.learned:.4f} as it learned")
         )
-    for measure, name, shown, meaning in REGRESSION_CARDS if facts.regress else CLASS_CARDS:
+    for measure, name, shown, meaning in _measures(facts):
         value = getattr(result, measure)
         if value is not None:
             cards.append((name, shown(value), meaning))
@@ -192,6 +209,10 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     if seconds:
         cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
     return cards
+
+
+def _measures(facts: RunFacts) -> Cards:
+    return REGRESSION_CARDS if facts.regress else SEVERAL_CARDS if facts.several else CLASS_CARDS
 
 
 def _scores(runs: Sequence[Run]) -> list[list[str]]:
@@ -212,9 +233,9 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
         {
             "place": words.row_name(sample.line[k], sample.row[k]),
             "tag": words.shortened(sample.tags[k], 60),
-            "expected": words.said(facts, sample.expected[k]),
-            "interval": f"{words.said(facts, low[k])} to {words.said(facts, high[k])}" if posterior else "",
-            "label": words.number(sample.label[k]) if facts.regress else ("negative", "positive")[int(sample.label[k])],
+            "expected": words.said(facts, sample, k),
+            "interval": f"{words.amount(facts, low[k])} to {words.amount(facts, high[k])}" if posterior else "",
+            "label": words.label(facts, sample, k),
             "features": "; ".join(
                 words.shortened(name, 40) for name in facts.influence.unsure_of(sample.features[k], ROW_FEATURES)
             ),
@@ -224,24 +245,32 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
 
 
 def _columns(facts: RunFacts) -> list[dict[str, str]]:
-    shown = facts.influence.shown
+    """Those that carry the most, of several classes for each."""
     return [
         {
+            "class": name,
             "name": column.name,
             "spread": f"{column.spread:.4f}",
             "values": f"{column.features:,}",
             "telling": "; ".join(
-                f"{words.shortened(shown.name(i), 40)} {words.signed(shown.mean[i])}" for i in column.telling.tolist()
+                f"{words.shortened(influence.shown.name(i), 40)} {words.signed(influence.shown.mean[i])}"
+                for i in column.telling.tolist()
             ),
         }
-        for column in facts.columns
+        for name, influence in _each(facts)
+        for column in facts.columns_of(influence)[: OF_EACH if facts.several else None]
     ]
 
 
 def _features(facts: RunFacts) -> list[dict[str, str]]:
-    top = facts.top
+    """Those that carry the most, of several classes for each."""
+    found = [
+        (name, influence.first(OF_EACH if facts.several else DRAWN, influence.share))
+        for name, influence in _each(facts)
+    ]
     return [
         {
+            "class": name,
             "name": top.name[k],
             "mean": f"{top.mean[k]:+.4f}",
             "sd": "" if top.sd is None else f"{top.sd[k]:.4f}",
@@ -249,7 +278,31 @@ def _features(facts: RunFacts) -> list[dict[str, str]]:
             "seen": words.percent(top.seen[k]),
             "share": words.percent(top.share[k]),
         }
+        for name, top in found
         for k in range(len(top))
+    ]
+
+
+def _each(facts: RunFacts) -> list[tuple[str, Influence]]:
+    return facts.influences if facts.several else [("", facts.influence)]
+
+
+def _classes(facts: RunFacts) -> list[dict[str, str]]:
+    """Several classes, the commonest first, and all others as one."""
+    if not facts.several:
+        return []
+    table, whole = facts.result.classes, facts.result.curve["weight"][-1:].sum()
+    names = facts.class_names(table["label"])
+    return [
+        {
+            "name": names[k],
+            "share": words.percent(table["mass"][k] / whole) if whole else "–",
+            **{
+                name: "–" if np.isnan(table[name][k]) else shown(table[name][k])
+                for name, shown in (("auc", "{:.4f}".format), ("precision", words.percent), ("recall", words.percent))
+            },
+        }
+        for k in range(min(len(names), CLASSES_LISTED))
     ]
 
 
@@ -292,7 +345,9 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         varied = recorder.shortest != recorder.longest
         span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
         told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
-    touched, size = len(facts.influence.touched), facts.learner.n_features
+    if facts.several:
+        told.append(("classes", f"{len(result.classes['label']):,}"))
+    touched, size = len(facts.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))
     told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are in use"))
     if data.hashed:

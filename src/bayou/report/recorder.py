@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.class_prediction import ClassPrediction
 from bayou.core.learner import AT_ONCE, Learner, Prediction
+from bayou.core.registry import Record
 from bayou.learners.bank.later import next_block
+from bayou.report.uncertainty import split_classes
 
 STRETCHES = 20
 PICKED = 256
@@ -30,12 +33,13 @@ class Sample:
     """Some rows of the stream, in order. A learner without a posterior has NaN for the variances."""
 
     row: np.ndarray  # counted from 0, in the order of the stream
-    expected: np.ndarray  # the label, before the row was learned from: the probability of a positive, or a number
-    mean: np.ndarray  # of the score
+    expected: np.ndarray  # before the row was learned from: the probability of a positive, or of its class; a number
+    mean: np.ndarray  # of the score; of several classes that of the most probable one
     variance: np.ndarray
     noise: np.ndarray  # variance of a number around its expectation; NaN for a class
     tails: np.ndarray  # those of `Prediction`, of a learner that knows them; else nothing of each row
-    label: np.ndarray  # 1 or 0, or a number
+    guess: np.ndarray  # of several classes, what there is to say of the most probable one (`Guess`); else nothing
+    label: np.ndarray  # 1 or 0, a number, or the label of a class
     weight: np.ndarray  # the example's own
     stands_for: np.ndarray  # the number of rows of the stream that it stands for
     line: np.ndarray  # -1 if not known
@@ -61,7 +65,23 @@ class Sample:
         return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
 
 
-_COLUMNS = ("row", "expected", "mean", "variance", "noise", "tails", "label", "weight", "stands_for", "line")
+_COLUMNS = ("row", "expected", "mean", "variance", "noise", "tails", "guess", "label", "weight", "stands_for", "line")
+
+
+class Guess(NamedTuple):
+    """The most probable of several classes, and how sure that was; a column of `Sample.guess` each."""
+
+    label: Any  # NaN where no class was known
+    probability: Any
+    low: Any  # of the 95% interval of that
+    high: Any
+    aleatoric: Any
+    epistemic: Any
+
+    @classmethod
+    def of(cls, said: np.ndarray) -> Guess:
+        """From the columns that were kept."""
+        return cls(*said.T)
 
 
 class Recorder:
@@ -92,6 +112,11 @@ class Recorder:
         self._tags: list[str] = []
         self._features: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._short: list[np.ndarray] = []
+
+    @property
+    def record(self) -> Record:
+        """That of the learner."""
+        return self.learner.record
 
     @property
     def examples(self) -> int:
@@ -138,13 +163,13 @@ class Recorder:
         """As the learner's own `learn`."""
         return self.observe(batch).expected
 
-    def observe(self, batch: Batch) -> Prediction:
+    def observe(self, batch: Batch) -> Any:
         """As the learner's own `observe`."""
         prediction = self.teaches.observe(batch)
         self._remember(batch, prediction)
         return prediction
 
-    def _remember(self, batch: Batch, prediction: Prediction) -> None:
+    def _remember(self, batch: Batch, prediction: Any) -> None:
         lengths = np.diff(batch.indptr)
         self.nonzeros += batch.nonzeros
         if len(batch):
@@ -175,31 +200,35 @@ class Recorder:
     def _keep(
         self,
         batch: Batch,
-        prediction: Prediction,
+        prediction: Any,
         picked: np.ndarray,
         first: int,
         weights: np.ndarray,
         stand: np.ndarray,
     ) -> None:
-        record = self.learner.record
-        unknown = np.full(len(batch), np.nan)
-        labels = unknown if batch.labels is None else batch.labels
-        if record.task == "classify":
-            labels = (labels > 0).astype(np.float64)
+        told = prediction.take(picked)
+        unknown = np.full(len(picked), np.nan)
+        labels = unknown if batch.labels is None else batch.labels[picked]
         positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
-        believed = [
-            prediction.expected,
-            prediction.mean,
-            prediction.variance if record.posterior else unknown,
-            prediction.noise if record.posterior and record.task == "regress" else unknown,
-            np.empty((len(batch), 0)) if prediction.tails is None else prediction.tails,
-            labels,
-        ]
-        kept = [picked + first, *(column[picked] for column in believed), weights, stand, positions[picked]]
+        believed = _of_classes(told, labels) if isinstance(told, ClassPrediction) else self._of_one(told, labels)
+        kept = [picked + first, *believed, weights, stand, positions[picked]]
         for column, values in zip(self._columns, kept, strict=True):
             column.append(values)
         self._keep_features(batch, picked)
         self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
+
+    def _of_one(self, told: Prediction, labels: np.ndarray) -> list[np.ndarray]:
+        """What was believed of two classes, or of numbers."""
+        record, unknown = self.learner.record, np.full(len(labels), np.nan)
+        return [
+            told.expected,
+            told.mean,
+            told.variance if record.posterior else unknown,
+            told.noise if record.posterior and record.task == "regress" else unknown,
+            np.empty((len(labels), 0)) if told.tails is None else told.tails,
+            np.empty((len(labels), 0)),
+            (labels > 0).astype(np.float64) if record.task == "classify" else labels,
+        ]
 
     def _keep_features(self, batch: Batch, picked: np.ndarray) -> None:
         """Indices and values of the rows that were picked, one after another, and where each ends."""
@@ -225,6 +254,31 @@ class Recorder:
         kept = (short for part in self._short for short in part)
         features = [row if short else None for row, short in zip(rows, kept, strict=True)]
         return Sample(tags=list(self._tags), features=features, **columns)
+
+
+def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
+    """What was believed of several classes."""
+    rows, unknown = np.arange(len(labels)), np.full(len(labels), np.nan)
+    mean = variance = unknown
+    guess = Guess(*np.full((6, len(labels)), np.nan))
+    if len(told.labels):
+        best = told.probability.argmax(axis=1)
+        known = told.probability[rows, best] > 0.0
+        aleatoric, epistemic = split_classes(told.probability, told.mean, told.variances)
+        guess = Guess(
+            np.where(known, told.labels[best], np.nan),
+            told.probability[rows, best],
+            unknown,
+            unknown,
+            aleatoric,
+            epistemic,
+        )
+        mean = told.mean[rows, best]
+        if told.variances is not None:
+            low, high = told.interval(0.95)
+            variance, guess = told.variances[rows, best], guess._replace(low=low[rows, best], high=high[rows, best])
+    nothing = np.empty((len(labels), 0))
+    return [told.chance_of(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
 
 
 def _stretch_ends() -> Iterator[int]:

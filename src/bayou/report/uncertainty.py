@@ -10,6 +10,9 @@ with probability F(z). With the entropy H(p) = -p ln p - (1 - p) ln(1 - p) and m
 All in nats, the unit of the log loss. Epistemic uncertainty is never negative (H is concave), and goes to 0 as the
 posterior narrows. The split is that of Houlsby et al. 2011 (BALD) and Depeweg et al. 2018. Both parts are what the
 model believes: if it is a wrong picture of the data, the loss it meets is larger than the total it expects.
+
+Of several classes every class has a score of its own. Their probabilities, drawn together and divided by their sum,
+give the epistemic part; the total is the entropy of what was predicted.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ _POINTS = np.linspace(-8.0, 8.0, 257)
 _MASS = np.exp(-(_POINTS**2) / 2)
 _MASS /= _MASS.sum()
 _ROWS = 2048  # at a time
+_DRAWS = 32  # of several classes
 
 CDF = {"logistic": expit, "probit": ndtr}
 
@@ -47,6 +51,28 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Spl
         _split(mean[k : k + _ROWS], variance[k : k + _ROWS], CDF[link]) for k in range(0, max(len(mean), 1), _ROWS)
     ]
     return Split(*np.concatenate(parts, axis=1))
+
+
+def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarray | None) -> Split:
+    """Both parts for several classes, arrays of shape (rows, classes); without variances all is taken for chance.
+
+    >>> coin, sure = np.array([[0.5, 0.5]]), np.zeros((1, 2))
+    >>> known, unknown = split_classes(coin, sure, sure), split_classes(coin, sure, sure + 400.0)
+    >>> float(known.aleatoric[0].round(3)), float(known.epistemic[0]), bool(unknown.epistemic[0] > 0.3)
+    (0.693, 0.0, True)
+    """
+    total = entr(probability).sum(axis=1)
+    if variance is None:
+        return Split(total, np.zeros(len(total)))
+    drawn_entropy, drawn_mean = np.zeros(len(total)), np.zeros(probability.shape)
+    random = np.random.default_rng(0)
+    for _ in range(_DRAWS):
+        chance = expit(mean + np.sqrt(variance) * random.standard_normal(mean.shape)) * (probability > 0.0) + 1e-300
+        chance /= chance.sum(axis=1, keepdims=True)
+        drawn_mean += chance / _DRAWS
+        drawn_entropy += entr(chance).sum(axis=1) / _DRAWS
+    epistemic = np.clip(entr(drawn_mean).sum(axis=1) - drawn_entropy, 0.0, total)
+    return Split(total - epistemic, epistemic)
 
 
 def _split(mean: np.ndarray, variance: np.ndarray, cdf: np.ufunc) -> np.ndarray:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from bayou.evaluate.later import in_words
 from bayou.report.facts import NAMED, Run, RunFacts
+from bayou.report.recorder import Guess, Sample
 
 # From this weight in the mixture on, a bank has settled on a lane.
 SETTLED = 0.5
-# How many columns are named.
-LEADING = 4
+# How many columns are named, or classes; and features of each class.
+LEADING, OF_EACH = 4, 3
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
@@ -20,7 +23,8 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     told = [
         ("Loss", _loss(facts)),
         ("Later rows", _later(facts)),
-        ("Accuracy" if facts.regress else "Ranking", _ranking(facts)),
+        ("Accuracy" if facts.regress or facts.several else "Ranking", _ranking(facts)),
+        ("Mistakes", _mistakes(facts)),
         ("Lanes", _parts(facts)),
         ("Columns", _columns(facts)),
         ("Features", _features(facts)),
@@ -50,6 +54,8 @@ def _loss(facts: RunFacts) -> str:
     if facts.base_loss and loss is not None:
         won = 1.0 - loss / facts.base_loss
         guess = "the mean so far" if facts.regress else f"the share of positives, {percent(facts.rate)},"
+        if facts.several:
+            guess = f"the shares of the {len(facts.result.classes['label'])} classes"
         text += f" Always predicting {guess} would have cost {number(facts.base_loss)}"
         text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not helped."
     elif facts.rate is not None:
@@ -82,12 +88,44 @@ def _ranking(facts: RunFacts) -> str:
             else f"; {percent(result.coverage)} of the numbers fell inside their 90% intervals"
         )
         return f"Predictions were {number(result.mean_absolute_error)} off on average{covered}."
-    if result.auc is None or result.calibration_error is None:
+    if result.calibration_error is None:
+        return ""
+    if facts.several:
+        return (
+            f"The most probable class was the right one {percent(result.accuracy)} of the time. Its probability was "
+            f"{100 * result.calibration_error:.2g} percentage points off on average."
+        )
+    if result.auc is None:
         return ""
     return (
         f"Shown a positive and a negative, it gives the positive the higher probability {percent(result.auc)} of the "
         f"time (AUC {number(result.auc)}). Predicted and actual rates differ by {100 * result.calibration_error:.2g} "
         "percentage points on average."
+    )
+
+
+def _mistakes(facts: RunFacts) -> str:
+    """Which class is taken for which, and which is hardest to tell apart."""
+    if not facts.several or facts.result.auc is None:
+        return ""
+    table, confusion = facts.result.classes, facts.result.confusion
+    names, shown = facts.class_names(table["label"]), len(table["label"][: len(confusion)])
+    text = ""
+    wrong = confusion[:shown, :shown] * (1.0 - np.eye(shown))
+    if wrong.any():
+        actual, taken = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        share = wrong[actual, taken] / table["mass"][actual]
+        text = (
+            f"The commonest mistake: {percent(float(share))} of {shortened(names[actual], 40)} were taken for "
+            f"{shortened(names[taken], 40)}. "
+        )
+    told = np.flatnonzero(~np.isnan(table["auc"]))
+    best, worst = (told[pick(table["auc"][told])] for pick in (np.argmax, np.argmin))
+    if best == worst:
+        return text
+    return text + (
+        f"Told apart best is {shortened(names[best], 40)} (AUC {number(table['auc'][best])}), worst "
+        f"{shortened(names[worst], 40)} ({number(table['auc'][worst])})."
     )
 
 
@@ -112,9 +150,9 @@ def _parts(facts: RunFacts) -> str:
 
 def _columns(facts: RunFacts) -> str:
     """Which columns move the score, and the most telling value of each of the first."""
-    found, shown = facts.columns[:LEADING], facts.influence.shown
-    if not found:
+    if facts.several or not facts.columns:  # each class has its own
         return ""
+    found, shown = facts.columns[:LEADING], facts.influence.shown
     told = []
     for column in found:
         values = [f"{shortened(shown.name(i), 40)} {signed(shown.mean[i])}" for i in column.telling[:2].tolist()]
@@ -124,6 +162,8 @@ def _columns(facts: RunFacts) -> str:
 
 
 def _features(facts: RunFacts) -> str:
+    if facts.several:
+        return _features_of_classes(facts)
     top = facts.influence.first(NAMED, facts.influence.share)
     if not len(top):
         return ""
@@ -133,10 +173,19 @@ def _features(facts: RunFacts) -> str:
     return f"{who} {share} of the variation of the score; with the mean of each weight: {', '.join(names)}."
 
 
+def _features_of_classes(facts: RunFacts) -> str:
+    told = []
+    for name, influence in facts.influences[:LEADING]:
+        top = influence.first(OF_EACH, influence.share * (influence.mean > 0))
+        if len(top):
+            told.append(f"{shortened(name, 40)} by {listed([shortened(feature, 40) for feature in top.name])}")
+    return f"What speaks most for a class, against the average one: {'; '.join(told)}." if told else ""
+
+
 def _uncertainty(facts: RunFacts) -> str:
     if not facts.has_posterior:
         return (
-            f"{facts.learner.name} keeps no posterior, so it cannot say how unsure it is; "
+            f"{facts.inner} keeps no posterior, so it cannot say how unsure it is; "
             "a Bayesian learner such as the bank can."
         )
     aleatoric, epistemic = facts.late_means
@@ -157,15 +206,32 @@ def _unsure(facts: RunFacts) -> str:
     sample = facts.unsure
     low, high = facts.interval(sample)
     told = [
-        f"{row_name(sample.line[k], sample.row[k])} ({said(facts, sample.expected[k])}, but it may be "
-        f"{said(facts, low[k])} to {said(facts, high[k])})"
+        f"{row_name(sample.line[k], sample.row[k])} ({said(facts, sample, k)}, but it may be "
+        f"{amount(facts, low[k])} to {amount(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
     return f"Of the predictions that were kept, it was most unsure of {listed(told)}."
 
 
-def said(facts: RunFacts, expected: float) -> str:
-    """A prediction: a probability as a percentage, or a number."""
+def said(facts: RunFacts, sample: Sample, k: int) -> str:
+    """A prediction: a probability as a percentage, with the class that has it; or a number."""
+    if not facts.several:
+        return amount(facts, sample.expected[k])
+    guess = Guess.of(sample.guess)
+    (name,) = facts.class_names([guess.label[k]])
+    return f"{shortened(name, 30)} {percent(guess.probability[k])}"
+
+
+def label(facts: RunFacts, sample: Sample, k: int) -> str:
+    """What it turned out to be; of several classes with the probability that it had."""
+    if facts.several:
+        (name,) = facts.class_names([sample.label[k]])
+        return f"{shortened(name, 30)} ({percent(sample.expected[k])})"
+    return number(sample.label[k]) if facts.regress else ("negative", "positive")[int(sample.label[k])]
+
+
+def amount(facts: RunFacts, expected: float) -> str:
+    """A probability as a percentage, or a number."""
     return number(expected) if facts.regress else percent(expected)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.checks import shown
+from bayou.core.class_prediction import class_names
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.numbering import Numbering
@@ -53,9 +54,7 @@ class Inside(Learner):
     @property
     def class_names(self) -> list[str]:
         """What the data call each class, in the order of `labels`; its label, where a model does not know that."""
-        names = self.extras.classes
-        known = range(len(names))
-        return [names[int(label)] if label in known else f"{label:g}" for label in self._labels.tolist()]
+        return class_names(self._labels, self.extras.classes)
 
     @property
     def counts(self) -> np.ndarray:

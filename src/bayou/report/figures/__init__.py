@@ -7,11 +7,13 @@ page. Text that comes from users is escaped, since plotly reads a little HTML.
 from __future__ import annotations
 
 from bayou.report.facts import RunFacts
+from bayou.report.figures.classes import class_reliability, confusion
 from bayou.report.figures.features import columns, features, inclusion
 from bayou.report.figures.lanes import lanes
 from bayou.report.figures.loss import compared, loss
+from bayou.report.figures.numbers import coverage, predicted, residuals
 from bayou.report.figures.parts import Figure, View
-from bayou.report.figures.predictions import predicted, reliability, scores
+from bayou.report.figures.predictions import reliability, scores
 from bayou.report.figures.uncertainty import deviations, split_over_time, split_scatter
 
 __all__ = ["Figure", "View", "all_of", "compared"]
@@ -23,7 +25,9 @@ def all_of(facts: RunFacts) -> list[Figure]:
         return []
     made: list[Figure | None] = [loss(facts)]
     if facts.regress:
-        made.append(predicted(facts))
+        made += [predicted(facts), residuals(facts), coverage(facts)]
+    elif facts.several:
+        made += [confusion(facts), reliability(facts), class_reliability(facts)]
     else:
         made += [reliability(facts), scores(facts)]
     if facts.has_posterior:

@@ -7,19 +7,34 @@ from typing import Any
 import numpy as np
 
 from bayou.core.prediction import reach
+from bayou.outputs.shown_weights import ColumnShown
 from bayou.report import words
 from bayou.report.facts import DRAWN, RunFacts
 from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
-from bayou.report.influence import Features
+from bayou.report.influence import Features, Influence
 
 # How many values of a column are named where it is pointed at.
 NAMED_VALUES = 5
 
 
 def columns(facts: RunFacts) -> Figure | None:
-    shown, found = facts.influence.shown, facts.columns
-    if not found:
+    each = facts.influences if facts.several else [("spread", facts.influence)]
+    views = [
+        _columns_view(name, influence, found) for name, influence in each if (found := facts.columns_of(influence))
+    ]
+    if not views:
         return None
+    how = (
+        "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
+        "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
+        "values."
+    )
+    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
+    return Figure("columns", "Columns", how, views, height=height, wide=True)
+
+
+def _columns_view(view: str, influence: Influence, found: list[ColumnShown]) -> View:
+    shown = influence.shown
     custom = [
         [
             escaped(words.shortened(column.name, 80)),
@@ -43,15 +58,12 @@ def columns(facts: RunFacts) -> Figure | None:
     }
     axis = {"title": {"text": "how far it moves the score from row to row (sd)"}, "rangemode": "tozero"}
     layout = _named_rows([column.name for column in found]) | {"xaxis": axis}
-    how = (
-        "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
-        "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
-        "values."
-    )
-    return Figure("columns", "Columns", how, [View("spread", [bars], layout)], height=110 + 22 * len(found), wide=True)
+    return View(words.shortened(view, 16), [bars], layout)
 
 
 def features(facts: RunFacts) -> Figure | None:
+    if facts.several:
+        return _features_of_classes(facts)
     influence = facts.influence
     orders = [("carry the most", facts.top), ("largest", influence.first(DRAWN, np.abs(influence.mean)))]
     if influence.surety is not None:
@@ -71,6 +83,23 @@ def features(facts: RunFacts) -> Figure | None:
         how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
     height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
     return Figure("features", "Features", how, views, height=height, wide=True)
+
+
+def _features_of_classes(facts: RunFacts) -> Figure | None:
+    """A view for each of the commonest classes."""
+    found = [(name, influence.first(DRAWN, influence.share)) for name, influence in facts.influences]
+    views = [_weights_view(words.shortened(name, 16), top) for name, top in found if len(top)]
+    if not views:
+        return None
+    intervals = " with 95% intervals" if facts.influence.sd is not None else ""
+    how = (
+        f"For each of the commonest classes, the weights that carry the most{intervals}, against the average class: "
+        "right of 0 they speak for it, left of it against it. They are a linear picture of the score."
+    )
+    if any(family.complete for family in facts.influence.shown.families):
+        how += " Of a column that every row has a value of, 0 is the mean over the rows."
+    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
+    return Figure("features", "Features of each class", how, views, height=height, wide=True)
 
 
 def _weights_view(name: str, features: Features) -> View:

@@ -11,6 +11,9 @@ from bayou.report import words
 from bayou.report.facts import Run, RunFacts
 from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
+# Squared losses that differ by this factor have a logarithmic axis, on which a few numbers far out flatten nothing.
+STEEP = 20.0
+
 
 def loss(facts: RunFacts) -> Figure:
     curve = facts.result.curve
@@ -28,6 +31,7 @@ def loss(facts: RunFacts) -> Figure:
     if facts.base_loss:
         heights.append(facts.base_loss)
         guess = "always the mean so far" if facts.regress else "always the share of positives"
+        guess = "always the shares of the classes" if facts.several else guess
         data.append(line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
     held = facts.run.loss_of(facts.run.held_out)
     if held is not None:
@@ -62,13 +66,12 @@ def compared(runs: Sequence[Run]) -> Figure:
 
 def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
     """Room for losses of these heights, over `last` examples."""
-    low, high = min(heights), max(heights)
-    room = 0.08 * (high - low) or 0.05
-    return {
-        "xaxis": examples_axis(min(10, last), last),
-        "yaxis": {
-            "title": {"text": loss_name.replace("_", " ")},
-            "range": numbers([max(low - room, 0.0), high + room]),
-        },
-        "hovermode": "x unified",
-    }
+    title, spread = {"title": {"text": loss_name.replace("_", " ")}}, np.quantile(heights, [0.1, 0.9])
+    if loss_name == "squared_loss" and 0.0 < STEEP * spread[0] < spread[1]:
+        low, high = np.log10([min(height for height in heights if height > 0.0), max(heights)])
+        axis = title | {"type": "log", "range": numbers([low - 0.1, high + 0.1]), "tickformat": "~s", "nticks": 6}
+    else:
+        low, high = min(heights), max(heights)
+        room = 0.08 * (high - low) or 0.05
+        axis = title | {"range": numbers([max(low - room, 0.0), high + room])}
+    return {"xaxis": examples_axis(min(10, last), last), "yaxis": axis, "hovermode": "x unified"}

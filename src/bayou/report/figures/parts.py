@@ -103,6 +103,14 @@ def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998)
     return np.linspace(first, last, BINS + 1)
 
 
+def usual(values: np.ndarray) -> tuple[float, float]:
+    """Ends of an axis that hold all but what lies far out: half of the middle 98 % wider on either side."""
+    low, high = np.quantile(values, [0.01, 0.99])
+    room = 0.5 * (high - low)
+    low, high = max(float(values.min()), float(low - room)), min(float(values.max()), float(high + room))
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
 def bars(
     edges: np.ndarray, values: np.ndarray, mass: np.ndarray, name: str, colour: str, shown: Any = None
 ) -> dict[str, Any]:

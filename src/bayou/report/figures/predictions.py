@@ -1,4 +1,4 @@
-"""How good the predictions were: whether probabilities hold, labels are told apart, and numbers are right."""
+"""How good the predictions were: whether probabilities hold, and labels are told apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from scipy.special import expit, logit
 from bayou.core.prediction import reach
 from bayou.report import words
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, line, numbers, odds_ticks, place
+from bayou.report.figures.parts import Figure, View, bars, bin_edges, line, numbers, odds_ticks
+
+# A table of so few classes takes half the page.
+HALF = 5
 
 
 def reliability(facts: RunFacts) -> Figure:
@@ -18,7 +21,7 @@ def reliability(facts: RunFacts) -> Figure:
     p, rate, mass = groups["probability"], groups["rate"], groups["mass"]
     # Each group counts as its weight in examples of average weight.
     n = mass * (facts.result.examples / mass.sum())
-    low, high = _wilson(rate, n)
+    low, high = wilson(rate, n)
     top = min(1.0, 1.08 * max(float(p.max()), float(high.max())))
     custom = [
         [words.percent(a), words.percent(b), words.percent(c), words.percent(d), f"{e:,.0f}"]
@@ -36,7 +39,18 @@ def reliability(facts: RunFacts) -> Figure:
         "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
         "confidence."
     )
-    return Figure("reliability", "Do the probabilities hold?", how, views)
+    if facts.several:
+        how = (
+            "How probable the most probable class was, and how often it was the right one. On the dashed line a "
+            "probability means what it says. Bars: where the true rate lies, with 95% confidence."
+        )
+    return Figure(
+        "reliability",
+        "Do the probabilities hold?",
+        how,
+        views,
+        wide=facts.several and len(facts.result.classes["label"]) > HALF,
+    )
 
 
 def _against(axis: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +97,7 @@ def _groups(
     ]
 
 
-def _wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's 95% interval of a rate seen in n trials."""
     z = reach(0.95)
     middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
@@ -115,30 +129,3 @@ def scores(facts: RunFacts) -> Figure | None:
         "further apart the two hills are, the better it tells them apart."
     )
     return Figure("scores", "Predictions by label", how, [View("", data, layout)])
-
-
-def predicted(facts: RunFacts) -> Figure | None:
-    """Of a regressor: predicted and actual numbers."""
-    sample = facts.late[dotted(facts)]
-    if not len(sample):
-        return None
-    ends = np.quantile(np.concatenate([sample.expected, sample.label]), [0.0, 1.0])
-    dots = {
-        "type": "scatter",
-        "x": numbers(sample.expected),
-        "y": numbers(sample.label),
-        "mode": "markers",
-        "name": "predictions",
-        "marker": {"color": "@blue/55", "size": 5},
-        "customdata": [place(sample, k) for k in range(len(sample))],
-        "hovertemplate": "%{customdata}<br>predicted %{x:.4g}, actual %{y:.4g}<extra></extra>",
-    }
-    data = [line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, dots]
-    layout = {
-        "xaxis": {"title": {"text": "predicted"}},
-        "yaxis": {"title": {"text": "actual"}},
-        "showlegend": False,
-        "hovermode": "closest",
-    }
-    how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
-    return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)

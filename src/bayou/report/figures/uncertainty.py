@@ -6,7 +6,19 @@ import numpy as np
 
 from bayou.report import words
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import Figure, View, bars, bin_edges, dotted, examples_axis, line, numbers, place
+from bayou.report.figures.parts import (
+    Figure,
+    View,
+    bars,
+    bin_edges,
+    dotted,
+    escaped,
+    examples_axis,
+    line,
+    numbers,
+    place,
+)
+from bayou.report.recorder import Guess
 
 
 def split_over_time(facts: RunFacts) -> Figure:
@@ -48,8 +60,10 @@ def split_over_time(facts: RunFacts) -> Figure:
     return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
 
 
-def deviations(facts: RunFacts) -> Figure:
-    sample = facts.sample
+def deviations(facts: RunFacts) -> Figure | None:
+    sample = facts.sample[~np.isnan(facts.sample.variance)]
+    if not len(sample):
+        return None
     sd = np.sqrt(sample.variance)
     edges = bin_edges(sd, low=0.0, most=0.985)
     rows = facts.run.recorder.rows
@@ -59,7 +73,8 @@ def deviations(facts: RunFacts) -> Figure:
     ]
     data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
     logistic = facts.link == "logistic" and not facts.regress
-    of = "the expected number" if facts.regress else "the score" + " (log-odds)" * logistic
+    of = "the most probable class's log-odds" if facts.several else "the score" + " (log-odds)" * logistic
+    of = "the expected number" if facts.regress else of
     layout = {
         "barmode": "overlay",
         "bargap": 0.0,
@@ -80,14 +95,17 @@ def split_scatter(facts: RunFacts) -> Figure | None:
     sample = facts.late[keep]
     low, high = facts.interval(sample)
     data = []
-    for name, label, colour in (("negative", 0, "@orange"), ("positive", 1, "@blue")):
-        chosen = sample.label == label
+    kinds = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
+    if facts.several:
+        right = Guess.of(sample.guess).label == sample.label
+        kinds = [("right", right, "@blue"), ("wrong", ~right, "@orange")]
+    for name, chosen, colour in kinds:
         if not chosen.any():
             continue
         custom = [
             [
                 place(sample, k),
-                words.percent(sample.expected[k]),
+                escaped(words.said(facts, sample, k)),
                 f"{words.percent(low[k])} to {words.percent(high[k])}",
             ]
             for k in np.flatnonzero(chosen).tolist()

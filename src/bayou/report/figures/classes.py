@@ -1,0 +1,166 @@
+"""How good predictions of several classes were: which is taken for which, and whether each one's probabilities hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.report import words
+from bayou.report.facts import CLASSES, RunFacts
+from bayou.report.figures.parts import Figure, View, escaped, line, numbers
+from bayou.report.figures.predictions import HALF, wilson
+
+# Classes in the table of who is taken for whom, the commonest; so few have their numbers written into it.
+TABLE, WRITTEN = 24, 9
+OTHERS = "all others"
+# Plots of one class beside each other.
+COLUMNS = 3
+
+
+def confusion(facts: RunFacts) -> Figure | None:
+    table, names = _table(facts)
+    if not table.sum():
+        return None
+    n = len(names)
+    views = [
+        _shares("of the actual", table, names, table.sum(axis=1, keepdims=True)),
+        _shares("of the predicted", table, names, table.sum(axis=0, keepdims=True)),
+    ]
+    how = (
+        "Down the classes as they were, across the most probable ones: what lies on the diagonal is right. Shares are "
+        "of all rows of the actual class, or of all that were taken for a class; point at a field for both."
+    )
+    height = 340 if n <= HALF else 120 + 42 * n if n <= WRITTEN else 150 + 24 * n
+    return Figure("confusion", "Which class is taken for which", how, views, height=height, wide=n > HALF)
+
+
+def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
+    """Weights of actual classes down, predicted ones across; what is beyond the commonest as one."""
+    whole, labels = facts.result.confusion, facts.result.classes["label"]
+    names = facts.class_names(labels[: len(whole)])
+    if len(whole) <= TABLE and len(names) == len(whole):
+        return whole, names
+    place = np.minimum(np.arange(len(whole)), TABLE)
+    table = np.zeros((TABLE + 1, TABLE + 1))
+    np.add.at(table, np.ix_(place, place), whole)
+    return table, [*names[:TABLE], OTHERS]
+
+
+def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -> View:
+    shares = np.divide(table, whole, out=np.zeros_like(table), where=whole > 0)
+    shown, n = [escaped(words.shortened(name, 30)) for name in names], len(names)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    custom = [
+        [
+            [
+                shown[i],
+                shown[j],
+                f"{table[i, j]:,.0f}",
+                words.percent(float(table[i, j] / rows[i])) if rows[i] else "–",
+                words.percent(float(table[i, j] / columns[j])) if columns[j] else "–",
+            ]
+            for j in range(n)
+        ]
+        for i in range(n)
+    ]
+    fields: dict[str, Any] = {
+        "type": "heatmap",
+        "x": list(range(n)),
+        "y": list(range(n)),
+        "z": [numbers(row) for row in shares],
+        "zmin": 0.0,
+        "zmax": 1.0,
+        "colorscale": [[0.0, "@card"], [1.0, "@blue"]],
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+        "customdata": custom,
+        "hovertemplate": "<b>%{customdata[0]}</b> taken for <b>%{customdata[1]}</b><br>%{customdata[2]} rows"
+        "<br>%{customdata[3]} of the actual, %{customdata[4]} of the predicted<extra></extra>",
+    }
+    if n <= WRITTEN:
+        fields["text"] = [[words.percent(float(share)) if share > 0 else "" for share in row] for row in shares]
+        fields["texttemplate"] = "%{text}"
+    places = {"tickvals": list(range(n)), "zeroline": False, "showgrid": False, "fixedrange": True, "ticks": ""}
+    layout = {
+        "xaxis": places
+        | {
+            "ticktext": [escaped(words.shortened(name, 14)) for name in names],
+            "title": {"text": "predicted"},
+            "range": [-0.5, n - 0.5],
+            "tickangle": 0 if n <= 5 else -45,
+        },
+        "yaxis": places | {"ticktext": shown, "title": {"text": "actual"}, "range": [n - 0.5, -0.5]},
+        "showlegend": False,
+        "hovermode": "closest",
+    }
+    return View(view, [fields], layout)
+
+
+def class_reliability(facts: RunFacts) -> Figure | None:
+    """A small plot for each of the commonest classes."""
+    result = facts.result
+    curves = [curve for curve in result.class_reliability[:CLASSES] if len(curve["mass"])]
+    if not curves:
+        return None
+    names, n = facts.class_names(result.classes["label"]), len(curves)
+    lines = -(-n // COLUMNS)
+    data: list[dict[str, Any]] = []
+    # Below each other in rows of as many as there is room for: a phone has room for two (page.js).
+    grid = {"rows": lines, "columns": min(COLUMNS, n), "pattern": "independent", "xgap": 0.2, "ygap": 0.3}
+    layout: dict[str, Any] = {"showlegend": False, "hovermode": "closest", "grid": grid, "annotations": []}
+    for k, curve in enumerate(curves):
+        own = "" if k == 0 else str(k + 1)
+        traces, top = _curve(facts, curve, names[k])
+        data += [trace | {"xaxis": f"x{own}", "yaxis": f"y{own}"} for trace in traces]
+        axis = {"range": numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
+        layout[f"xaxis{own}"] = layout[f"yaxis{own}"] = axis | {"fixedrange": True}
+        title = {"text": escaped(words.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
+        place = {"xref": f"x{own} domain", "yref": f"y{own} domain", "xanchor": "left", "yanchor": "bottom"}
+        layout["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
+    how = (
+        "For each of the commonest classes: across, its predicted probabilities in groups of equal size; up, how often "
+        "it was that class. On the dashed line a probability means what it says. Each has its own scale."
+    )
+    asked, views = "Do the probabilities of each class hold?", [View("", data, layout)]
+    return Figure("class-reliability", asked, how, views, height=80 + 200 * lines, wide=True)
+
+
+def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[list[dict[str, Any]], float]:
+    """Its traces, and how far they reach."""
+    p, rate, mass = curve["probability"], curve["rate"], curve["mass"]
+    n = mass * (facts.result.examples / mass.sum())
+    low, high = wilson(rate, n)
+    top = min(1.03, 1.08 * max(float(p.max()), float(high.max())))
+    ends = np.array([0.0, min(top, 1.0)])
+    custom = [
+        [escaped(words.shortened(name, 40)), words.percent(a), words.percent(b), f"{c:,.0f}"]
+        for a, b, c in zip(p, rate, n, strict=True)
+    ]
+    return (
+        [
+            line(ends, ends, "perfect", "@grey", dash="dash", width=1.0) | {"hoverinfo": "skip", "hovertemplate": None},
+            {
+                "type": "scatter",
+                "x": numbers(p),
+                "y": numbers(rate),
+                "mode": "lines+markers",
+                "cliponaxis": False,
+                "line": {"color": "@blue/55", "width": 1.2},
+                "marker": {"color": "@blue", "size": 5},
+                "error_y": {
+                    "type": "data",
+                    "array": numbers(high - rate),
+                    "arrayminus": numbers(rate - low),
+                    "color": "@blue/55",
+                    "thickness": 1.2,
+                    "width": 0,
+                },
+                "customdata": custom,
+                "hovertemplate": "<b>%{customdata[0]}</b><br>predicted %{customdata[1]}, observed %{customdata[2]}"
+                "<br>%{customdata[3]} rows<extra></extra>",
+            },
+        ],
+        top,
+    )

@@ -1,0 +1,163 @@
+"""How good predicted numbers were: against the actual ones, and over time. What lies far out is marked at the edge.
+
+A few numbers far from all others would make every plot a flat line: axes hold what is usual, and what lies beyond them
+stands at their edge as a triangle, and is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayou.evaluate.regression import LEVEL
+from bayou.report import words
+from bayou.report.facts import RunFacts
+from bayou.report.figures.parts import Figure, View, dotted, examples_axis, line, numbers, place, usual
+from bayou.report.figures.predictions import wilson
+from bayou.report.recorder import Sample
+
+
+def predicted(facts: RunFacts) -> Figure | None:
+    sample = facts.late[dotted(facts)]
+    if not len(sample):
+        return None
+    low, high = usual(np.concatenate([sample.expected, sample.label]))
+    room = 0.03 * (high - low)
+    dots, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
+    ends = np.array([low, high])
+    data = [line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, *dots]
+    axis = {"range": numbers([low - room, high + room])}
+    layout = {
+        "xaxis": axis | {"title": {"text": "predicted"}},
+        "yaxis": axis | {"title": {"text": "actual"}},
+        "showlegend": False,
+        "hovermode": "closest",
+    }
+    how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
+    how += _counted(beyond, len(sample))
+    return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)
+
+
+def residuals(facts: RunFacts) -> Figure | None:
+    """What was missed, over time, beside the 90% intervals."""
+    sample = facts.sample
+    if len(sample) < 2:
+        return None
+    missed, example = sample.label - sample.expected, facts.stretches[1]
+    settled = missed[sample.row >= min(30, sample.row[-1])]
+    low, high = usual(settled if len(settled) else missed)
+    data = []
+    if facts.has_posterior:
+        reach = _halves(facts)
+        low, high = min(low, -float(reach[-1])), max(high, float(reach[-1]))
+        for sign in (1.0, -1.0):
+            edge = line(example, np.clip(sign * reach, 2 * low, 2 * high), "90% intervals", "@orange", width=1.6)
+            data.append(edge | {"showlegend": sign > 0, "hovertemplate": "%{y:.3g}"})
+    keep = _spread(sample)
+    chosen = sample[keep]
+    dots, beyond = _dots(chosen, chosen.row + 1.0, missed[keep], None, (low, high))
+    data = dots + data
+    room = 0.04 * (high - low)
+    layout = {
+        "xaxis": examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1)),
+        "yaxis": {
+            "title": {"text": "actual − predicted"}, "range": numbers([low - room, high + room]), "zeroline": True,
+        },
+        "hovermode": "closest",
+    }  # fmt: skip
+    how = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0 it was too low."
+    if facts.has_posterior:
+        how += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
+    how += _counted(beyond, len(chosen))
+    return Figure("residuals", "What it missed, over time", how, [View("", data, layout)], wide=True)
+
+
+def coverage(facts: RunFacts) -> Figure | None:
+    """The share of numbers in their 90% intervals, over time."""
+    sample = facts.sample
+    if not facts.has_posterior or len(sample) < 2 or facts.result.coverage is None:
+        return None
+    low, high = facts.interval(sample, LEVEL)
+    stretch, example = facts.stretches
+    inside = facts.averages(((low <= sample.label) & (sample.label <= high)).astype(np.float64))
+    least, most = wilson(inside, np.bincount(stretch).astype(np.float64))
+    ends = np.array([example[0], example[-1]])
+    shares = line(example, inside, "inside", "@blue", width=1.6, mode="lines+markers") | {
+        "error_y": {
+            "type": "data", "array": numbers(most - inside), "arrayminus": numbers(inside - least),
+            "color": "@blue/55", "thickness": 1.4, "width": 0,
+        },
+        "hovertemplate": "%{y:.1%}",
+    }  # fmt: skip
+    data = [shares, line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash") | {"hovertemplate": "%{y:.0%}"}]
+    bottom = min(0.5, float(least[example >= min(100, example[-1])].min()) - 0.05)
+    layout = {
+        "xaxis": examples_axis(float(example[0]), float(example[-1])),
+        "yaxis": {"title": {"text": "inside"}, "range": numbers([max(bottom, 0.0), 1.02]), "tickformat": ".0%"},
+        "hovermode": "x unified",
+    }
+    how = (
+        "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
+        "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
+        f"{words.percent(facts.result.coverage)}."
+    )
+    return Figure("coverage", "Do the intervals hold?", how, [View("", data, layout)], wide=True)
+
+
+def _halves(facts: RunFacts) -> np.ndarray:
+    """Half the width of the 90% intervals, in the mean of each stretch."""
+    low, high = facts.interval(facts.sample, LEVEL)
+    return facts.averages((high - low) / 2.0)
+
+
+def _spread(sample: Sample, most: int = 1500) -> np.ndarray:
+    """Rows to draw: of all stretches alike, so that the first ones are there too."""
+    return np.unique(np.linspace(0, len(sample) - 1, most).astype(np.int64))
+
+
+def _dots(
+    sample: Sample, x: np.ndarray, y: np.ndarray, across: tuple[float, float] | None, up: tuple[float, float]
+) -> tuple[list[dict[str, Any]], int]:
+    """A dot for each row, a triangle at the edge where it lies beyond; and how many do."""
+    left, right = across or (-np.inf, np.inf)
+    out = (x < left) | (x > right) | (y < up[0]) | (y > up[1])
+    symbol = np.select(
+        [y > up[1], y < up[0], x > right, x < left],
+        ["triangle-up", "triangle-down", "triangle-right", "triangle-left"],
+        "circle",
+    )
+    traces = []
+    for name, chosen, marker in (
+        ("predictions", ~out, {"color": "@blue/55", "size": 5}),
+        ("beyond the axes", out, {"color": "@orange", "size": 9, "symbol": symbol[out].tolist()}),
+    ):
+        told = sample[chosen]
+        off = told.label - told.expected
+        custom = [
+            [place(told, k), words.number(told.expected[k]), words.number(told.label[k]), words.signed(off[k])]
+            for k in range(len(told))
+        ]
+        if custom:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "x": numbers(np.clip(x, left, right)[chosen]),
+                    "y": numbers(np.clip(y, *up)[chosen]),
+                    "mode": "markers",
+                    "name": name,
+                    "cliponaxis": False,
+                    "marker": marker | {"line": {"width": 0}},
+                    "customdata": custom,
+                    "hovertemplate": "%{customdata[0]}<br>predicted %{customdata[1]}, actual %{customdata[2]}: "
+                    "%{customdata[3]}<extra></extra>",
+                }
+            )
+    return traces, int(out.sum())
+
+
+def _counted(beyond: int, n: int) -> str:
+    if not beyond:
+        return ""
+    what = "lies beyond the axes and is" if beyond == 1 else "lie beyond the axes and are"
+    return f" {beyond:,} of {n:,} {what} marked at the edge."
