@@ -13,6 +13,7 @@ from bayou.learners import FTRL
 # What each command calls first of what does its work; where that breaks, nothing in the command was prepared for it.
 FIRST_STEPS = {
     "train": ("train x.svm --bits 4", "bayou.sources.open"),
+    "look": ("look x.csv", "bayou.sources.open"),
     "compare": ("compare x.svm --bits 4", "bayou.sources.open"),
     "predict": ("predict x.svm --model m.bayou", "bayou.sources.open"),
     "select": ("select x.svm --bits 4", "bayou.sources.open"),

@@ -62,6 +62,22 @@ def test_three_labels_are_three_classes(wines, tmp_path):
     ]
 
 
+def test_columns_are_kept_beside_predictions(wines, tmp_path):
+    model = tmp_path / "m.bayou"
+    run("train", wines, "--label", "kind", "--learner", "marginal", "--bits", 8, "--model", model)
+    narrow, wide = (rows_of(run("predict", wines, "--model", model, "--keep", "kind,size", "--level", level).stdout)
+                    for level in (0.5, 0.99))  # fmt: skip
+    assert list(narrow[0])[:4] == ["kind", "size", "class", "probability"]
+    assert [row["kind"] for row in narrow[:3]] == [row["class"] for row in narrow[:3]]
+    assert all(float(a["high"]) < float(b["high"]) for a, b in zip(narrow, wide, strict=True))
+    run("predict", wines, "--model", model, "--keep", "kind", "--keep", "size", "--out", tmp_path / "p.parquet")
+    whole = pq.read_table(tmp_path / "p.parquet")
+    assert whole.column_names[:3] == ["kind", "size", "class"]
+    assert whole["kind"].to_pylist() == [row["kind"] for row in narrow]
+    assert "keep names the column 'nope'" in run("predict", wines, "--model", model, "--keep", "nope", code=2).stderr
+    assert "between 0 and 1" in run("predict", wines, "--model", model, "--level", 2, code=2).stderr
+
+
 def test_going_on_with_classes_is_one_run(wines, tmp_path):
     """A class that joins later is numbered as in one run; the model of two runs has the bits of one."""
     lines = wines.read_text().splitlines()

@@ -66,6 +66,11 @@ def test_json_brings_back_every_bit(recipe: Recipe) -> None:
         ({"kind": "vw", "label": "a"}, "vw data have no columns"),
         ({"kind": "svmlight", "cross": [("a", "b")]}, "svmlight data have neither"),
         ({"kind": "vw", "columns": ()}, "only a table has columns"),
+        ({"decimal": "dot"}, "decimal is 'dot'; it must be one of 'point', 'comma'"),
+        ({"kind": "vw", "missing": ["x"]}, "missing and decimal are about a table's cells"),
+        ({"missing": "x"}, "missing is 'x'; it must be a list of texts"),
+        ({"missing": ["x" * 101]}, "missing holds a text of 101 bytes"),
+        ({"edition": 3}, "edition is 3"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
@@ -81,11 +86,40 @@ def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
         ({"role": "bins", "edges": (float("inf"),)}, "finite"),
         ({"role": "numeric", "scale": 0.0}, "scale"),
         ({"role": "numeric", "centre": float("inf")}, "centre"),
+        (
+            {"role": "bins", "knots": (2.0, 1.0), "levels": (0.0, 1.0)},
+            "knots of its slope must be finite",
+        ),
+        ({"role": "bins", "knots": (2.0, 3.0)}, "at least two knots, and a level for each"),
+        ({"role": "bins", "knots": (2.0,), "levels": (0.5,)}, "at least two knots"),
+        ({"role": "whole", "knots": (2.0, 3.0), "levels": (0.0, 1.0)}, "is whole, which has no slope"),
+        ({"role": "date", "parts": ("year",)}, "a part of column 'a' is 'year'; it must be one of 'hour'"),
     ],
 )
 def test_columns_that_cannot_be(parts: dict, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         Column("a", **parts)
+
+
+def test_a_recipe_of_the_first_edition_stays_what_it_is() -> None:
+    column = {"name": "a", "role": "whole", "edges": [1.0, 2.5], "centre": 0.0, "scale": 1.0}
+    plain = {
+        **{"kind": "table", "bits": 22, "exact": False, "hash_all": False, "cross": [], "label": "y", "positive": None},
+        **{"label_above": None, "weight": None, "ignore": [], "numeric": [], "category": [], "text": [], "bins": 20},
+        **{"negative_rate": 1.0, "columns": [column]},
+    }
+    recipe = Recipe.from_json(plain)
+    assert recipe.edition == 1
+    assert "NaN" in recipe.marks
+    assert "unknown" not in recipe.marks
+    assert recipe.to_json() == plain | {"task": "binary", "negative": None}
+    assert recipe.differences(replace(recipe, edition=2)) == ["edition is 1 in one and 2 in the other"]
+
+
+def test_marks_are_added_or_cleared() -> None:
+    assert Recipe(kind="table").marks[:2] == ("na", "n/a")
+    assert Recipe(kind="table", missing=["-999"]).marks[-2:] == ("\\n", "-999")
+    assert Recipe(kind="table", missing=["", "x"]).marks == ("x",)
 
 
 def test_only_tables_need_a_fit() -> None:

@@ -177,8 +177,8 @@ class Unsure(Exception):
 
 
 @functools.lru_cache(1 << 16)
-def _hashes(column: Any, cell: bytes) -> list[tuple[int, float]]:
-    return slow_table.hashes(column, cell)
+def _hashes(column: Any, cell: bytes, recipe: Any) -> list[tuple[int, float]]:
+    return slow_table.hashes(column, cell, recipe)
 
 
 def example(recipe: Any, names: Sequence[str], cells: Sequence[bytes]) -> Row | None:
@@ -193,11 +193,11 @@ def example(recipe: Any, names: Sequence[str], cells: Sequence[bytes]) -> Row | 
                     return None  # where labels are numbers, truths are none
                 label = slow_table.label_of(recipe, cell)
             elif column.role == "weight":
-                weight = slow_table.number(cell)
+                weight = slow_table.number(cell, recipe)
                 if weight is None or not 0 <= weight <= 1e6:
                     return None
-            elif column.role != "ignored":
-                for key, value in _hashes(column, cell):
+            elif column.role not in ("ignored", "id"):
+                for key, value in _hashes(column, cell, recipe):
                     index = key % recipe.n_features
                     features[index] = features.get(index, 0.0) + value
     except slow_table.BadCell:

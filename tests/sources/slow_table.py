@@ -6,17 +6,33 @@ hash of its own. Nothing here is shared with the fast path but the fitted recipe
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import math
 import re
 from typing import NamedTuple
 
 QUOTED_BYTES = 1 << 20
 MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N")
+MISSING_IN_ANY_CASE = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _QUOTED = re.compile(rb'"((?:[^"]|"")*+)"')
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(rb"[+-]?\d+")
 _WORD = re.compile(r"\w+")
+_DATE = re.compile(
+    r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,]\d*)?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
+)
+_SIGNS = rb"[$% \t\x80-\xff]*"
+_GROUPED = {
+    "point": re.compile(
+        _SIGNS + rb"([+-]?)" + _SIGNS + rb"(\d{1,3}(?:[, ']\d{3})+|\d*)(\.\d*)?([eE][+-]?\d+)?" + _SIGNS
+    ),
+    "comma": re.compile(
+        _SIGNS + rb"([+-]?)" + _SIGNS + rb"(\d{1,3}(?:[. ']\d{3})+|\d*)(,\d*)?([eE][+-]?\d+)?" + _SIGNS
+    ),
+}
 
 
 class Row(NamedTuple):
@@ -105,14 +121,90 @@ def murmur3(text: bytes, seed: int = 0) -> int:
     return h ^ h >> 16
 
 
-def number(cell: bytes) -> float | None:
+def says_missing(cell: bytes, recipe) -> bool:
+    text = cell.strip(b" \t").decode("latin-1")
+    if recipe.edition == 1:
+        return text == "" or text in MISSING
+    own = [mark.strip(" \t").encode().lower().decode("latin-1") for mark in recipe.missing]
+    usual = () if "" in recipe.missing else MISSING_IN_ANY_CASE
+    return text.encode("latin-1").lower().decode("latin-1") in ("", *own, *usual)
+
+
+def number(cell: bytes, recipe) -> float | None:
     """The number in a cell, None if it is missing."""
     cell = cell.strip(b" \t")
-    if not cell or cell.decode("latin-1") in MISSING:
+    plain = cell
+    if recipe.decimal == "comma" and _NUMBER.fullmatch(cell):
+        plain = b""
+    if _NUMBER.fullmatch(plain) and not math.isinf(float(plain)):
+        return float(plain)
+    if says_missing(cell, recipe):
         return None
-    if not _NUMBER.fullmatch(cell) or math.isinf(float(cell)):
+    found = _GROUPED[recipe.decimal].fullmatch(cell) if recipe.decimal else None
+    if found is None:
         raise BadCell
-    return float(cell)
+    sign, whole, fraction, exponent = found.groups(b"")
+    digits = re.sub(rb"[^\d]", b"", whole)
+    text = sign + digits + fraction.replace(b",", b".") + exponent
+    if not _NUMBER.fullmatch(text) or math.isinf(float(text)):
+        raise BadCell
+    return float(text)
+
+
+def number_text(x: float) -> bytes:
+    """How a number is always written: by nine digits, if it is not whole."""
+    if x.is_integer() and abs(x) < 2**53:
+        return b"%d" % int(x)
+    mantissa, exponent = f"{x:.8e}".split("e")
+    if -5 <= int(exponent) <= 8:
+        return f"{x:.{8 - int(exponent)}f}".rstrip("0").rstrip(".").encode()
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".encode()
+
+
+def point(cell: bytes, recipe) -> datetime.datetime | None:
+    """The point in time in a cell, None if it is missing."""
+    text = cell.strip(b" \t").decode("latin-1")
+    found = _DATE.fullmatch(text)
+    try:
+        if found is not None:
+            year, _, *others = found.groups("0")
+            month, day, hour, minute, second = map(int, others)
+            return datetime.datetime(int(year), month, day, hour, minute, min(second, 59 if second == 60 else second))
+        x = number(cell, recipe)
+        if x is None:
+            return None
+        if 10_000_000 <= x < 100_000_000 and x.is_integer() and 1900 <= x // 10_000 < 2200:
+            with contextlib.suppress(ValueError):
+                return datetime.datetime(int(x) // 10_000, int(x) // 100 % 100, int(x) % 100)
+        for _ in range(3):
+            x = x / 1000 if abs(x) >= 1e11 else x
+        return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=math.floor(x))
+    except (ValueError, OverflowError):
+        raise BadCell from None
+
+
+def part(name: str, when: datetime.datetime | None) -> int:
+    """Which value of a part of a date."""
+    if when is None:
+        return {"hour": 24, "weekday": 7, "month": 12, "weekend hour": 48}[name]
+    weekend = when.weekday() >= 5
+    return {
+        "hour": when.hour,
+        "weekday": when.weekday(),
+        "month": when.month - 1,
+        "weekend hour": when.hour + 24 * weekend,
+    }[name]
+
+
+def level(column, x: float) -> float:
+    """How far up its slope a number is, from 0 to 1."""
+    knots, levels = column.knots, column.levels
+    if x < knots[0]:
+        return levels[0]
+    k = max(k for k in range(len(knots)) if knots[k] <= x)
+    if k == len(knots) - 1:
+        return levels[-1]
+    return levels[k] + (x - knots[k]) * ((levels[k + 1] - levels[k]) / (knots[k + 1] - knots[k]))
 
 
 def whole_text(cell: bytes) -> bytes | None:
@@ -125,7 +217,7 @@ def whole_text(cell: bytes) -> bytes | None:
     return None
 
 
-def hashes(column, cell: bytes) -> list[tuple[int, float]]:
+def hashes(column, cell: bytes, recipe) -> list[tuple[int, float]]:
     """(hash, value) of the features that a column makes of a cell."""
     seed = murmur3(column.name.encode())
 
@@ -139,21 +231,37 @@ def hashes(column, cell: bytes) -> list[tuple[int, float]]:
     if column.role == "code":
         text = whole_text(cell)
         if text is None:
-            text = cell.strip(b" \t")
-            text = b"" if text.decode("latin-1") in MISSING else text
+            text = b"" if says_missing(cell, recipe) else cell.strip(b" \t")
         return [named(text)]
     if column.role == "text":
         words = _WORD.findall(cell.decode("utf-8", "replace").lower())
         return [named(word.encode()) for word in dict.fromkeys(words)]
-    x = number(cell)
+    try:
+        x = when = None
+        if column.role == "date":
+            when = point(cell, recipe)
+        else:
+            x = number(cell, recipe)
+            x = None if x in [float(mark) for mark in recipe.missing if _NUMBER.fullmatch(mark.encode())] else x
+    except BadCell:
+        if recipe.edition == 1:
+            raise
+    if column.role == "date":
+        return [named(b"\x00%b%d" % (name.encode(), part(name, when))) for name in column.parts]
     if x is None:
         return [named(b"")]
+    slope = [(seed, math.sqrt(3.0) * (2.0 * level(column, x) - 1.0))] if column.knots else []
+    if column.role == "values":
+        return [named(number_text(x)), *slope]
     if column.role == "numeric":
         return [(seed, min(max((x - column.centre) / column.scale, -5.0), 5.0))]
     features = [named(b"\x00bin%d" % sum(edge <= x for edge in column.edges))]
-    if column.role == "whole" and (text := whole_text(cell)) is not None:
-        features.append(named(text))
-    return features
+    if column.role == "whole":
+        text = whole_text(cell)
+        if text is None and x.is_integer() and abs(x) < 2**53:
+            text = number_text(x)
+        features += [] if text is None else [named(text)]
+    return features + slope
 
 
 def label_of(recipe, cell: bytes) -> float:
@@ -162,13 +270,13 @@ def label_of(recipe, cell: bytes) -> float:
         if not cell:
             raise BadCell
         try:
-            same = number(cell) == float(recipe.positive)
+            same = number(cell, recipe) == float(recipe.positive)
         except (BadCell, ValueError):
             same = False
         return 1.0 if same or cell == recipe.positive.strip(" \t").encode() else -1.0
     if recipe.label_above is None and cell.lower() in (b"true", b"false"):
         return float(cell.lower() == b"true")
-    x = number(cell)
+    x = number(cell, recipe)
     if x is None or abs(x) > 1e12:
         raise BadCell
     return x
@@ -183,11 +291,11 @@ def example(recipe, names, pairs, cells: list[bytes], line: int) -> Row:
         if column.role == "label":
             label = label_of(recipe, cell)
         elif column.role == "weight":
-            weight = number(cell)
+            weight = number(cell, recipe)
             if weight is None or not 0 <= weight <= 1e6:
                 raise BadCell
-        elif column.role != "ignored":
-            features[column.name] = hashes(column, cell)
+        elif column.role not in ("ignored", "id"):
+            features[column.name] = hashes(column, cell, recipe)
     every = [one for some in features.values() for one in some]
     for left, right in pairs:
         every += [

@@ -24,7 +24,20 @@ COLUMNS = (
     Column("junk", "ignored"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
-RECIPE = Recipe(kind="table", bits=20, columns=COLUMNS)
+# As models of the first edition are read, in which what is not a number where one must be makes a row bad.
+RECIPE = Recipe(kind="table", bits=20, columns=COLUMNS, edition=1)
+# One column of each role that the first edition had not, among some that it had.
+NEWER_COLUMNS = (
+    *COLUMNS[:2],
+    Column("city", "category"),
+    Column("on", "id"),
+    Column("id", "code"),
+    Column("x", "bins", edges=(-1.0, 0.0, 2.5), knots=(-2.0, 0.0, 1.5, 40.0), levels=(0.0, 0.25, 0.75, 1.0)),
+    Column("age", "whole", edges=(18.0, 30.0, 65.0)),
+    Column("size", "values", knots=(1.0, 7.0), levels=(0.125, 0.875)),
+    Column("said", "date", parts=("hour", "weekday", "month", "weekend hour")),
+    Column("junk", "date", parts=("weekday",)),
+)
 
 
 def block_of(text: bytes, first: bool = True) -> Block:

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, edge, features, info, merge, predict, reproduce, select, simulate, train, warm
+from bayou.cli import compare, edge, features, info, look, merge, predict, reproduce, select, simulate, train, warm
 from bayou.cli.demo import command as demo_command
 from bayou.cli.terminal import output, streams
 
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 for _command in (
     train.train,
+    look.look,
     compare.compare,
     predict.predict,
     features.features,

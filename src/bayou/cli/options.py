@@ -46,6 +46,9 @@ _RECIPE: dict[str, Any] = {
     "ignore": Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")],
     "numeric": Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")],
     "category": Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")],
+    "date": Annotated[
+        list[str] | None, typer.Option(help="Columns of dates, points in time, or seconds since 1970.")
+    ],
     "text": Annotated[
         list[str] | None,
         typer.Option(
@@ -54,6 +57,16 @@ _RECIPE: dict[str, Any] = {
         ),
     ],
     "bins": Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")],
+    "missing": Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and "
+            'unknown; "" clears those.'
+        ),
+    ],
+    "decimal": Annotated[
+        str | None, typer.Option(help="point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.")
+    ],
     "cross": Annotated[
         list[str] | None,
         typer.Option(
@@ -118,13 +131,15 @@ def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[...
 
 def _recipe(**given: Any) -> dict[str, Any]:
     """The parts of a recipe that were given, by the names of their options, as a recipe wants them."""
-    for name in ("ignore", "numeric", "category", "text"):
-        given[name] = _columns(given[name])
+    for name in ("ignore", "numeric", "category", "text", "date"):
+        given[name] = columns(given[name])
+    if given["decimal"] is not None:
+        check_choice("--decimal", given["decimal"], ("point", "comma"))
     given["cross"] = _crosses(given["cross"])
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _columns(options: list[str] | None) -> list[str] | None:
+def columns(options: list[str] | None) -> list[str] | None:
     """Names given one by one, or separated by commas."""
     if options is None:
         return None

@@ -27,6 +27,13 @@ def predict(
     tags: Annotated[
         bool | None, typer.Option("--tags/--no-tags", help="Write the tags; if not said, when the first rows have any.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of the data to write beside the predictions, separated by commas."),
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="How certain it is that what is predicted lies between low and high.")
+    ] = 0.95,
     quantiles: Annotated[
         str | None,
         typer.Option(help="Of a number: what it lies below with these probabilities, such as .1,.5,.9."),
@@ -40,13 +47,13 @@ def predict(
     """Predict examples, and say how sure that is.
 
     Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
-    95 % certainty. Of several classes: the most probable one, its probability and what bounds that, and the
-    probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number with
-    95 % certainty. If the examples have labels, how good the predictions are is told at the end.
+    95 % certainty (--level). Of several classes: the most probable one, its probability and what bounds that, and the
+    probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number. If
+    the examples have labels, how good the predictions are is told at the end.
 
     Example:
 
-        bayou predict new.csv --model m.bayou --out predictions.csv
+        bayou predict new.csv --model m.bayou --keep id --out predictions.csv
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)
@@ -54,6 +61,7 @@ def predict(
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", on_error, options.ON_ERROR)
     options.check_choice("--horizon", horizon, options.HORIZONS)
+    kept = options.columns(keep) or []
     with output.preparing():
         from bayou.outputs import prediction_files, text
         from bayou.runs import predict as run
@@ -61,6 +69,8 @@ def predict(
         predictions = run.predict(
             data,
             model=model,
+            keep=kept,
+            level=level,
             quantiles=_shares(quantiles),
             horizon=horizon,
             tags=tags,
@@ -74,9 +84,9 @@ def predict(
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
         text.output(out) as file,
     ):
-        table = kind(file, predictions.columns, tags)
+        table = kind(file, predictions.columns, tags, kept)
         for part in predictions.parts():
-            table.write(part.rows, part.tags)
+            table.write(part)
             show(source.bytes_done)
             if out == "-" and output.had_enough():
                 return
@@ -94,7 +104,7 @@ def _shares(text: str | None) -> list[float]:
 
 def _summary(predictions: Predictions) -> list[str]:
     """What was skipped, and what the predictions were worth."""
-    said = list(predictions.bad)
+    said = [*predictions.bad, *predictions.source.remarks]
     if predictions.skipped:
         said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
     result = predictions.evaluation

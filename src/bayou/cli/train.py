@@ -69,6 +69,8 @@ def train(
             **recipe,
             **reading,
         )
+    if training.fitted is not None and not quiet:
+        watch.show_columns(training.fitted)
     with watch.Watch(training.source, quiet=quiet) as shown:
         training.on_note = shown.say
         run = training.run(shown.update)

@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -49,14 +49,34 @@ ROLES = {
     "label": "what is to be predicted",
     "weight": "the example's weight",
     "ignored": "nothing",
+    "id": "nothing: nearly every row has a value of its own",
     "category": "an indicator column=value",
     "flag": "an indicator column=true or column=false, in whatever case it is written",
     "code": "an indicator column=number, however the number is written",
     "bins": "an indicator of the quantile bin a number is in",
     "whole": "both an indicator of its bin and an indicator column=number",
+    "values": "an indicator column=number, for numbers of few values",
     "numeric": "the number itself, centred and scaled",
+    "date": "indicators of the parts of a date or a point in time",
     "text": "an indicator column=word for each distinct word",
 }
+
+# The parts of a date, and how many values each has. A weekend hour is an hour of a weekend, or of another day.
+DATE_PARTS = {"hour": 24, "weekday": 7, "month": 12, "weekend hour": 48}
+
+# How tables write that a value is not there, in any case of letters.
+MISSING = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
+# The same in models of the first edition, as they stand.
+FIRST_MISSING = (
+    *("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N"),
+)
+# A mark of somebody's own has at most so many bytes.
+MARK_BYTES = 100
+# How numbers are written, besides plainly: 1,400.5 or 1.400,5; with either go signs of currency and per cent.
+DECIMALS = ("point", "comma")
+# Which rules a table is read by. Of the first edition are models that were made before there was another: cells that
+# must be numbers and are none make a row bad, where now they count as missing.
+EDITION = 2
 
 # How many rows are looked at before a table's recipe is fixed.
 FIT_ROWS = 10_000
@@ -73,6 +93,11 @@ class Column:
         role: one of ROLES.
         edges: where bins are cut, ascending: bin k holds the numbers x with edges[k - 1] <= x < edges[k].
         centre, scale: a numeric column's value is (x - centre) / scale, clipped.
+        knots, levels: if there are some, the column has a slope besides: sqrt(3) (2 G(x) - 1), where G goes in straight
+            lines through levels[k], from 0 to 1, at knots[k], and is flat outside.
+        parts: those of DATE_PARTS that a date gives.
+        why, examples, missing, remark: for people: what was seen of it, some of its values, the share of cells without
+            one, and what should make somebody look twice.
     """
 
     name: str
@@ -80,17 +105,76 @@ class Column:
     edges: tuple[float, ...] = ()
     centre: float = 0.0
     scale: float = 1.0
+    knots: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
+    parts: tuple[str, ...] = ()
+    why: str = field(default="", compare=False)
+    examples: tuple[str, ...] = field(default=(), compare=False)
+    missing: float = field(default=0.0, compare=False)
+    remark: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         _text("a column's name", self.name)
         one_of(f"the role of column {self.name!r}", self.role, ROLES)
-        what = f"the edges of column {self.name!r}"
-        edges = tuple(as_number(edge) for edge in several(what, self.edges, "finite numbers that ascend"))
-        if not (np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
-            raise BadInput(f"column {self.name!r}: the edges of its bins must be finite numbers that ascend.")
-        object.__setattr__(self, "edges", edges)
+        _text(f"why column {self.name!r} is what it is", self.why)
+        _text(f"the remark on column {self.name!r}", self.remark)
+        for name, called in {"edges": "edges of its bins", "knots": "knots of its slope"}.items():
+            object.__setattr__(self, name, self._ascending(name, called))
+        object.__setattr__(self, "levels", self._ascending("levels", "levels of its slope"))
+        if len(self.levels) != len(self.knots) or len(self.knots) == 1:
+            raise BadInput(f"column {self.name!r}: a slope has at least two knots, and a level for each.")
+        if self.knots and self.role not in ("bins", "values"):
+            raise BadInput(f"column {self.name!r} is {self.role}, which has no slope; bins and values can have one.")
+        parts = texts(f"the parts of column {self.name!r}", self.parts, f"some of {', '.join(DATE_PARTS)}")
+        for part in parts:
+            one_of(f"a part of column {self.name!r}", part, DATE_PARTS)
+        object.__setattr__(self, "parts", tuple(part for part in DATE_PARTS if part in parts))
+        object.__setattr__(
+            self, "examples", tuple(texts(f"the examples of column {self.name!r}", self.examples, "texts"))
+        )
+        object.__setattr__(self, "missing", finite_number(f"the missing share of column {self.name!r}", self.missing))
         object.__setattr__(self, "centre", finite_number(f"the centre of column {self.name!r}", self.centre))
         object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
+
+    def _ascending(self, name: str, called: str) -> tuple[float, ...]:
+        what = f"the {name} of column {self.name!r}"
+        found = tuple(as_number(edge) for edge in several(what, getattr(self, name), "finite numbers that ascend"))
+        if not (np.isfinite(found).all() and (np.diff(found) > 0).all()):
+            raise BadInput(f"column {self.name!r}: the {called} must be finite numbers that ascend.")
+        return found
+
+    @property
+    def gives(self) -> str:
+        """The features that it gives a row, in a few words; nothing for one that gives none.
+
+        >>> Column("age", "bins", edges=(18.0, 65.0), knots=(0.0, 99.0), levels=(0.0, 1.0)).gives
+        '3 bins, slope'
+        """
+        bins = f"{len(self.edges) + 1} bins"
+        own = {
+            "bins": bins,
+            "whole": f"{bins}, values",
+            "numeric": "number",
+            "text": "words",
+            "date": ", ".join(self.parts),
+        }
+        own |= dict.fromkeys(("category", "flag", "code", "values"), "values")
+        return own.get(self.role, "") + ", slope" * bool(self.knots)
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can hold, without what the first edition had not."""
+        plain = {**asdict(self), "edges": list(self.edges)}
+        for name in ("knots", "levels", "parts", "examples"):
+            plain[name] = list(plain[name])
+        return {name: value for name, value in plain.items() if name in _ALWAYS or value}
+
+
+_ALWAYS = ("name", "role", "edges", "centre", "scale")
+
+
+# The fields that name columns, and those that are lists of texts.
+NAMING = ("label", "weight", "ignore", "numeric", "category", "text", "date")
+_LISTS = ("ignore", "numeric", "category", "text", "date", "missing")
 
 
 @dataclass(frozen=True)
@@ -109,10 +193,13 @@ class Recipe:
         negative: with `positive`, the text of a negative one: labels that are neither are bad.
         label_above: labels above this number are positive; the others are negative.
         weight: the column with the examples' weights.
-        ignore, numeric, category, text: columns that are given these roles, whatever they hold.
+        ignore, numeric, category, text, date: columns that are given these roles, whatever they hold.
+        missing: more ways to write that a value is not there, in any case of letters; "" takes out the usual ones.
+        decimal: "point" takes 1,400.5, $12 and 7 % for numbers, "comma" 1.400,5 and 12 €; None only plain ones.
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
         negative_rate: the share of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
+        edition: which rules a table is read by; models that were made before there were others have 1.
 
     >>> recipe = Recipe(kind="table", bits=18, label="clicked", text=["title"])
     >>> recipe.n_features, recipe.fitted
@@ -134,9 +221,13 @@ class Recipe:
     numeric: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    date: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    decimal: str | None = None
     bins: int = 20
     negative_rate: float = 1.0
     columns: tuple[Column, ...] | None = None
+    edition: int = EDITION
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:
@@ -152,8 +243,10 @@ class Recipe:
         for name in ("label", "weight"):
             if getattr(self, name) is not None:
                 _text(name, getattr(self, name))
-        for name in ("ignore", "numeric", "category", "text"):
+        for name in _LISTS:
             put(name, _texts(name, getattr(self, name)))
+        put("edition", whole_number("edition", self.edition, 1, EDITION) if self.kind == "table" else 1)
+        self._check_cells()
         put("cross", _pairs(self.cross))
         self._check_roles()
         if self.columns is not None:
@@ -189,9 +282,28 @@ class Recipe:
             )
         put("task", "binary")
 
+    def _check_cells(self) -> None:
+        if self.decimal is not None:
+            one_of("decimal", self.decimal, dict.fromkeys(DECIMALS))
+        if self.kind != "table" and (self.decimal is not None or self.missing):
+            raise BadInput(f"missing and decimal are about a table's cells, and {self.kind} data have none.")
+        for mark in self.missing:
+            if len(mark.encode()) > MARK_BYTES:
+                raise BadInput(
+                    f"missing holds a text of {len(mark.encode())} bytes; at most {MARK_BYTES} are looked at."
+                )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """How a cell says that there is nothing in it, besides by being empty."""
+        if self.edition == 1:
+            return FIRST_MISSING
+        usual = () if "" in self.missing else MISSING
+        return tuple(dict.fromkeys([*usual, *(mark for mark in self.missing if mark)]))
+
     def _check_roles(self) -> None:
         given: dict[str, str] = {}
-        for option in ("label", "weight", "ignore", "numeric", "category", "text"):
+        for option in NAMING:
             names = getattr(self, option)
             for name in (names,) if isinstance(names, str) else names or ():
                 if self.kind != "table":
@@ -216,21 +328,26 @@ class Recipe:
         """As what JSON can hold. Floats come back with the same bits."""
         plain = asdict(self)
         plain["cross"] = [list(pair) for pair in self.cross]
-        for name in ("ignore", "numeric", "category", "text"):
+        for name in _LISTS:
             plain[name] = list(plain[name])
+        usual: dict[str, Any] = {"date": [], "missing": [], "decimal": None, "edition": 1}
+        for name, without in usual.items():
+            if plain[name] == without:
+                del plain[name]
         if self.columns is not None:
-            plain["columns"] = [{**asdict(column), "edges": list(column.edges)} for column in self.columns]
+            plain["columns"] = [column.to_json() for column in self.columns]
         return plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
         """Back from `to_json`."""
-        known = {field.name for field in fields(cls)} | {"numbers"}
+        known = {part.name for part in fields(cls)} | {"numbers"}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
             strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         try:
-            parts = {"task": "regression" if plain.get("numbers") else "binary"} | dict(plain)  # of older models
+            older = {"edition": 1, "task": "regression" if plain.get("numbers") else "binary"}
+            parts = {**older, **plain}
             parts.pop("numbers", None)
             if parts.get("columns") is not None:
                 parts["columns"] = tuple(Column(**column) for column in parts["columns"])
@@ -241,14 +358,14 @@ class Recipe:
     def differences(self, other: Recipe) -> list[str]:
         """What is not the same in two recipes, in words; an empty list if they are equal."""
         found = []
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+        for part in fields(self):
+            mine, theirs = getattr(self, part.name), getattr(other, part.name)
             if mine == theirs:
                 continue
-            if field.name != "columns" or mine is None or theirs is None:
-                if field.name == "columns":
+            if part.name != "columns" or mine is None or theirs is None:
+                if part.name == "columns":
                     mine, theirs = ("fitted" if columns else "not fitted" for columns in (mine, theirs))
-                found.append(f"{field.name} is {_shown(mine)} in one and {_shown(theirs)} in the other")
+                found.append(f"{part.name} is {_shown(mine)} in one and {_shown(theirs)} in the other")
             else:
                 found += _column_differences(mine, theirs)
         return found
@@ -291,7 +408,7 @@ def _text(name: str, value: Any) -> None:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    found = texts(name, value, "a list of column names")
+    found = texts(name, value, "a list of texts" if name == "missing" else "a list of column names")
     for part in found:
         _text(name, part)
     return tuple(dict.fromkeys(found))

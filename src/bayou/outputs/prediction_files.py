@@ -3,38 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayou.outputs.prediction_table import CLASS, PredictionRows
-from bayou.outputs.text import csv, header
+from bayou.outputs.text import csv, fragments, header
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TAG = "tag"
+
+
+class Part(NamedTuple):
+    """Predictions of some examples, the columns of the data that are kept beside them, and the examples' tags."""
+
+    rows: PredictionRows
+    tags: Sequence[str] | None = None
+    kept: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return int(self.rows.numbers.shape[1])
+
+    def texts(self) -> list[Sequence[str]]:
+        """Columns of text that stand before the numbers."""
+        kept = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
+        return [*kept, *([] if self.rows.classes is None else [self.rows.classes])]
+
+    def table(self, columns: Sequence[str], tags: bool) -> pa.Table:
+        """All of it as a table; `columns` are the names of what was predicted."""
+        import pyarrow as pa
+
+        found = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
+        numbers, classes = self.rows.numbers, self.rows.classes
+        predicted = [*([] if classes is None else [pa.array(classes, pa.string())]), *map(pa.array, numbers)]
+        found |= dict(zip(columns, predicted, strict=True))
+        if tags:
+            found[TAG] = pa.array(self.tags or [""] * len(self), pa.string())
+        return pa.table(found)
 
 
 class Table:
     """Rows of predictions. The first ones decide whether there is a column for tags, if nothing was said."""
 
-    def __init__(self, file: Any, columns: Sequence[str], tags: bool | None) -> None:
+    def __init__(self, file: Any, columns: Sequence[str], tags: bool | None, keep: Sequence[str] = ()) -> None:
         self._file, self._tags = file, tags
-        self._columns = columns
+        self._columns, self._keep = columns, keep
         self._rows = self._left_out = 0
 
-    def write(self, rows: PredictionRows, tags: Sequence[str] | None) -> None:
-        count = rows.numbers.shape[1]
+    def write(self, part: Part) -> None:
         if self._tags is None:
-            self._tags = tags is not None and any(tags)
-        self._rows += count
+            self._tags = part.tags is not None and any(part.tags)
+        self._rows += len(part)
         if not self._tags:
-            self._left_out += sum(map(bool, tags or ()))
-        self._write(rows, (tags or [""] * count) if self._tags else None)
+            self._left_out += sum(map(bool, part.tags or ()))
+        self._write(part)
 
-    @property
-    def _names(self) -> list[str]:
-        return [*self._columns, TAG] if self._tags else list(self._columns)
-
-    def _write(self, rows: PredictionRows, tags: Sequence[str] | None) -> None:
+    def _write(self, part: Part) -> None:
         raise NotImplementedError
 
     def end(self) -> None:
@@ -52,14 +76,15 @@ class Csv(Table):
 
     _begun = False
 
-    def _write(self, rows: PredictionRows, tags: Sequence[str] | None) -> None:
+    def _write(self, part: Part) -> None:
         self._begin()
-        self._file.write(csv(rows.numbers, tags, rows.classes))
+        last = fragments([part.tags or [""] * len(part)]) if self._tags else None
+        self._file.write(csv(part.rows.numbers, last, fragments(part.texts())))
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._file.write(header(self._names))
+            self._file.write(header([*self._keep, *self._columns, *([TAG] if self._tags else [])]))
 
     def end(self) -> None:
         self._begin()
@@ -70,41 +95,51 @@ class Parquet(Table):
 
     ROWS = 1 << 18
 
-    def __init__(self, file: Any, columns: Sequence[str], tags: bool | None) -> None:
-        super().__init__(file, columns, tags)
-        self._several = CLASS in self._columns
-        self._begin()
+    def __init__(self, file: Any, columns: Sequence[str], tags: bool | None, keep: Sequence[str] = ()) -> None:
+        super().__init__(file, columns, tags, keep)
+        self._waiting: list[pa.Table] = []
         self._writer: Any = None
 
-    def _begin(self) -> None:
-        self._waiting = [np.empty((len(self._columns) - self._several, 0))]
-        self._waiting_classes: list[str] = []
-        self._waiting_tags: list[str] = []
-        self._n_waiting = 0
-
-    def _write(self, rows: PredictionRows, tags: Sequence[str] | None) -> None:
-        self._waiting.append(rows.numbers)
-        self._waiting_classes += rows.classes or ()
-        self._waiting_tags += tags or ()
-        self._n_waiting += rows.numbers.shape[1]
-        if self._n_waiting >= self.ROWS:
+    def _write(self, part: Part) -> None:
+        self._waiting.append(part.table(self._columns, bool(self._tags)))
+        if sum(table.num_rows for table in self._waiting) >= self.ROWS:
             self._flush()
 
     def _flush(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        whole = pa.concat_tables(self._waiting, promote_options="permissive") if self._waiting else self._nothing()
         if self._writer is None:
-            texts = [CLASS] * self._several + [TAG] * bool(self._tags)
-            schema = pa.schema([(name, pa.string() if name in texts else pa.float64()) for name in self._names])
             # Hardly any number comes twice: a dictionary of them would be work for nothing.
-            self._writer = pq.ParquetWriter(self._file, schema, use_dictionary=texts or False)
-        columns = [pa.array(self._waiting_classes, pa.string())] if self._several else []
-        columns += [pa.array(row) for row in np.concatenate(self._waiting, axis=1)]
-        columns += [pa.array(self._waiting_tags, pa.string())] if self._tags else []
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._writer.schema))
-        self._begin()
+            texts = [field.name for field in whole.schema if not pa.types.is_floating(field.type)]
+            self._writer = pq.ParquetWriter(self._file, whole.schema, use_dictionary=texts or False)
+        self._writer.write_table(whole.cast(self._writer.schema))
+        self._waiting = []
+
+    def _nothing(self) -> pa.Table:
+        """Of no rows at all, whose columns have their names still."""
+        import pyarrow as pa
+
+        names = [*self._keep, *self._columns, *([TAG] if self._tags else [])]
+        texts = (*self._keep, CLASS, TAG)
+        return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})
 
     def end(self) -> None:
         self._flush()
         self._writer.close()
+
+
+def _as_text(column: pa.ChunkedArray) -> list[str]:
+    import pyarrow as pa
+
+    try:
+        column = column.cast(pa.string())
+    except pa.ArrowException:  # lists and the like
+        return ["" if value is None else str(value) for value in column.to_pylist()]
+    return [value or "" for value in column.to_pylist()]
+
+
+def empty_table(columns: Sequence[str]) -> pa.Table:
+    """The predictions of no example."""
+    return Parquet(None, columns, False)._nothing()

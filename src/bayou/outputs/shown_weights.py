@@ -12,8 +12,9 @@ those of the contrasts, part by part of a mixture (`Reading`), with weights inde
 
     Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
 
-**What a column carries** is the standard deviation over the rows of its part of the score. A whole number's two
-features, bin and value, are added up first. Words of a text count as independent of each other.
+**What a column carries** is the standard deviation over the rows of its part of the score. A number's two features, bin
+and value, or one of them and a slope, are added up first (a slope by its mean in a bin). Words of a text count as
+independent of each other.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import Reading
 from bayou.core.recipe import Column, Recipe
 from bayou.core.uses import Moments, Uses
+from bayou.sources.table.dates import names_of_parts
+from bayou.sources.table.features import SLOPE
 from bayou.sources.table.plan_arrays import names_of_bins
 
 # A column gives each row one feature if their uses add up to the rows within this.
@@ -41,7 +44,7 @@ class Family(NamedTuple):
     """Features of which a row has one, if the family is complete: a column's values, its bins, a cross of columns."""
 
     column: str
-    kind: str  # "value" or "bin", of both halves for a cross
+    kind: str  # "value", "bin", "slope" or a part of a date; of both halves for a cross
     complete: bool
 
 
@@ -122,9 +125,13 @@ class ShownWeights:
         return sorted(found, key=lambda column: -column.spread)
 
     def _joined(self, name: str, own: list[int]) -> float | None:
-        """The variance of bin and value of a whole number together; None for other columns."""
+        """The variance of a number's two features together; None for other columns."""
         column = _columns(self.recipe).get(name)
-        if column is None or column.role != "whole" or self.uses is None:
+        if column is None or self.uses is None:
+            return None
+        if column.knots:
+            return self._with_slope(column, own)
+        if column.role != "whole":
             return None
         values, bins = (
             np.flatnonzero(np.isin(self.family, [k for k in own if self.families[k].kind == kind]))
@@ -144,10 +151,32 @@ class ShownWeights:
                 rest[place[text]] -= self.uses.seen[values[bin_of == k]].sum()
         shares = np.append(self.uses.seen[values], np.maximum(rest, 0.0))
         parts = np.append(self.mean[values] + of_bin[bin_of], self.mean[bins])
-        if not shares.sum():
-            return 0.0
-        centre = np.average(parts, weights=shares)
-        return float(np.average((parts - centre) ** 2, weights=shares))
+        return _variance(parts, shares)
+
+    def _with_slope(self, column: Column, own: list[int]) -> float:
+        """The variance of a number's slope and its bins or values together."""
+        assert self.uses is not None
+        of_kind = {self.families[k].kind: k for k in own}
+        slope = np.flatnonzero(self.family == of_kind.get("slope", -2))
+        steep = float(self.mean[slope[0]]) if len(slope) else 0.0
+        others = np.flatnonzero(np.isin(self.family, [k for kind, k in of_kind.items() if kind != "slope"]))
+        ends = np.array([column.knots[0], *column.edges, column.knots[-1]])
+        middle = {text: (ends[k] + ends[k + 1]) / 2 for k, text in enumerate(names_of_bins(column))}
+        place = len(column.name) + 1
+        names = [str(self.names[i]) for i in others.tolist()]
+        if column.role == "bins":
+            x = np.array([middle.get(text, np.nan) for text in names])
+        else:
+            x = np.array([float(text[place:] or "nan") for text in names])
+        value = np.where(np.isnan(x), 0.0, SLOPE * (2.0 * np.interp(x, column.knots, column.levels) - 1.0))
+        return _variance(self.mean[others] + steep * value, self.uses.seen[others])
+
+
+def _variance(parts: np.ndarray, shares: np.ndarray) -> float:
+    if not shares.sum():
+        return 0.0
+    centre = np.average(parts, weights=shares)
+    return float(np.average((parts - centre) ** 2, weights=shares))
 
 
 def shown_weights(
@@ -293,7 +322,7 @@ def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]])
         return (namespace, "value") if mark else None
     at = name.find("=")
     while name not in known and at >= 0:  # a column's name may have such a sign, too
-        if name[:at] in known:
+        if name[:at] in known and known[name[:at]][0] == name[:at]:
             return name[:at], "value"
         at = name.find("=", at + 1)
     return known.get(name)
@@ -301,8 +330,10 @@ def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]])
 
 def _known(columns: dict[str, Column]) -> dict[str, tuple[str, str]]:
     """The families of columns themselves, of their bins, and of a missing number, which is one of the bins."""
-    known = {name: (name, "value") for name in columns}
+    known = {name: (name, "slope" if column.knots else "value") for name, column in columns.items()}
     for name, column in columns.items():
+        for part in column.parts:
+            known |= dict.fromkeys(names_of_parts(name, part), (name, part))
         if column.role in ("bins", "whole"):
             known |= dict.fromkeys([*names_of_bins(column), f"{name}="], (name, "bin"))
     return known

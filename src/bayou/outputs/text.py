@@ -108,19 +108,31 @@ def header(names: Sequence[str]) -> bytes:
     >>> header(["mean", "P(a, b)"])
     b'mean,"P(a, b)"\\n'
     """
-    return b",".join(map(_cell, names)) + b"\n"
+    return (",".join(map(_quoted, names)) + "\n").encode()
+
+
+def fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
+    """Rows of some columns of text, as they stand in CSV; None of no column.
+
+    >>> fragments([["a", "b, c"], ["1", "2"]])
+    ['a,1', '"b, c",2']
+    """
+    if not columns:
+        return None
+    cells = [column if _plain("\n".join(column), len(column)) else [*map(_quoted, column)] for column in columns]
+    return list(cells[0]) if len(cells) == 1 else [*map(",".join, zip(*cells, strict=True))]
 
 
 def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[str] | None = None) -> np.ndarray:
-    """Rows of CSV, bytes: columns[c, row] with nine significant digits; a text at the end or the beginning of each row.
+    """Rows of CSV, bytes: columns[c, row] with nine significant digits; `fragments` at the end or beginning of each.
 
-    >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), ["a", "b, c"]).tobytes()
+    >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), fragments([["a", "b, c"]])).tobytes()
     b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
     >>> csv(np.array([[0.5]]), first=["spam"]).tobytes()
     b'spam,0.5\\n'
     """
     n_columns, n = columns.shape
-    texts = [_cells(given) if given else (b"", *np.empty((2, 0), np.int64)) for given in (first, last)]
+    texts = [_places(given) if given else (b"", *np.empty((2, 0), np.int64)) for given in (first, last)]
     room = n * (n_columns * (LONGEST_NUMBER + 1) + 2) + sum(len(text) for text, _, _ in texts) + WASTE
     out = np.empty(room, np.uint8)
     columns = np.ascontiguousarray(columns, np.float64)
@@ -128,19 +140,24 @@ def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[
     return out[: _csv(columns, *arrays, out)]
 
 
-def _cells(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """(bytes, where each text starts in them, where it stops), in quotes if it holds what would end its cell."""
+def _places(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """(bytes, where each text starts in them, where it stops)."""
     joined = "\n".join(texts).encode()
     marks = np.flatnonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
-    if len(marks) == len(texts) - 1 and not any(mark in joined for mark in (b",", b'"', b"\r")):
+    if len(marks) == len(texts) - 1:
         return joined, np.append(0, marks + 1), np.append(marks, len(joined))
-    cells = list(map(_cell, texts))
+    cells = [text.encode() for text in texts]
     ends = np.cumsum([len(cell) for cell in cells])
     return b"".join(cells), np.append(0, ends[:-1]), ends
 
 
-def _cell(text: str) -> bytes:
-    return ('"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text).encode()
+def _plain(joined: str, lines: int) -> bool:
+    """Whether none of the texts of these lines holds what would end a cell."""
+    return joined.count("\n") == lines - 1 and not any(mark in joined for mark in ',"\r')
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 
 @kernel

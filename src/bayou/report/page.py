@@ -32,6 +32,8 @@ from bayou.report.recorder import Sample
 
 # A quicker level makes the file 4 % larger than the slowest one.
 COMPRESSION = 4
+# Of a wide table so many columns are listed.
+DECIDED = 500
 # How many features of a row are named, and of a class; how many classes have a line.
 ROW_FEATURES, OF_EACH, CLASSES_LISTED = 3, 6, 50
 
@@ -114,6 +116,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         features=_features(facts),
         parts=_parts(facts),
         data=_data(facts),
+        decided=_decided(facts),
         bad=list(facts.data.bad),
         has_posterior=facts.has_posterior,
         version=__version__,
@@ -307,6 +310,22 @@ def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
         {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
         for part in sorted(facts.parts, key=lambda part: -part["weight"])
+    ]
+
+
+def _decided(facts: RunFacts) -> list[dict[str, str]]:
+    """What was decided about the columns of a table."""
+    columns = () if facts.data.recipe is None else facts.data.recipe.columns or ()
+    return [
+        {
+            "name": column.name,
+            "role": column.role,
+            "gives": column.gives,
+            "missing": words.percent(column.missing) if column.missing else "",
+            "why": "; ".join(filter(None, [column.why, column.remark])),
+            "examples": words.shortened(", ".join(column.examples), 80),
+        }
+        for column in columns[:DECIDED]
     ]
 
 

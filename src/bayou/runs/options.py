@@ -28,6 +28,9 @@ class RecipeOptions(TypedDict, total=False):
     numeric: Sequence[str] | None  # columns to take as numbers, scaled
     category: Sequence[str] | None  # columns to take as names, numbers too
     text: Sequence[str] | None  # columns to take as bags of words
+    date: Sequence[str] | None  # columns of dates or points in time
+    missing: Sequence[str] | None  # what else says that a value is not there; "" clears the usual marks
+    decimal: str | None  # "point" or "comma": numbers with separators and signs of currency
     bins: int | None  # quantile bins for numbers
     cross: Sequence[tuple[str, str]] | None  # pairs of columns or namespaces
     exact: bool | None  # number features as they come; hash nothing

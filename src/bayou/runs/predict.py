@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,9 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
 from bayou.evaluate.regression import meter_for
-from bayou.outputs.prediction_files import TAG
-from bayou.outputs.prediction_table import CLASS, PredictionRows, columns_of, prediction_table
-from bayou.outputs.text import csv
+from bayou.outputs.prediction_files import Part, empty_table
+from bayou.outputs.prediction_table import columns_of, prediction_table
+from bayou.outputs.text import csv, fragments
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
 from bayou.runs.rows import DESCRIBED, Refused, first_rows
@@ -88,14 +88,6 @@ def predict(
     return Predictions(learner, data, keep, level, quantiles, tags, horizon, **opening)
 
 
-class Part(NamedTuple):
-    """Predictions of some examples."""
-
-    rows: PredictionRows
-    tags: Sequence[str] | None
-    kept: pa.Table | None
-
-
 class Predictions:
     """A model's predictions of some data, made as they are asked for: an iterator of Arrow tables.
 
@@ -153,7 +145,7 @@ class Predictions:
         with contextlib.suppress(BadInput):  # it will be said when these rows come
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
-            csv(rows.numbers, first=rows.classes)
+            csv(rows.numbers, first=fragments(Part(rows).texts()))
             meter_for(self._learner.record.task).add_prediction(predicted, np.ones(len(batch)))
 
     def parts(self) -> Iterator[Part]:
@@ -172,17 +164,7 @@ class Predictions:
         for part in self.parts():
             if tags is None:
                 tags = part.tags is not None and any(part.tags)
-            yield self._table(part, tags)
-
-    def _table(self, part: Part, tags: bool) -> pa.Table:
-        import pyarrow as pa
-
-        columns = {} if part.kept is None else dict(zip(part.kept.column_names, part.kept.columns, strict=True))
-        classes = [] if part.rows.classes is None else [pa.array(part.rows.classes, pa.string())]
-        columns |= dict(zip(self.columns, [*classes, *part.rows.numbers], strict=True))
-        if tags:
-            columns[TAG] = pa.array(part.tags or [""] * part.rows.numbers.shape[1], pa.string())
-        return pa.table(columns)
+            yield part.table(self.columns, tags)
 
     def to_arrow(self) -> pa.Table:
         """All of them in one table."""
@@ -190,8 +172,7 @@ class Predictions:
 
         tables = list(self)
         if not tables:
-            types = {CLASS: pa.string()} if self._learner.record.task == "classes" else {}
-            return pa.table({name: pa.array([], types.get(name, pa.float64())) for name in self.columns})
+            return empty_table(self.columns)
         return pa.concat_tables(tables, promote_options="permissive")
 
     def to_pandas(self) -> Any:

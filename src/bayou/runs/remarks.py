@@ -17,7 +17,10 @@ NAMED = 3
 # From this AUC on, of at least so many examples, somebody should ask why.
 PERFECT, EXAMPLES = 0.999, 100
 # What may follow a column's name in the name of one of its features.
-_AFTER = ("=", "<", ">=", " in [", " is there")
+_AFTER = (
+    *("=", "<", ">=", " in [", " is there"),
+    *(" hour=", " weekday=", " month=", " workday hour=", " weekend hour="),
+)
 
 
 class Remarks:
@@ -97,6 +100,7 @@ def _columns(features: np.ndarray, source: Source) -> tuple[list[str], np.ndarra
     for feature, name in zip(features.tolist(), called, strict=True):
         cuts = [] if name is None else [at for after in _AFTER if (at := name.find(after)) > 0]
         column = next((name[:at] for at in sorted(cuts) if name and name[:at] in columns), None)
+        column = name if name in columns else column  # its number itself, or its slope
         shown = f"feature {feature if name is None else name!r}" if column is None else f"column {column!r}"
         found.append(numbers.setdefault(shown, len(numbers)))
     return list(numbers), np.array(found, np.int64)

@@ -85,8 +85,8 @@ def train(
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
         task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
-        bits, label, positive, label_above, weight, ignore, numeric, category, text, bins, cross, exact, hash_all,
-            negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, bins,
+            cross, exact, hash_all, negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
 
@@ -111,6 +111,7 @@ class Training:
 
     Attributes:
         learner, source: what learns, and from what.
+        fitted: the columns of a table that were decided for this run; None if they were before, or there are none.
         on_note: may be changed between the two steps.
     """
 
@@ -157,6 +158,7 @@ class Training:
             extras=None if start.old is None else Extras.of(start.old),
             **given.opening,
         )
+        known = self.source.recipe.fitted
         task = self.source.settle().task
         chosen = start.chosen(task, self.source.n_classes)
         if start.old is None and self.source.decided:
@@ -171,6 +173,7 @@ class Training:
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
         self.source.read_as(self.learner.parameters["dtype"])
         warm_up(self.learner, self.source)
+        self.fitted = None if known else self.source.recipe.columns
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""

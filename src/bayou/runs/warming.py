@@ -149,7 +149,7 @@ def _learn(name: str) -> None:
     Uses().count(rows)
     predicted = made.predict(rows, horizon="later")
     told = prediction_table(made, predicted)
-    csv(told.numbers, first=told.classes)
+    csv(told.numbers, first=told.classes or None)
     meter_for(record.task).add_prediction(predicted, labels)
 
 

@@ -14,7 +14,7 @@ from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
 from bayou.sources.reading.in_order import InOrder
-from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
 from bayou.sources.reading.reader import Placed, Reader
 
 ON_ERROR = {"raise": False, "skip": True}
@@ -44,9 +44,10 @@ class Source:
         span: where in the data the batch that is out begins and ends, as shares of them by bytes or rows; None where
             nobody knows how much there is.
         folded: indices that were too wide for the table of weights and were folded into it.
-        remarks: what there is to say of the data that is no error.
         decided: what the labels were found to be, as a sentence, once the first rows were looked at (`settle`);
             n_classes: how many there were among them.
+        odd: by column, how many cells were not the numbers or dates they must be, and count as missing; and where the
+            first few are.
         bytes_done, bytes_total: how far, if that can be known.
 
     >>> import pyarrow as pa
@@ -73,8 +74,8 @@ class Source:
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None
-        self.remarks: list[str] = []
         self.decided, self.n_classes = "", 0
+        self._both = False  # negatives are written in both ways
         self._forget()
 
     @property
@@ -109,6 +110,7 @@ class Source:
     def _forget(self) -> None:
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
+        self.odd: dict[str, tuple[int, list[str]]] = {}
         self._line = 0  # lines of the present file before the present block
         self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
 
@@ -193,7 +195,7 @@ class Source:
         parsed, batch, names = ready.parsed, ready.batch, self.extras.names
         mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
         if mixed is not None and self.skips:
-            self.remarks = [BOTH]
+            self._both = True
         elif mixed is not None:
             parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
             batch = None
@@ -227,9 +229,27 @@ class Source:
         self.skipped += parsed.skipped
         self.folded += parsed.folded
         for bad in parsed.bad:
-            place = f"{file}:{self._line + bad.line + 1}"
-            said = f"{place}:{bad.column}: {bad.what}." if bad.column else f"{place}: {bad.what}."
+            said = f"{self._placed(file, bad)}."
             if not self.skips:
                 raise BadInput(said)
             if len(self.bad) < DESCRIBED:
                 self.bad.append(said)
+        for name, (more, cells) in parsed.odd.items():
+            count, first = self.odd.get(name, (0, []))
+            self.odd[name] = (count + more, first or [self._placed(file, cell) for cell in cells])
+
+    def _placed(self, file: str, bad: BadLine) -> str:
+        place = f"{file}:{self._line + bad.line + 1}"
+        return f"{place}:{bad.column}: {bad.what}" if bad.column else f"{place}: {bad.what}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What there is to say of the data that is no error."""
+        said = [BOTH] if self._both else []
+        dates = {column.name for column in self.recipe.columns or () if column.role == "date"}
+        for name, (count, first) in list(self.odd.items())[:DESCRIBED]:
+            what = f"{count:,} cells" if count > 1 else "a cell"
+            some = "; ".join(first) + "; ..." * (count > len(first))
+            kind = "no date" if name in dates else "no number"
+            said.append(f"{what} in column {name!r} {'are' if count > 1 else 'is'} {kind}, and missing: {some}")
+        return said

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -126,10 +127,15 @@ def test_names_agree(rows: list[dict]) -> None:
 
 def test_what_is_not_there_is_missing_and_what_is_not_finite_is_bad() -> None:
     columns = (Column("y", "label"), Column("x", "bins", edges=(0.0,)), Column("n", "whole", edges=(3.0,)))
-    recipe = Recipe(kind="table", columns=columns)
-    piece = converted({"y": [1.0, 0, 1, 0], "x": [np.nan, None, np.inf, 1.0], "n": [5.0, 2.5, 1.0, np.nan]}, recipe)
+    recipe = Recipe(kind="table", columns=columns, edition=1)
+    table = {"y": [1.0, 0, 1, 0], "x": [np.nan, None, np.inf, 1.0], "n": [5.0, 2.5, 1.0, np.nan]}
+    piece = converted(table, recipe)
     csv, _ = parse(b"y,x,n\n1,,5\n0,NA,2.5\n0,1,\n", recipe)
     assert without_lines(piece) == without_lines(csv)
+    newer = replace(recipe, edition=2)
+    now, missing = converted(table, newer), parse(b"y,x,n\n1,,5\n0,NA,2.5\n1,-,1\n0,1,\n", newer)[0]
+    assert without_lines(now) == without_lines(missing)
+    assert (now.skipped, now.odd["x"][0], now.odd["x"][1][0].line) == (0, 1, 2)
     assert piece.skipped == 1
     assert piece.bad[0].line == 2
     assert "a number in column x, not 'inf'" in piece.bad[0].what
@@ -138,7 +144,8 @@ def test_what_is_not_there_is_missing_and_what_is_not_finite_is_bad() -> None:
 def test_a_text_where_a_number_should_be_is_a_bad_row() -> None:
     columns = (Column("y", "label"), Column("x", "bins", edges=(0.0,)))
     # Cells stand side by side in Arrow's memory: 1 and e5 are not 1e5, and "5." is not "5.7".
-    piece = converted({"y": [1, 1, 1, 1], "x": ["1", "e5", "5.", "7"]}, Recipe(kind="table", columns=columns))
+    recipe = Recipe(kind="table", columns=columns, edition=1)
+    piece = converted({"y": [1, 1, 1, 1], "x": ["1", "e5", "5.", "7"]}, recipe)
     assert piece.positions.tolist() == [0, 2, 3]
     assert "'e5'" in piece.bad[0].what
 
@@ -228,16 +235,51 @@ def test_types_decide_what_columns_are() -> None:
     assert {column.name: column.role for column in recipe.columns} == {
         "label": "label",
         "digits": "category",
-        "n": "whole",
-        "whole": "whole",
-        "share": "bins",
+        "n": "values",
+        "whole": "values",
+        "share": "values",
         "ok": "flag",
-        "when": "category",
+        "when": "date",
         "none": "category",
         "said": "text",
         "dictionary": "category",
         "tags": "category",
     }
+
+
+def test_dates_are_the_same_from_text_and_from_types() -> None:
+    rng = np.random.default_rng(2)
+    moments = [datetime.datetime(2013, 1, 1) + datetime.timedelta(seconds=int(s)) for s in rng.integers(0, 10**8, 300)]
+    moments[7] = None
+    labels = [k % 2 for k in range(300)]
+    days = [None if moment is None else moment.date() for moment in moments]
+    texts = ["" if moment is None else str(moment) for moment in moments]
+    unix = [None if m is None else int((m - datetime.datetime(1970, 1, 1)).total_seconds()) for m in moments]
+    csv = "y,when,day,unix\n" + "".join(
+        f"{y},{text},{'' if day is None else day},{'' if u is None else u}\n"
+        for y, text, day, u in zip(labels, texts, days, unix, strict=True)
+    )
+    expected, recipe = parse(csv.encode(), Recipe(kind="table"))
+    every = ("hour", "weekday", "month", "weekend hour")
+    assert [column.parts for column in recipe.columns[1:]] == [every, ("weekday", "month"), every]
+    zone = datetime.timezone(datetime.timedelta(hours=-5))
+    in_zone = [None if moment is None else moment.replace(tzinfo=zone) for moment in moments]
+    for when in (
+        pa.array(moments, pa.timestamp("s")),
+        pa.array(moments, pa.timestamp("ns")),
+        pa.array(in_zone, pa.timestamp("us", "America/Bogota")),
+        pa.array([text or None for text in texts]),
+        pa.array(texts).dictionary_encode(),
+    ):
+        table = pa.table({"y": labels, "when": when, "day": pa.array(days, pa.date32()), "unix": unix})
+        found = fit_arrow(Recipe(kind="table"), table.to_batches())
+        assert found.columns == recipe.columns
+        assert without_lines(converted(table, found)) == without_lines(expected)
+    lines = "\n".join(
+        json.dumps({"y": y, "when": text or None, "day": None if day is None else str(day), "unix": u})
+        for y, text, day, u in zip(labels, texts, days, unix, strict=True)
+    )
+    assert without_lines(JsonLines(Plan(recipe)).parse(block_of(lines.encode()))) == without_lines(expected)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

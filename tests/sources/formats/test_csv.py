@@ -1,5 +1,6 @@
 """CSV, TSV and Criteo files: the kernels against the slow obvious parser, the rules one by one, and real files."""
 
+import datetime
 import gzip
 import io
 import math
@@ -24,7 +25,7 @@ from bayou.sources.source import Source
 from bayou.sources.table.column_types import crosses
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
-from tests.sources.tables import COLUMNS, NAMES, RECIPE, parse, rows_of, slow_rows
+from tests.sources.tables import COLUMNS, NAMES, NEWER_COLUMNS, RECIPE, parse, rows_of, slow_rows
 
 HEADER = ",".join(NAMES).encode() + b"\n"
 
@@ -82,6 +83,34 @@ def test_crosses_are_those_of_the_slow_parser(rows: list[tuple[str, ...]]) -> No
     text = "".join(",".join(map(written, row)) + "\n" for row in rows).encode("utf-8", "replace")
     for cross in ([("city", "age")], [("said", "size"), ("id", "*")], [("*", "*")]):
         assert_same(text, Recipe(kind="table", bits=22, columns=COLUMNS, cross=cross))
+
+
+DATES = st.one_of(
+    st.datetimes(min_value=datetime.datetime(1, 1, 1)).map(str),
+    st.datetimes(min_value=datetime.datetime(1900, 1, 1)).map(lambda when: f"{when:%Y-%m-%dT%H:%M}Z"),
+    st.dates().map(str),
+    st.integers(0, 4 * 10**9).map(str),
+    st.integers(19000101, 20301231).map(str),
+    st.sampled_from(["", "unknown", "2013-02-29", "2012-02-29", "2013-1-1", "1360000000.7", "1360000000123", "x"]),
+    st.sampled_from(["2013-01-01 10:30+01:00", "2013-01-01 10:30:60", "2013/12/31", "-5", "1e300", "2013-01-01 9:30"]),
+)
+SIGNED = st.one_of(
+    NUMBERS,
+    st.from_regex(r"\A[-+]?[$%]? ?[0-9]{1,4}([,.' ][0-9]{2,3}){0,2}([eE][0-9])?( ?[%$])?\Z"),
+    st.sampled_from(
+        ["Unknown", "UNKNOWN", "nA", "-", "none", "NONE", "1,400 mi", "€ 5", "12 %", "-999", "-999.0", "n.a."]
+    ),
+)
+NEWER_ROWS = st.tuples(LABELS, WEIGHTS, WORDS, WORDS, st.one_of(SIGNED, WORDS), SIGNED, SIGNED, SIGNED, DATES, DATES)
+
+
+@settings(max_examples=100)
+@given(st.lists(NEWER_ROWS, max_size=6))
+def test_cells_of_the_second_edition_are_those_of_the_slow_parser(rows: list[tuple[str, ...]]) -> None:
+    text = "".join(",".join(map(written, row)) + "\n" for row in rows).encode("utf-8", "replace")
+    for more in ({}, {"decimal": "point"}, {"decimal": "comma"}, {"missing": ["n.a.", "-999"]}, {"missing": [""]}):
+        assert_same(text, Recipe(kind="table", bits=20, columns=NEWER_COLUMNS, **more))
+    assert_same(text, Recipe(kind="table", bits=22, columns=NEWER_COLUMNS, cross=[("said", "size"), ("x", "city")]))
 
 
 @given(st.binary(max_size=300))
@@ -157,6 +186,23 @@ def test_bad_rows_say_where_and_what(row: bytes, place: int, words: str) -> None
     assert words in piece.bad[0].what
 
 
+def test_what_is_no_number_is_missing_and_is_shown() -> None:
+    recipe = Recipe(kind="table", bits=20, columns=NEWER_COLUMNS)
+    rows = [b"1,1,a,b,1,12 mi,1,1,x,2013-01-01", b"0,1,a,b,1,1,1e999,-,,", b"1,1,a,b,1,??,1,1,unknown,"]
+    piece, _ = parse(HEADER + b"\n".join(rows), recipe)
+    assert (len(piece.labels), piece.skipped) == (3, 0)
+    found = {
+        name: (count, [(bad.line, bad.column, bad.what) for bad in some]) for name, (count, some) in piece.odd.items()
+    }
+    assert found == {
+        "x": (2, [(1, 11, "'12 mi'"), (3, 11, "'??'")]),
+        "age": (1, [(2, 13, "'1e999'")]),
+        "said": (1, [(1, 21, "'x'")]),
+    }
+    missing, _ = parse(HEADER + b"1,1,a,b,1,,1,1,,2013-01-01\n0,1,a,b,1,1,,,,\n1,1,a,b,1,,1,1,,", recipe)
+    assert rows_of(missing) == rows_of(piece)
+
+
 def test_a_row_cannot_have_features_without_end() -> None:
     columns = (Column("y", "label"), Column("a", "text"), Column("b", "text"))
     recipe = Recipe(kind="table", columns=columns, cross=[("a", "b")])
@@ -187,7 +233,7 @@ def test_columns_are_found_by_name_in_any_order() -> None:
 
 def test_a_column_that_is_needed_must_be_there() -> None:
     _, recipe = parse(b"y,a,n\n1,u,3\n", Recipe(kind="table"))
-    with pytest.raises(BadInput, match=r"no column 'n' \(whole\).*the columns are y, a"):
+    with pytest.raises(BadInput, match=r"no column 'n' \(values\).*the columns are y, a"):
         parse(b"y,a\n1,u\n", recipe)
     with pytest.raises(BadInput, match="no column 'y'"):
         parse(b"a,n\nu,3\n", recipe)
@@ -208,6 +254,23 @@ def test_names_are_reported_once_and_in_words() -> None:
     ]  # fmt: skip
     again, _ = parse(HEADER + row, recipe, names=names)
     assert again.new_names is None
+
+
+def test_names_of_the_second_edition() -> None:
+    names = Names(2**20)
+    recipe = Recipe(kind="table", bits=20, columns=NEWER_COLUMNS, decimal="point", cross=[("said", "size")])
+    row = b'1,1,Paris,x,7,0.5,"1,400",0.50,2013-01-05 17:30,2013-01-05\n-1,1,,,,,,,,\n'
+    piece, _ = parse(HEADER + row, recipe, names=names)
+    names.add(piece.new_names)
+    first, second = (names.name_of(piece.indices[piece.indptr[k] : piece.indptr[k + 1]]) for k in range(2))
+    assert first[:-8] == [
+        "city=Paris", "id=7", "x in [0,2.5)", "x", "age>=65", "age=1400", "size=0.5", "size",
+        "said hour=17", "said weekday=Sat", "said month=Jan", "said weekend hour=17", "junk weekday=Sat",
+    ]  # fmt: skip
+    assert first[-8:-5] == ["said hour=17 & size=0.5", "said hour=17 & size", "said weekday=Sat & size=0.5"]
+    assert second[:9] == [
+        "city=", "id=", "x=", "age=", "size=", "said hour=", "said weekday=", "said month=", "said weekend hour=",
+    ]  # fmt: skip
 
 
 def test_names_of_bad_rows_are_not_reported() -> None:
@@ -382,7 +445,12 @@ def log_loss(source: Source) -> tuple[float, float]:
         (
             "nycflights13.csv.gz",
             "csv",
-            {"label": "arr_delay", "label_above": 15, "ignore": ["dep_time", "dep_delay", "arr_time", "air_time"]},
+            {
+                "label": "arr_delay",
+                "label_above": 15,
+                "ignore": ["dep_time", "dep_delay", "arr_time", "air_time"],
+                "category": ["time_hour"],  # in a stream the hour itself tells of the day's weather
+            },
             327_346,
             0.50,
         ),
@@ -442,10 +510,12 @@ def test_a_very_wide_table_is_read(tmp_path) -> None:
 
 @pytest.mark.parametrize("cell", [b"NA\x00", b"?\x00", b"na\x00\x00"])
 def test_a_word_for_a_missing_number_with_a_nul_behind_it_is_no_such_word(cell) -> None:
-    piece, _ = parse(
-        b"y,x\n1,NA\n0," + cell + b"\n", Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins")))
-    )
+    columns = (Column("y", "label"), Column("x", "bins"))
+    text = b"y,x\n1,NA\n0," + cell + b"\n"
+    piece, _ = parse(text, Recipe(kind="table", columns=columns, edition=1))
     assert (len(piece.labels), piece.skipped) == (1, 1)
+    piece, _ = parse(text, Recipe(kind="table", columns=columns))
+    assert (len(piece.labels), piece.odd["x"][0]) == (2, 1)
 
 
 def test_long_whole_numbers_are_one_code_however_they_are_written() -> None:

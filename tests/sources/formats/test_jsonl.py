@@ -29,7 +29,7 @@ def lines_of(*objects) -> bytes:
 def parsed(text: bytes, recipe: Recipe, names: Names | None = None, labels: bool = True):
     block = block_of(text)
     if not recipe.fitted:
-        recipe = fit(recipe, summaries_of(read_lines(block)[1], recipe.label), labels=labels)
+        recipe = fit(recipe, summaries_of(read_lines(block)[1], recipe), labels=labels)
     return JsonLines(Plan(recipe, names=names, labels=labels)).parse(block), recipe
 
 
@@ -58,8 +58,8 @@ def test_nested_objects_and_lists() -> None:
         {"y": 0, "user": {"age": 7}, "tags": [], "ids": 5},
     )
     assert names_of(text, Recipe(kind="table", bins=2)) == [
-        ["user.age is there", "user.age=7", "user.home.city=Rome", "tags=a", "tags=b", "ids=3", "ids=4", "ids=true"],
-        ["user.age is there", "user.age=7", "user.home.city=", "tags=", "ids=5"],
+        ["user.age=7", "user.home.city=Rome", "tags=a", "tags=b", "ids=3", "ids=4", "ids=true"],
+        ["user.age=7", "user.home.city=", "tags=", "ids=5"],
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_label_that_is_a_list_is_positive_if_it_holds_the_value() -> None:
 
 def test_text_is_never_taken_for_a_number() -> None:
     _, recipe = parsed(lines_of({"y": 1, "a": "7", "b": 7}), Recipe(kind="table"))
-    assert {column.name: column.role for column in recipe.columns} == {"y": "label", "a": "category", "b": "whole"}
+    assert {column.name: column.role for column in recipe.columns} == {"y": "label", "a": "category", "b": "values"}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_text_is_never_taken_for_a_number() -> None:
     ],
 )
 def test_bad_lines_are_skipped_and_described(line: bytes, place: int, words: str) -> None:
-    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins", edges=(1.0,))))
+    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins", edges=(1.0,))), edition=1)
     piece, _ = parsed(b'{"y": 1, "x": NaN}\n\n' + line + b'\n  \n{"y": 0}\n', recipe)
     assert piece.labels.tolist() == [1, 0]
     assert piece.positions.tolist() == [0, 4]

@@ -1,13 +1,16 @@
 """What columns are taken for, where bins are cut, and what is said when an option does not fit the table."""
 
+import datetime
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import MAX_BINS, Recipe
-from bayou.sources.table.column_types import centre_and_scale, crosses, quantile_edges
+from bayou.core.recipe import MAX_BINS, Column, Recipe
+from bayou.sources.table.column_types import crosses
+from bayou.sources.table.cuts import centre_and_scale, quantile_edges
 from tests.sources.tables import parse
 
 NUMBERS = st.lists(st.one_of(st.integers(-5, 5).map(float), st.floats(-1e300, 1e300)), max_size=200).map(np.array)
@@ -20,24 +23,137 @@ def roles(table: bytes, /, **options) -> dict[str, str]:
 
 def test_columns_are_what_they_look_like() -> None:
     text = (
-        b"y,id,share,ok,city,said,none,mixed,gaps\n"
-        b"1,17,0.5,true,Paris,this is a long text of many words,,7,3\n"
-        b"0,-3,2,False,Rome,and here is another one of those,,x,NA\n"
-        b"0,007,-1e3,TRUE,,short now but long on average,,8,\n"
+        b"y,id,share,ok,city,said,none,mixed,gaps,day\n"
+        b"1,17,0.5,true,Paris,this is a long text of many words,,7,3,2013-01-31\n"
+        b"0,-3,2,False,Rome,and here is another one of those,,x,NA,unknown\n"
+        b"0,007,-1e3,TRUE,,short now but long on average,,8,,2013-02-01\n"
     )
     assert roles(text) == {
         "y": "label",
-        "id": "whole",
-        "share": "bins",
+        "id": "values",
+        "share": "values",
         "ok": "flag",
         "city": "category",
         "said": "text",
         "none": "category",
         "mixed": "category",
-        "gaps": "whole",
+        "gaps": "values",
+        "day": "date",
     }
     numeric = roles(text, bins=0)
     assert [numeric[name] for name in ("id", "share", "gaps", "city")] == ["numeric"] * 3 + ["category"]
+
+
+def columns_of(options=None, /, **values) -> dict[str, Column]:
+    """The columns that are decided of a table with these values; all are written as text."""
+    n = max(map(len, values.values()))
+    labels = {"y": [k % 2 for k in range(n)]}
+    rows = zip(*(labels | values).values(), strict=True)
+    text = "\n".join([",".join(labels | values), *(",".join(map(str, row)) for row in rows)])
+    recipe = parse(text.encode(), Recipe(kind="table", **options or {}))[1]
+    return {column.name: column for column in recipe.columns}
+
+
+def test_few_numbers_are_values_and_many_are_bins() -> None:
+    found = columns_of(
+        few=[k % 20 for k in range(400)],
+        two=[k % 2 * 0.5 for k in range(400)],
+        mostly=[0 if k % 5 else k % 3 for k in range(400)],
+        counts=[k % 40 for k in range(400)],
+        rare=[k % 50 for k in range(400)],
+        real=[k / 7 for k in range(400)],
+        zeros=[0 if k % 2 else k / 7 for k in range(399)] + [0],
+    )
+    roles = {name: (column.role, len(column.edges), len(column.knots)) for name, column in found.items()}
+    assert roles == {
+        "y": ("label", 0, 0),
+        "few": ("values", 0, 20),
+        "two": ("values", 0, 0),
+        "mostly": ("values", 0, 0),
+        "counts": ("whole", 19, 0),
+        "rare": ("bins", 19, 33),
+        "real": ("bins", 19, 33),
+        "zeros": ("bins", 19, 0),
+    }
+    fewer = columns_of({"bins": 5}, few=[k % 20 for k in range(400)])["few"]
+    assert (fewer.role, len(fewer.edges)) == ("whole", 4)
+
+
+def test_ids_are_left_out_unless_they_are_asked_for() -> None:
+    names = [f"u{k}" for k in range(400)]
+    values = {
+        "name": names,
+        "half": [name if k % 2 else "u" for k, name in enumerate(names)],
+        "counter": range(1000, 1400),
+        "back": range(400, 0, -1),
+        "code": [k * 7919 % 400 for k in range(400)],
+    }
+    roles = {name: column.role for name, column in columns_of(**values).items()}
+    assert roles == {"y": "label", "name": "id", "half": "category", "counter": "id", "back": "id", "code": "bins"}
+    asked = columns_of({"category": ["name", "counter"], "cross": [("back", "code")]}, **values)
+    assert [asked[name].role for name in ("name", "counter", "back")] == ["category", "category", "bins"]
+    assert columns_of(name=names[:50])["name"].role == "category"
+    assert "400 different values in 400 rows" in columns_of(**values)["name"].why
+
+
+def test_mostly_numbers_are_numbers_and_the_others_are_shown() -> None:
+    dirty = [f"{k} mi" if k % 20 == 7 else k * 3 for k in range(400)]
+    column = columns_of(dirty=dirty)["dirty"]
+    assert column.role == "bins"
+    assert "20 cells are not ('7 mi', '27 mi', '47 mi') and count as missing" in column.why
+    dirtier = [f"{k} mi" if k % 19 == 7 else k % 100 for k in range(400)]
+    column = columns_of(dirty=dirtier)["dirty"]
+    assert column.role == "category"
+    assert "95% are numbers, and --numeric takes it for some" in column.why
+    forced = columns_of({"numeric": ["dirty"]}, dirty=dirtier)["dirty"]
+    assert (forced.role, 40 < forced.centre < 60) == ("numeric", True)
+
+
+def test_missing_marks_in_any_case_and_of_ones_own() -> None:
+    marks = ["NA", "n/A", "NaN", "Null", "NONE", "-", "?", "Unknown", "\\N", " na ", ""]
+    column = columns_of(x=[*(7 * k % 100 for k in range(100)), *marks])["x"]
+    assert (column.role, round(column.missing, 3)) == ("bins", round(11 / 111, 3))
+    assert columns_of(x=[*range(20), *["n.a."] * 5])["x"].role == "category"
+    assert columns_of({"missing": ["n.a."]}, x=[*range(20), *["N.A."] * 5])["x"].role == "values"
+    assert columns_of({"missing": ["-99"]}, x=[*range(20), *["-99.0"] * 5])["x"].missing == 0.2
+    assert columns_of({"missing": [""]}, x=[*range(20), *["NA"] * 5])["x"].role == "category"
+
+
+def test_decimals_of_both_kinds() -> None:
+    us = ['"1,400.5"', "$7", '"12,000"', "5 %", "€3"]
+    assert columns_of(x=us)["x"].role == "category"
+    assert columns_of({"decimal": "point"}, x=us)["x"].levels == columns_of(x=[1400.5, 7, 12000, 5, 3])["x"].levels
+    european = ['"1.400,5"', "7 €", "12.000", '"5,25"', "3"]
+    assert columns_of({"decimal": "comma"}, x=european)["x"].knots == (3.0, 5.25, 7.0, 1400.5, 12000.0)
+
+
+def test_a_part_of_a_date_that_another_column_tells_is_left_out() -> None:
+    first = datetime.datetime(2013, 1, 1)
+    moments = [first + datetime.timedelta(hours=31 * k) for k in range(300)]
+    alone = columns_of(when=moments)["when"]
+    assert alone.parts == ("hour", "weekday", "month", "weekend hour")
+    told = columns_of(when=moments, month=[f"m{moment.month}" for moment in moments])["when"]
+    assert told.parts == ("hour", "weekday", "weekend hour")
+    assert "month is told by column 'month'" in told.why
+    hour = [moment.hour + (k % 11 == 0) for k, moment in enumerate(moments)]  # in nine rows of ten
+    assert columns_of(when=moments, hour=hour)["when"].parts == ("weekday", "month", "weekend hour")
+    days = [moment.date() for moment in moments]
+    assert columns_of(when=days)["when"].parts == ("weekday", "month")
+    still = [first + datetime.timedelta(minutes=k) for k in range(300)]  # one day: what stands still may move later
+    assert columns_of(when=still, m=["1"] * 300)["when"].parts == ("hour", "weekday", "weekend hour")
+    assert columns_of(when=still, m=["2"] * 300)["when"].parts == ("hour", "weekday", "month", "weekend hour")
+
+
+def test_numbers_are_dates_where_they_say_so_or_somebody_does() -> None:
+    seconds = [1_357_000_000 + 5_000 * k % 1_000_003 for k in range(300)]
+    assert columns_of(unix_time=seconds)["unix_time"].role == "date"
+    assert columns_of(timestamp=[1000 * s for s in seconds])["timestamp"].role == "date"
+    assert columns_of(size=seconds)["size"].role == "bins"
+    assert columns_of(timestamp=[s // 10 for s in seconds])["timestamp"].role == "bins"
+    assert columns_of({"date": ["size"]}, size=seconds)["size"].parts[0] == "hour"
+    assert columns_of({"date": ["d"]}, d=[20130100 + 1 + k % 28 for k in range(60)])["d"].parts == ("weekday", "month")
+    with pytest.raises(BadInput, match=r"column 'd' cannot be a date: it holds 'x'; expected dates such as 2013-01-31"):
+        columns_of({"date": ["d"]}, d=["x", "z"] * 9)
 
 
 def test_options_overrule_the_looks() -> None:

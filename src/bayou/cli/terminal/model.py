@@ -79,7 +79,11 @@ def column_in_words(column: Column) -> str:
         text += f", {len(column.edges) + 1} bins cut from {column.edges[0]:g} to {column.edges[-1]:g}"
     if column.role == "numeric":
         text += f", (x - {column.centre:g}) / {column.scale:g}"
-    return text
+    if column.knots:
+        text += f", a slope from {column.knots[0]:g} to {column.knots[-1]:g}"
+    if column.missing:
+        text += f", {column.missing:.1%} missing"
+    return f"{text} ({column.why})" if column.why else text
 
 
 def part_in_words(part: dict[str, Any]) -> str:

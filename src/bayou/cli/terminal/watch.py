@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bayou.cli.terminal import output
+from bayou.cli.terminal.columns import short_table
 from bayou.core.printable import printable
+from bayou.core.recipe import Column
 from bayou.evaluate.classification import Running
 from bayou.evaluate.later import in_words
+from bayou.runs.look import remarks_on
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
@@ -28,6 +31,12 @@ def without_details(note: Note) -> None:
     """What `--quiet` still shows."""
     if not note.detail:
         output.say_note(note)
+
+
+def show_columns(columns: Sequence[Column]) -> None:
+    """What was decided about a table, before it is learned from."""
+    for line in [*short_table(columns), *remarks_on(columns)]:
+        output.say(line)
 
 
 class Watch:

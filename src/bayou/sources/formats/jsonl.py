@@ -17,10 +17,11 @@ from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
+from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns, check_width
 from bayou.sources.table.fitting import FittingReader
 from bayou.sources.table.plan import Plan
+from bayou.sources.table.summary import ColumnSummary
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
 from bayou.sources.table.words import plain_words
 
@@ -120,11 +121,11 @@ class _SameName(ValueError):
     """Two values of one name."""
 
 
-def summaries_of(objects: list[dict[str, Any]], label: str | None) -> dict[str, ColumnSummary]:
+def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, ColumnSummary]:
     """What flat objects show of their keys, in the order in which those first come."""
     names = dict.fromkeys(key for found in objects for key in found)
     check_width(len(names), "the first rows")
-    return {name: summary_of([found.get(name) for found in objects], name in (label, *LABELS)) for name in names}
+    return {name: summary_of([found.get(name) for found in objects], recipe) for name in names}
 
 
 class JsonReader(FittingReader):
@@ -149,7 +150,7 @@ class JsonReader(FittingReader):
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
         recipe = self._extras.required_recipe
-        return fit(recipe, summaries_of(objects, recipe.label), labels=self._labels, tell=self.tell)
+        return fit(recipe, summaries_of(objects, recipe), labels=self._labels, tell=self.tell)
 
     def _parse(self, block: Block) -> ParsedBlock:
         if block.trouble is not None:

@@ -55,6 +55,8 @@ class ParsedBlock:
     new_names: NewNames | None = None
     broken: str | None = None  # why the file ends here, which is not its end
     texts: dict[float, str] = field(default_factory=dict)  # of labels that are texts, by what stands for them
+    # by column, how many cells count as missing because they are no numbers, and the first few of them
+    odd: dict[str, tuple[int, list[BadLine]]] = field(default_factory=dict)
 
     @classmethod
     def unreadable(cls, block: Block) -> ParsedBlock:

@@ -18,14 +18,15 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_byte, put_whole
+from bayou.kernels.digits import put_byte, put_number, put_whole
 from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
 from bayou.sources.hashing import id64, mix_end, mix_word, murmur3
-from bayou.sources.table.column_types import MISSING
+from bayou.sources.table.manner import COMMA, PLAIN, read_signed, says_missing
 
-# What kernels call the roles.
-CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, TEXT, WEIGHT, LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(1, 13)
+# What kernels call the roles; those from BINS to DATE are read as numbers.
+CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, VALUES, DATE, TEXT, WEIGHT = range(1, 11)
+LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
 # A column of a block, as kernels see it: addresses of the text that places are counted from, of where cells start
 # and stop (uint32), and how many places each row takes. With a dictionary: of codes (int32), of the bits that tell
 # whether there is one (0: always), the first of those bits, of the hashes of the dictionary's values.
@@ -43,7 +44,6 @@ SPARE = 64
 
 BLANK, _TAB, _PLUS, _MINUS, _POINT, _ZERO = 32, 9, 43, 45, 46, 48
 _WHOLE_LIMIT = float(2**53)
-_MISSING_WORDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING], np.uint64)
 _TRUE, _FALSE = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals"))
 _SMALL = np.uint64(0x20202020)
 _TRUE_TEXT, _FALSE_TEXT = np.frombuffer(b"true" + bytes(12), np.uint8), np.frombuffer(b"false" + bytes(11), np.uint8)
@@ -63,18 +63,6 @@ def drop_blanks(at, end):
     return end
 
 
-@kernel
-def says_missing(at, end):
-    """Whether a cell that is not a number says that there is none."""
-    if end - at > 4:
-        return False
-    word = half_at(at) & ((np.uint64(1) << np.uint64(8 * (end - at))) - np.uint64(1))
-    found = False
-    for missing in _MISSING_WORDS:
-        found |= word == missing
-    return found and byte_at(end - 1) != 0  # as a number, NA and a NUL behind it is NA
-
-
 @kernel(forceinline=True)
 def as_truth(at, end):
     """1 or 0 of a cell that says true or false in any case, else -1."""
@@ -86,25 +74,50 @@ def as_truth(at, end):
 
 
 @kernel(forceinline=True)
-def read_cell(at, end):
+def read_cell(at, end, manner):
     """(number, whether the cell is one or is empty); NaN if it is empty."""
     if at == end:
         return np.nan, True
     value, behind = number(at)
-    if behind == end and behind > at and abs(value) < np.inf:
+    if behind == end and behind > at and abs(value) < np.inf and byte_at(manner + 1) != COMMA:
         return value, True
-    return _read_other(at, end)
+    return _read_other(at, end, manner)
 
 
 @kernel
-def _read_other(at, end):
+def _read_other(at, end, manner):
     """`read_cell` of a cell that is not just a number."""
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
-    value, behind = number(at)
-    if behind == end and behind > at:
-        return value, bool(np.isfinite(value))
-    return np.nan, at == end or says_missing(at, end)
+    decimal = byte_at(manner + 1)
+    if decimal != COMMA:
+        value, behind = number(at)
+        if behind == end and behind > at:
+            return value, bool(np.isfinite(value))
+    if at == end or says_missing(at, end, manner):
+        return np.nan, True
+    if decimal == PLAIN:
+        return np.nan, False
+    value, fine = read_signed(at, end, decimal == COMMA)
+    return (value if fine else np.nan), fine
+
+
+@kernel(forceinline=True)
+def is_whole(x):
+    """Whether it is a whole number that a float64 can tell from the next one."""
+    return x == np.floor(x) and abs(x) < _WHOLE_LIMIT
+
+
+@kernel
+def number_text(x, spare):
+    """(start, stop) of a number as it is always written: at `spare`, a whole one by its digits, others by nine."""
+    stop = spare
+    if not is_whole(x):
+        return spare, put_number(spare, x)
+    if x < 0:
+        put_byte(stop, _MINUS)
+        stop += 1
+    return spare, put_whole(stop, np.uint64(abs(x)))
 
 
 @kernel
@@ -132,17 +145,13 @@ def whole_text(at, end, spare):
                 put_byte(spare + 1 + k, byte_at(start + k))
             return spare, spare + 1 + stop - start
     value, behind = number(at)
-    if behind != end or behind == at or not abs(value) < _WHOLE_LIMIT or value != np.floor(value):
+    if behind != end or behind == at or not is_whole(value):
         return at, at
-    stop = spare
-    if value < 0:
-        put_byte(stop, _MINUS)
-        stop += 1
-    return spare, put_whole(stop, np.uint64(abs(value)))
+    return number_text(value, spare)
 
 
 @kernel(forceinline=True)
-def value_text(role, at, end, spare):
+def value_text(role, at, end, spare, manner):
     """(start, stop) of what is hashed of a category's cell: the cell, or how such a value is always written."""
     if role == FLAG:
         truth = as_truth(at, end)
@@ -155,7 +164,7 @@ def value_text(role, at, end, spare):
             return start, stop
         at = skip_blanks(at, end)
         end = drop_blanks(at, end)
-        if says_missing(at, end):
+        if says_missing(at, end, manner):
             end = at
     return at, end
 

@@ -17,6 +17,7 @@ from bayou.sources.table.cells import (
     CATEGORY,
     CODE,
     CODES,
+    DATE,
     FIRST_BIT,
     FLAG,
     LOOKUP,
@@ -26,15 +27,21 @@ from bayou.sources.table.cells import (
     STOPS,
     STRIDE,
     VALID,
+    VALUES,
     WHOLE,
     hash_eight,
     hash_text,
+    is_whole,
+    number_text,
     value_text,
     whole_text,
 )
+from bayou.sources.table.dates import DATE_VALUES, part_of
 
 # Standardised numbers are cut here, so that one outlier does not move a weight by itself.
 CLIP = 5.0
+# A slope's level of 1/2 is 0, and over the rows it was fitted to its variance is 1.
+SLOPE = float(np.sqrt(3.0))
 # Rows are worked on this many at a time, all columns of them: their text and features then stay in the first cache.
 TILE = 64
 
@@ -72,7 +79,9 @@ def fill(columns, plan, numbers, rows, slots):
     centres, scales, slot_of = plan.centres, plan.scales, plan.slot_of
     number_rows, value_rows, word_rows = plan.number_rows, plan.value_rows, slots.word_rows
     edge_from, edges, bin_from, bin_hashes = plan.edge_from, plan.edges, plan.bin_from, plan.bin_hashes
-    keys, values = slots.keys, slots.values
+    knot_from, knots, levels, slopes = plan.knot_from, plan.knots, plan.levels, plan.slopes
+    date_parts, part_hashes = plan.date_parts, plan.part_hashes
+    keys, values, manner = slots.keys, slots.values, address_of(plan.manner)
     for first in range(0, rows.size, TILE):
         some = rows[first : first + TILE]
         for c in range(roles.size):
@@ -85,16 +94,29 @@ def fill(columns, plan, numbers, rows, slots):
             elif role == CATEGORY:
                 _hash_cells(columns[c], some, exact, seed, slot)
             elif role in (FLAG, CODE):
-                _hash_values(columns[c], some, exact, role, seed, slot)
+                _hash_values(columns[c], some, exact, role, seed, manner, slot)
             elif role == NUMERIC:
                 value = values[value_rows[s], first : first + TILE]
                 _scale(numbers[number_rows[c]], some, centres[c], scales[c], seed, missing[c], slot, value)
+            elif role == VALUES:
+                _hash_numbers(numbers[number_rows[c]], some, exact, seed, missing[c], slot)
+            elif role == DATE:
+                for k in range(date_parts.shape[1]):
+                    if date_parts[c, k] >= 0:
+                        slot = keys[s, first : first + TILE]
+                        _find_parts(numbers[number_rows[c]], some, k, part_hashes[date_parts[c, k] :], slot)
+                        s += 1
             else:
                 hashes = bin_hashes[bin_from[c] : bin_from[c + 1]]
                 _find_bins(numbers[number_rows[c]], some, edges[edge_from[c] : edge_from[c + 1]], hashes, slot)
                 if role == WHOLE:
                     slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
                     _hash_whole(columns[c], some, numbers[number_rows[c]], exact, seed, slot, value)
+            begin, end = knot_from[c], knot_from[c + 1]
+            if begin < end:
+                slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
+                level, steep = levels[begin:end], slopes[begin:end]
+                _slope(numbers[number_rows[c]], some, knots[begin:end], level, steep, seed, slot, value)
 
 
 @kernel
@@ -124,13 +146,13 @@ def _hash_cells(column, rows, exact, seed, slot):
 
 
 @kernel
-def _hash_values(column, rows, exact, role, seed, slot):
+def _hash_values(column, rows, exact, role, seed, manner, slot):
     base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
     spare = empty(SPARE, np.uint8)
     for i in range(rows.size):
         at = base + np.int64(half_at(starts + rows[i] * step))
         end = base + np.int64(half_at(stops + rows[i] * step))
-        start, stop = value_text(role, at, end, address_of(spare))
+        start, stop = value_text(role, at, end, address_of(spare), manner)
         slot[i] = hash_text(exact, start, stop - start, seed)
 
 
@@ -144,6 +166,8 @@ def _hash_whole(column, rows, numbers, exact, seed, slot, value):
         start, stop = at, at
         if not np.isnan(numbers[rows[i]]):
             start, stop = whole_text(at, end, address_of(spare))
+            if start == stop and is_whole(numbers[rows[i]]):  # if not plainly: 1,400
+                start, stop = number_text(numbers[rows[i]], address_of(spare))
         slot[i] = hash_text(exact, start, stop - start, seed)
         value[i] = 1.0 if start < stop else 0.0
 
@@ -154,6 +178,42 @@ def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
         x = numbers[rows[i]]
         slot[i] = missing if np.isnan(x) else seed
         value[i] = 1.0 if np.isnan(x) else min(max((x - centre) / scale, -CLIP), CLIP)
+
+
+@kernel
+def _hash_numbers(numbers, rows, exact, seed, missing, slot):
+    spare = empty(SPARE, np.uint8)
+    for i in range(rows.size):
+        x = numbers[rows[i]]
+        if np.isnan(x):
+            slot[i] = missing
+        else:
+            start, stop = number_text(x, address_of(spare))
+            slot[i] = hash_text(exact, start, stop - start, seed)
+
+
+@kernel
+def _find_parts(numbers, rows, part, hashes, slot):
+    """The hash of a missing date stands behind those of the part's values."""
+    for i in range(rows.size):
+        x = numbers[rows[i]]
+        slot[i] = hashes[DATE_VALUES[part] if np.isnan(x) else part_of(part, x)]
+
+
+@kernel
+def _slope(numbers, rows, knots, levels, slopes, seed, slot, value):
+    """Knots come in eights, filled up with infinity; levels and slopes stand beside them, the last slope is 0."""
+    start = address_of(knots)
+    for i in range(rows.size):
+        x = numbers[rows[i]]
+        below = 0
+        for k in range(0, knots.size, 8):
+            below += _at_most(start + 8 * k, x)
+        level = levels[0]
+        if below:
+            level = levels[below - 1] + (x - knots[below - 1]) * slopes[below - 1]
+        slot[i] = seed
+        value[i] = 0.0 if np.isnan(x) else SLOPE * (2.0 * level - 1.0)
 
 
 @kernel

@@ -10,8 +10,8 @@ from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at, half_at
 from bayou.sources.table.cells import (
     BASE,
-    CODE,
     CODES,
+    DATE,
     FIRST_BIT,
     NUMERIC,
     PART,
@@ -21,10 +21,14 @@ from bayou.sources.table.cells import (
     STRIDE,
     TEXT,
     VALID,
+    VALUES,
     WHOLE,
     is_word,
+    number_text,
     value_text,
+    whole_text,
 )
+from bayou.sources.table.dates import DATE_VALUES, part_of
 
 # A feature met again among this many others is mostly found only once.
 _RECENT = 1 << 12
@@ -70,6 +74,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
     goes. Numbers that had to be written anew stand in `spare`, SPARE bytes each.
     """
     roles, number_rows, slot_columns, slot_of = plan.roles, plan.number_rows, plan.slot_columns, plan.slot_of
+    date_parts, part_names, manner = plan.date_parts, plan.part_names, address_of(plan.manner)
     prefixes, bin_names, bin_from = plan.prefixes, plan.bin_names, plan.bin_from
     edge_from, edges = plan.edge_from, plan.edges
     word_rows, word_places = slots.word_rows, slots.word_places
@@ -90,10 +95,26 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
                 row = np.int64(half_at(columns[c, CODES] + 4 * row))
-            if number_rows[c] >= 0 and s == slot_of[c]:
+            written = address_of(spare) + SPARE * (2 * k + half)
+            if role == DATE:
+                which = s - slot_of[c]
+                part = 0
+                while date_parts[c, part] < 0 or which > 0:
+                    which -= date_parts[c, part] >= 0
+                    part += 1
                 x = numbers[number_rows[c], row]
+                name = part_names + date_parts[c, part]
+                name += DATE_VALUES[part] if np.isnan(x) else part_of(part, x)
+                spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
+                continue
+            if number_rows[c] >= 0 and (s == slot_of[c] or role != WHOLE):
+                x = numbers[number_rows[c], row]
+                if s != slot_of[c]:
+                    continue  # its slope has the name of the column
                 if np.isnan(x):
                     spans[k, to + 2] = spans[k, to + 3] = 0
+                elif role == VALUES:
+                    spans[k, to + 2], spans[k, to + 3] = number_text(x, written)
                 elif role != NUMERIC:
                     edge = edge_from[c]
                     while edge < edge_from[c + 1] and edges[edge] <= x:
@@ -113,11 +134,12 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                 else:
                     while at > begin and is_word(byte_at(at - 1)):
                         at -= 1
-            written = address_of(spare) + SPARE * (2 * k + half)
             if role == WHOLE:
-                at, end = value_text(CODE, at, end, written)
+                at, end = whole_text(at, end, written)
+                if at == end:
+                    at, end = number_text(numbers[number_rows[c], row], written)
             elif role != TEXT:
-                at, end = value_text(role, at, end, written)
+                at, end = value_text(role, at, end, written, manner)
             spans[k, to + 2], spans[k, to + 3] = at, end
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, byte_at, half_at
+from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at
 from bayou.sources.hashing import id64
 from bayou.sources.table.cells import (
     BASE,
     BINS,
     BLANK,
+    DATE,
     LABEL_CLASS,
     LABEL_NUMBER,
     LABEL_TEXT,
@@ -18,7 +19,6 @@ from bayou.sources.table.cells import (
     NOT_LABEL,
     NOT_NUMBER,
     NOT_WEIGHT,
-    NUMERIC,
     STARTS,
     STOPS,
     STRIDE,
@@ -30,48 +30,58 @@ from bayou.sources.table.cells import (
     read_cell,
     skip_blanks,
 )
+from bayou.sources.table.dates import read_date, seconds_of
 
-# How many counts `look` gives.
-LOOKS = 4
+# What a cell looks like.
+NOTHING, NUMBER, TRUTH, POINT, OTHER = range(5)
+# Of each column, the first so many cells that are not what they must be are remembered.
+ODD = 3
 
 
 @kernel
-def look(columns, c, n, numbers, counts):
-    """For the fit: the numbers of a column, NaN where there is none; gives the first cell that is not one, or -1.
+def look(columns, c, n, manner, numbers, keys, looks):
+    """For the fit: what each cell of a column looks like, a key of what it says, and its number or point in time.
 
-    Counts: numbers, truths, other cells that are not missing, and the blank-separated words of both.
+    Gives the blank-separated words of all cells that are neither numbers nor missing.
     """
     base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
-    counts[:] = 0
-    first = -1
+    address = address_of(manner)
+    words = 0
     for row in range(n):
         start = base + np.int64(half_at(starts + row * step))
         stop = base + np.int64(half_at(stops + row * step))
-        value, fine = read_cell(start, stop)
-        numbers[row] = value
+        value, fine = read_cell(start, stop, address)
+        keys[row] = id64(start, stop - start, np.uint64(0))
         if fine:
-            counts[0] += not np.isnan(value)
-            continue
-        first = row if first < 0 else first
-        truth = as_truth(start, stop) >= 0
-        counts[1] += truth
-        counts[2] += not truth
-        blank = True
-        for place in range(start, stop):
-            now = byte_at(place) <= BLANK
-            counts[3] += blank and not now
-            blank = now
-    return first
+            looks[row] = NOTHING if np.isnan(value) else NUMBER
+        else:
+            value = _read_date(start, stop)
+            looks[row] = POINT if value == value else TRUTH if as_truth(start, stop) >= 0 else OTHER
+            blank = True
+            for place in range(start, stop):
+                now = byte_at(place) <= BLANK
+                words += blank and not now
+                blank = now
+        numbers[row] = value
+    return words
 
 
 @kernel
-def read(columns, roles, plan, numbers, labels, weights, wrong):
+def _read_date(at, end):
+    at = skip_blanks(at, end)
+    return read_date(at, drop_blanks(at, end))
+
+
+@kernel
+def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
     """Read the cells that must be numbers. Row r is bad if wrong[r] is not 0 then: 16 * column + what.
 
-    A column with the role 0 is left as it is.
+    A column with the role 0 is left as it is. Numbers and dates that are none count as missing, but in the first
+    edition: odd[c] counts them, and has the first ODD rows.
     """
     positive, positive_number = plan.positive, plan.positive_number
-    labels_needed, number_rows = plan.labels_needed, plan.number_rows
+    labels_needed, number_rows, strict = plan.labels_needed, plan.number_rows, plan.strict
+    manner = address_of(plan.manner)
     for c in range(roles.size):
         role = roles[c]
         if role < BINS or role == TEXT:
@@ -80,13 +90,20 @@ def read(columns, roles, plan, numbers, labels, weights, wrong):
         for row in range(wrong.size):
             at = base + np.int64(half_at(starts + row * step))
             end = base + np.int64(half_at(stops + row * step))
-            value, fine = read_cell(at, end)
+            value, fine = read_cell(at, end, manner)
             what = 0
-            if role <= NUMERIC:
-                if fine:
-                    numbers[number_rows[c], row] = value
-                else:
+            if role <= DATE:
+                if role == DATE:
+                    missing = fine and np.isnan(value)
+                    value = seconds_of(value) if fine else _read_date(at, end)
+                    fine = missing or not np.isnan(value)
+                numbers[number_rows[c], row] = value if fine else np.nan
+                if not fine and strict:
                     what = NOT_NUMBER
+                elif not fine:
+                    if odd[c, 0] < ODD:
+                        odd[c, odd[c, 0] + 1] = row
+                    odd[c, 0] += 1
             elif role == WEIGHT:
                 weights[row] = value
                 if not 0 <= value <= LARGEST_WEIGHT:

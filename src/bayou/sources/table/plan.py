@@ -18,6 +18,7 @@ from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import assembly, cells, features, new_names, numbers, words
 from bayou.sources.table.columns import Columns, check_names
 from bayou.sources.table.features import Slots
+from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.plan_arrays import numbered, plan_arrays
 
 _WHAT = {
@@ -51,7 +52,7 @@ class Plan:
     ) -> None:
         if recipe.columns is None:
             raise BadInput("the recipe is not fitted yet: nothing is known about the table's columns.")
-        unread = ("ignored",) if labels else ("ignored", "weight")
+        unread = ("ignored", "id") if labels else ("ignored", "id", "weight")
         self.columns = tuple(column for column in recipe.columns if column.role not in unread)
         self.labels = labels
         self.positive = recipe.positive
@@ -62,6 +63,7 @@ class Plan:
         number = recipe.task == "regression" or recipe.label_above is not None
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
+        self._missing_numbers = missing_numbers(recipe)
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
         """Where each column stands in a table with these; -1 if it is not there and is not needed."""
@@ -133,6 +135,7 @@ class _Block:
             skipped=columns.skipped + columns.rows - len(self.rows),
             new_names=self._new_names(),
             texts=self._label_texts(labels),
+            odd=self._odd_cells(),
         )
 
     def _label_texts(self, labels: np.ndarray) -> dict[float, str]:
@@ -154,16 +157,38 @@ class _Block:
         labels = np.full(n, np.nan)
         weights = np.empty(n) if (arrays.roles == cells.WEIGHT).any() else None
         roles = np.where(columns.table[:, cells.STARTS] != 0, arrays.roles, 0)
+        self.odd = np.zeros((len(roles), 1 + numbers.ODD), np.int64)
         for column, given in columns.numbers.items():
             if arrays.number_rows[column] >= 0:
                 self.numbers[arrays.number_rows[column]] = given
                 roles[column] = 0
                 if (infinite := np.isinf(given)).any():
-                    self.wrong[infinite] = 16 * column + cells.NOT_NUMBER
-        numbers.read(
-            columns.table, roles, arrays, self.numbers, labels, labels if weights is None else weights, self.wrong
-        )
+                    self._note_infinite(column, infinite)
+        own = labels if weights is None else weights
+        numbers.read(columns.table, roles, arrays, self.numbers, labels, own, self.wrong, self.odd)
+        if self.plan._missing_numbers:
+            self.numbers[np.isin(self.numbers, self.plan._missing_numbers)] = np.nan
         return labels, weights
+
+    def _note_infinite(self, column: int, infinite: np.ndarray) -> None:
+        if self.arrays.strict:
+            self.wrong[infinite] = 16 * column + cells.NOT_NUMBER
+            return
+        self.numbers[self.arrays.number_rows[column], infinite] = np.nan
+        rows = np.flatnonzero(infinite)
+        self.odd[column, 0] = len(rows)
+        self.odd[column, 1 : 1 + numbers.ODD] = np.resize(rows, numbers.ODD)
+
+    def _odd_cells(self) -> dict[str, tuple[int, list[BadLine]]]:
+        """Cells that count as missing because they are not what their column is: how many, and the first few."""
+        found = {}
+        for column in np.flatnonzero(self.odd[:, 0]).tolist():
+            count, some = int(self.odd[column, 0]), []
+            for row in self.odd[column, 1 : 1 + min(count, numbers.ODD)].tolist():
+                line, place = int(self.columns.lines[row]), self.columns.place(row, column)
+                some.append(BadLine(line, place, repr(self.columns.text(row, column))))
+            found[self.plan.columns[column].name] = (count, some)
+        return found
 
     def _fill(self) -> None:
         arrays, table, take = self.arrays, self.columns.table, self.plan.scratch.take

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core.recipe import Column, Recipe
+from bayou.core.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.table import cells
 from bayou.sources.table.column_types import crosses
+from bayou.sources.table.dates import PARTS, names_of_parts
+from bayou.sources.table.manner import manner_of
 
 _ROLES = {
     "category": cells.CATEGORY,
@@ -20,6 +22,8 @@ _ROLES = {
     "bins": cells.BINS,
     "whole": cells.WHOLE,
     "numeric": cells.NUMERIC,
+    "values": cells.VALUES,
+    "date": cells.DATE,
     "text": cells.TEXT,
     "weight": cells.WEIGHT,
     "label": cells.LABEL,
@@ -50,6 +54,18 @@ class PlanArrays(NamedTuple):
     bin_hashes: np.ndarray  # behind a column's bins comes its missing cell
     bin_names: np.ndarray  # where names start in prefix_text; each stops where the next starts
     prefix_text: np.ndarray
+    # slopes: column c has knots[knot_from[c] : knot_from[c + 1]], and levels and slopes beside them
+    knot_from: np.ndarray
+    knots: np.ndarray  # in eights, filled up with infinity
+    levels: np.ndarray
+    slopes: np.ndarray
+    # dates: part k of column c has hashes from date_parts[c, k] on, and names from as many behind part_names
+    date_parts: np.ndarray
+    part_hashes: np.ndarray  # behind a part's values comes its missing one
+    part_names: int  # which of bin_names is the first of a part
+    # how cells are written
+    manner: np.ndarray
+    strict: bool  # what is not a number where one must be makes a row bad
     # labels and hashes
     positive: np.ndarray  # the text of a positive label
     positive_number: float  # the same as a number
@@ -68,10 +84,13 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
     roles = np.array([_role(column, recipe) for column in columns], np.int64)
     # Which slots each column fills, and which of those have values, words and numbers to look up.
     widths = np.where(roles >= cells.WEIGHT, 0, np.where(roles == cells.WHOLE, 2, 1))
+    widths += [len(column.knots) > 0 for column in columns]
+    dates = [(c, part) for c, column in enumerate(columns) if column.role == "date" for part in column.parts]
+    widths[roles == cells.DATE] = [len(column.parts) for column in columns if column.role == "date"]
     firsts = np.cumsum(widths) - widths
     slot_columns = np.repeat(np.arange(len(roles)), widths)
-    code_slot = np.arange(len(slot_columns)) != firsts[slot_columns]
     slot_roles = roles[slot_columns]
+    second = (np.arange(len(slot_columns)) != firsts[slot_columns]) & (slot_roles != cells.DATE)
     # The hashes that do not depend on cells.
     hashed = id_bytes if recipe.exact else hash_bytes
     seeds = [hashed(column.name.encode()) for column in columns]
@@ -80,10 +99,20 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         [*(hashed(b"\x00bin%d" % k, seed) for k in range(len(column.edges) + 1)), hashed(b"", seed)]
         for column, seed in zip(columns, seeds, strict=True)
     ]
+    part_hashes = [
+        [*(hashed(b"\x00%b%d" % (part.encode(), k), seeds[c]) for k in range(DATE_PARTS[part] + 1))]
+        for c, part in dates
+    ]  # fmt: skip
+    date_parts = np.full((len(columns), len(PARTS)), -1)
+    for (c, part), start in zip(dates, np.cumsum([0, *map(len, part_hashes)]), strict=False):
+        date_parts[c, PARTS.index(part)] = start
     # And what they are called.
     bin_names = [[*names_of_bins(column), f"{column.name}="] for column in columns]
     texts = [column.name.encode() for column in columns]
     bin_texts = [text.encode() for names in bin_names for text in names]
+    part_names = len(bin_texts)
+    bin_texts += [text.encode() for c, part in dates for text in names_of_parts(columns[c].name, part)]
+    knots = [[*column.knots, *[np.inf] * (-len(column.knots) % 8)] for column in columns]
     ends = np.cumsum([0, *map(len, texts + bin_texts)])
     return PlanArrays(
         roles=roles,
@@ -91,11 +120,11 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         missing=np.array([hashed(b"", seed) for seed in seeds], np.uint64),
         centres=np.array([column.centre for column in columns]),
         scales=np.array([column.scale for column in columns]),
-        number_rows=numbered((roles >= cells.BINS) & (roles <= cells.NUMERIC)),
+        number_rows=numbered((roles >= cells.BINS) & (roles <= cells.DATE)),
         slot_of=np.where(widths > 0, firsts, -1),
         prefixes=np.column_stack([ends[: len(texts)], ends[1 : len(texts) + 1]]),
         slot_columns=slot_columns,
-        value_rows=numbered(code_slot | (slot_roles == cells.NUMERIC)),
+        value_rows=numbered(second | (slot_roles == cells.NUMERIC)),
         word_rows=numbered(slot_roles == cells.TEXT),
         pairs=_pairs(recipe, columns, firsts, widths),
         edge_from=np.cumsum([0, *map(len, padded)]),
@@ -104,6 +133,15 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         bin_hashes=np.array([key for keys in bin_hashes for key in keys], np.uint64),
         bin_names=ends[len(texts) :],
         prefix_text=_bytes(b"".join(texts + bin_texts)),
+        knot_from=np.cumsum([0, *map(len, knots)]),
+        knots=np.array([knot for some in knots for knot in some], np.float64),
+        levels=np.array([level for column in columns for level in _filled_up(column.levels)], np.float64),
+        slopes=np.array([slope for column in columns for slope in _filled_up(slopes_of(column))], np.float64),
+        date_parts=date_parts,
+        part_hashes=np.array([key for keys in part_hashes for key in keys], np.uint64),
+        part_names=part_names,
+        manner=manner_of(recipe),
+        strict=recipe.edition == 1,
         positive=_bytes((recipe.positive or "").strip(" \t").encode()),
         positive_number=_as_number(recipe.positive),
         labels_needed=labels_needed,
@@ -122,6 +160,24 @@ def _role(column: Column, recipe: Recipe) -> int:
     if recipe.task == "regression" or recipe.label_above is not None:
         return cells.LABEL_NUMBER
     return _ROLES[column.role]
+
+
+def slopes_of(column: Column) -> list[float]:
+    """How steeply a slope rises behind each of its knots; behind the last not at all.
+
+    >>> slopes_of(Column("age", "bins", knots=(10.0, 20.0, 60.0), levels=(0.0, 0.5, 1.0)))
+    [0.05, 0.0125, 0.0]
+    """
+    if not column.knots:
+        return []
+    with np.errstate(over="ignore", divide="ignore"):  # between knots that are next to each other there is nothing
+        steep = np.diff(column.levels) / np.diff(column.knots)
+    return [*np.where(np.isfinite(steep), steep, 0.0).tolist(), 0.0]
+
+
+def _filled_up(numbers: Sequence[float]) -> list[float]:
+    """In eights."""
+    return [*numbers, *[0.0] * (-len(numbers) % 8)]
 
 
 def _pairs(recipe: Recipe, columns: Sequence[Column], firsts: np.ndarray, widths: np.ndarray) -> np.ndarray:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
 from bayou.sources.table.cells import PART
-from bayou.sources.table.column_types import ColumnSummary
+from bayou.sources.table.summary import ColumnSummary, Looked
 
 _PART = bytes([PART])
 # Up to here each whole number is a float64 of its own.
 EXACT = 2**53
-# How many cells are looked at to guess how many words those of a text column have.
-PEEK = 1_000
 
 
 def text_of(value: Any) -> bytes:
@@ -80,21 +78,25 @@ def places_of(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return data, (stops - sizes).astype(np.uint32), stops.astype(np.uint32)
 
 
-def summary_of(column: Sequence[Any], values: bool = False) -> ColumnSummary:
-    """What a column that has types shows (`column_types.fit`); `values`: also which there are."""
-    there = [value for value in column if value is not None and value != "" and value == value]
-    if not there:
-        return ColumnSummary()
-    counts = Counter(text_of(value).decode() for value in there) if values else {}
-    odd = next((str(value) for value in there if not _is_number(value)), None)
-    if odd is None:
-        return ColumnSummary("number", np.array(there, np.float64), values=counts)
-    if all(isinstance(value, bool) for value in there):
-        return ColumnSummary("flag", values=counts, odd=odd)
-    some = there[:PEEK]
-    words = sum(len(value.split()) for value in some if isinstance(value, str)) / len(some)
-    return ColumnSummary("text", words=words, values=counts, odd=odd)
+def summary_of(column: Sequence[Any], recipe: Recipe) -> ColumnSummary:
+    """What a column that has types shows: a text is not a number or a truth, whatever it says."""
+    texts, several = column_as_cells(column, "category", None)
+    if several:  # the parts of a list are no words of a text
+        texts = [
+            text.replace(b" ", b"_") if isinstance(value, list) else text
+            for text, value in zip(texts, column, strict=True)
+        ]
+    typed = np.fromiter((not isinstance(value, int | float) for value in column), np.bool_, len(column))
+    looked = Looked(recipe)
+    data, starts, stops = places_of(texts)
+    looked.add(one_column(data, starts, stops), len(texts), typed)
+    return replace(looked.summary(lambda row: _shown(column[row])), lists=several)
 
 
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
+def _shown(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def one_column(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """A column of cells as kernels see it (`cells`)."""
+    return np.array([[data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1, 0, 0, 0, 0]], np.int64)

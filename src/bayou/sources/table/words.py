@@ -83,6 +83,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     stamp = 0
     last = seen.size - 1
     spare = empty(SPARE, np.uint8)
+    manner = address_of(plan.manner)
     for c in range(roles.size):
         s = slot_of[c]
         if s < 0 or word_rows[s] < 0:
@@ -100,7 +101,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
                     start = at
                     while at < end and byte_at(at) != PART:
                         at += 1
-                    start, stop = value_text(roles[c], start, at, address_of(spare))
+                    start, stop = value_text(roles[c], start, at, address_of(spare), manner)
                 else:
                     while at < end and not is_word(byte_at(at)):
                         at += 1

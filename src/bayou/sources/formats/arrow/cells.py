@@ -132,6 +132,34 @@ def iso(array: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
 
 
+def is_point(kind: pa.DataType) -> bool:
+    """Whether it is of dates or points in time, not of times of day or of how long something took."""
+    import pyarrow.types as is_a
+
+    return bool(is_a.is_timestamp(kind) or is_a.is_date(kind))
+
+
+def as_seconds(array: pa.Array) -> np.ndarray:
+    """Points in time as `dates` has them, by the clock of their own zone; NaN for null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        try:
+            array = pc.local_timestamp(array)
+        except pa.ArrowInvalid:  # a zone that nobody here knows
+            array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
+    days = pa.types.is_date32(array.type)
+    unit = array.type.unit if pa.types.is_timestamp(array.type) else "s" if days else "ms"
+    nulls = _nulls(array)
+    whole = array.cast(pa.int32()) if days else array.cast(pa.int64())
+    whole = (whole if nulls is None else whole.fill_null(0)).to_numpy().astype(np.int64)
+    seconds = (whole * 86_400 if days else whole // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]).astype(float)
+    if nulls is not None:
+        seconds[nulls] = np.nan
+    return seconds
+
+
 @kernel
 def _set_apart(old, starts, stops, data):
     """Copy cells, a newline behind each."""

@@ -12,14 +12,26 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.core.recipe import FIT_ROWS, Recipe
-from bayou.sources.formats.arrow.cells import as_numbers, flat_columns, is_text, iso, names_of, values_of
+from bayou.sources.formats.arrow.cells import (
+    as_numbers,
+    as_seconds,
+    flat_columns,
+    is_point,
+    is_text,
+    iso,
+    names_of,
+    string_cells,
+    values_of,
+)
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
 from bayou.sources.labels import Tell
 from bayou.sources.reading.parsed import ParsedBlock
-from bayou.sources.table.column_types import LABELS, ColumnSummary, fit
+from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import check_width
 from bayou.sources.table.fitting import FittingReader
-from bayou.sources.table.typed_values import PEEK, summary_of
+from bayou.sources.table.numbers import POINT
+from bayou.sources.table.summary import ColumnSummary, Looked
+from bayou.sources.table.typed_values import one_column, summary_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,31 +154,29 @@ def fit_arrow(
     alike = [batch for batch in batches if batch.schema.equals(batches[0].schema)]
     table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
     (batch,) = table.to_batches()
-    summaries = {name: _summary(name, array, name in (recipe.label, *LABELS)) for name, array in flat_columns(batch)}
+    summaries = {name: _summary(name, array, recipe) for name, array in flat_columns(batch)}
     return fit(recipe, summaries, labels=labels, tell=tell)
 
 
-def _summary(name: str, array: pa.Array, values: bool) -> ColumnSummary:
+def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
     import pyarrow.types as is_a
 
     if is_a.is_dictionary(array.type):
         array = array.dictionary_decode()
-    array = array.drop_null()
-    kind = array.type
-    number = is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind)
-    if number and not values:
-        numbers = as_numbers(array)
-        numbers = numbers[np.isfinite(numbers)]
-        return ColumnSummary("number" if len(numbers) else "nothing", numbers)
-    if is_text(kind):
-        array = array.cast("large_binary")  # not all that is called text is UTF-8
-    elif is_a.is_temporal(kind):
-        array = iso(array)
-    elif is_a.is_decimal(kind):
-        array = array.cast("float64")
-    some = array if values else array[:PEEK]
-    return summary_of([_as_text(value) for value in values_of(some, name)], values)
+    kind, looked = array.type, Looked(recipe)
+    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
+        looked.add_numbers(as_numbers(array.cast("float64") if is_a.is_decimal(kind) else array))
+    elif is_point(kind):
+        looked.add_numbers(as_seconds(array), POINT)
+    elif is_text(kind):
+        data, starts, stops = string_cells(array, apart=True)
+        looked.add(one_column(data, starts, stops), len(array), np.ones(len(array), np.bool_))
+    else:
+        return summary_of(values_of(iso(array) if is_a.is_temporal(kind) else array, name), recipe)
+    shown = iso(array) if is_point(kind) else array.cast("large_binary") if is_text(kind) else array
+    return looked.summary(lambda row: _as_text(shown[row].as_py()))
 
 
-def _as_text(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _as_text(value: Any) -> str:
+    """Not all that is called text is UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

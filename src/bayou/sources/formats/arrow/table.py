@@ -10,7 +10,9 @@ import numpy as np
 
 from bayou.sources.formats.arrow.cells import (
     as_numbers,
+    as_seconds,
     flat_columns,
+    is_point,
     is_text,
     iso,
     string_cells,
@@ -27,7 +29,7 @@ from bayou.sources.table.words import plain_words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NUMBERS = ("bins", "whole", "numeric")
+_NUMBERS = ("bins", "whole", "numeric", "values")
 
 
 class ArrowTable:
@@ -73,8 +75,10 @@ class ArrowTable:
         if is_a.is_integer(kind) or is_a.is_floating(kind):
             if role in _NUMBERS:
                 columns.numbers[c] = as_numbers(array)
-            if role not in ("bins", "numeric"):
+            if role not in ("bins", "numeric", "values"):
                 columns.add_cells(c, *whole_cells(array, role == "whole"))
+        elif role == "date" and is_point(kind):
+            columns.numbers[c] = as_seconds(array)
         elif is_a.is_temporal(kind):
             columns.add_cells(c, *string_cells(iso(array), False))
         elif is_a.is_boolean(kind):

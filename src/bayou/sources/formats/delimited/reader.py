@@ -6,7 +6,6 @@ name: a file may have them in another order, or have more of them, than the one 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,11 +32,11 @@ from bayou.sources.reading.blocks import Block, Files, whole_lines
 from bayou.sources.reading.parsed import BadLine, ParsedBlock
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import LABELS, MISSING, ColumnSummary, fit
+from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
-from bayou.sources.table.numbers import LOOKS, look
 from bayou.sources.table.plan import Plan
+from bayou.sources.table.summary import ColumnSummary, Looked
 from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
@@ -120,35 +119,30 @@ def fit_text(
     names = found[0][1].names
     places = {layout: {name: place for place, name in enumerate(layout.names)} for _, layout in found}
     parts = [(part, places[layout]) for part, layout in found]
-    summaries = {name: _summary(name, parts, name in (recipe.label, *LABELS)) for name in names}
+    summaries = {name: _summary(recipe, name, parts) for name in names}
     return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels, tell=tell)
 
 
-def _summary(name: str, found: Iterable[tuple[Cells, Mapping[str, int]]], values: bool) -> ColumnSummary:
-    """What the first rows show of a column, of which each part says where it stands; `values`: also which there are."""
-    left, odd, counts = FIT_ROWS, None, np.zeros(LOOKS, np.int64)
-    numbers, texts = [np.empty(0)], Counter[str]()
+def _summary(recipe: Recipe, name: str, found: Iterable[tuple[Cells, Mapping[str, int]]]) -> ColumnSummary:
+    """What the first rows show of a column, of which each part says where it stands."""
+    left, looked = FIT_ROWS, Looked(recipe)
+    parts: list[tuple[int, Cells, int]] = []  # how many rows, and where they are
+
     for part, places in found:
-        if name not in places:
-            continue
-        place, n = places[name], min(part.rows, left)
-        here, more = np.empty(n), np.empty(LOOKS, np.int64)
-        first = look(_table(part, part.data, np.array([place])), 0, n, here, more)
-        if odd is None and first >= 0:
-            odd = part.text(first, place)
-        if values:
-            texts.update(part.text(row, place).strip(" \t") for row in range(n))
-        numbers.append(here)
-        counts += more
-        left -= n
-    n_numbers, truths, others, words = map(int, counts)
-    values_there = {text: count for text, count in texts.items() if text and text not in MISSING}
-    if n_numbers and not truths and not others:
-        every = np.concatenate(numbers)
-        return ColumnSummary("number", every[~np.isnan(every)], values=values_there, as_written=True)
-    kind = "text" if others or n_numbers else "flag" if truths else "nothing"
-    n_texts = max(truths + others, 1)
-    return ColumnSummary(kind, words=words / n_texts, values=values_there, odd=odd)
+        if name in places:
+            n = min(part.rows, left)
+            looked.add(_table(part, part.data, np.array([places[name]])), n)
+            parts.append((n, part, places[name]))
+            left -= n
+
+    def text(row: int) -> str:
+        for n, part, place in parts:
+            if row < n:
+                return part.text(row, place)
+            row -= n
+        raise IndexError(row)
+
+    return looked.summary(text, as_written=True)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

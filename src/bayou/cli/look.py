@@ -1,0 +1,44 @@
+"""`bayou look`: the command. bayou.runs.look does the work, terminal.columns shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from bayou.cli import options
+from bayou.cli.terminal import output
+
+
+@options.with_groups("exact", "hash_all", "negative_rate", "on_error", "threads")
+def look(
+    data: options.Data,
+    format: options.Format = "auto",
+    recipe: options.Group = {},  # noqa: B006
+    reading: options.Group = {},  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+) -> None:
+    """Show what the columns of a table are taken for, and why; learn nothing.
+
+    Of the first 10,000 rows: what each column is, the features that it gives, the share of its cells without a value,
+    and some of its values; then what should make you look twice. Options of train that name columns overrule it.
+
+    Example:
+
+        bayou look clicks.csv --label clicked
+    """
+    options.check_choice("--format", format, options.FORMATS)
+    with output.preparing():
+        from bayou.cli.terminal import columns
+        from bayou.runs.look import look as run
+
+        found = run(data, format=format, **recipe, **reading)
+    if as_json:
+        output.tell(json.dumps(found.as_dict()))
+        return
+    for line in columns.table(found.columns):
+        output.tell(line)
+    output.tell(f"{found.features:.1f} features a row")
+    for sentence in found.remarks:
+        output.say(sentence)

@@ -1,0 +1,42 @@
+"""What was decided about a table's columns, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayou.core.recipe import Column
+
+# How wide the table is at most, and how much of a cell is shown.
+WIDTH, NAME = 118, 24
+# Of a table with more columns than this, so many are shown before it is learned from.
+MANY, SHOWN = 30, 20
+
+
+def table(columns: Sequence[Column]) -> list[str]:
+    """A line for each column: what it is, what it gives, what is missing, why, and some of its values."""
+    cells = [("column", "role", "gives", "missing", "why")]
+    for column in columns:
+        missing = f"{column.missing:.1%}" if column.missing else ""
+        cells.append((_short(column.name, NAME), column.role, column.gives, missing, _why(column)))
+    widths = [max(len(row[k]) for row in cells) for k in range(4)]
+    lines = []
+    for name, role, gives, missing, why in cells:
+        start = f"{name:<{widths[0]}}  {role:<{widths[1]}}  {gives:<{widths[2]}}  {missing:>{widths[3]}}  "
+        lines.append((start + _short(why, max(WIDTH - len(start), NAME))).rstrip())
+    return lines
+
+
+def short_table(columns: Sequence[Column]) -> list[str]:
+    """The same, but of a wide table only the first columns."""
+    if len(columns) <= MANY:
+        return table(columns)
+    return [*table(columns[:SHOWN]), f"and {len(columns) - SHOWN:,} more columns; bayou look shows all"]
+
+
+def _why(column: Column) -> str:
+    examples = ", ".join(column.examples[:4])
+    return f"{column.why}: {examples}" if column.why and examples else column.why or examples
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

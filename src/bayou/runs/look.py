@@ -1,0 +1,89 @@
+"""`bayou.look`: what a table's columns are taken for, before anything is learned. `bayou look` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Unpack
+
+from bayou import sources
+from bayou.core.errors import BadInput
+from bayou.core.recipe import ROLES, Column, Recipe
+from bayou.runs.options import Data, RunOptions, options_of
+
+# Of columns with one remark so many are named.
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was decided about a table.
+
+    Attributes:
+        recipe: fitted; `recipe.columns` has what was decided about each column, and why.
+        features: how many a row has, on average over the first rows.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"city": ["oslo", "rome"] * 50, "y": [0, 1] * 50})
+    >>> [column.remark.partition(":")[0] for column in look(table).columns]
+    ['it tells the label alone (AUC 1.0000)', '']
+    """
+
+    recipe: Recipe
+    features: float
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.recipe.columns or ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What should make somebody look twice, one line each."""
+        return remarks_on(self.columns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `bayou look --json` prints."""
+        columns = [{**asdict(column), "gives": column.gives, "means": ROLES[column.role]} for column in self.columns]
+        return {
+            "label": self.recipe.label,
+            "features_per_row": self.features,
+            "columns": columns,
+            "remarks": self.remarks,
+        }
+
+
+def look(data: Data, **options: Unpack[RunOptions]) -> Look:
+    """Read the first rows of a table, decide what its columns are, and learn nothing.
+
+    Args:
+        data: as `bayou.train` takes them: files or tables.
+        options: those of `bayou.train` that say how data are read; a label need not be named.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"city": ["oslo", "rome"] * 50, "size": [k / 7 for k in range(100)], "y": [0, 1] * 50})
+    >>> [(column.name, column.role, column.gives) for column in look(table, label="y").columns]
+    [('city', 'category', 'values'), ('size', 'bins', '20 bins, slope'), ('y', 'label', '')]
+    """
+    given = options_of(options)
+    opening = {**given.opening, "on_error": "skip"}
+    source = sources.open(data, recipe=given.recipe, labels=False, **opening)
+    if source.recipe.kind != "table":
+        raise BadInput(
+            f"the data are {source.recipe.kind} text, which has no columns to decide about; look at a table: CSV, TSV, "
+            "Parquet, JSON lines, a DataFrame."
+        )
+    batch = source.peek()
+    return Look(source.recipe, len(batch.indices) / max(len(batch), 1))
+
+
+def remarks_on(columns: Sequence[Column]) -> list[str]:
+    """What there is to remark on some columns, one line each; of many that are alike only how many."""
+    alike: dict[str, list[str]] = {}
+    for column in columns:
+        if column.remark:
+            alike.setdefault(column.remark, []).append(column.name)
+    said = []
+    for remark, names in alike.items():
+        which = ", ".join(map(repr, names[:NAMED])) + f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+        said.append(f"column{'s' * (len(names) > 1)} {which}: {remark}")
+    return said

@@ -1,0 +1,200 @@
+"""What each column is taken for, and why: the rules, with their thresholds as measured over some twenty tables.
+
+    numbers, at most `bins` values    values: an indicator for each; a slope besides, if there are more than two values
+                                      and none of them has half of the rows
+    numbers, more values              bins; besides, for whole numbers that mostly repeat, an indicator for each value
+                                      (whole), for others a slope unless one value has half of the rows
+    dates and points in time          date: the hour, weekday, month, and the hour of weekends and of other days, each
+                                      unless it does not move (hours) or another column tells it
+    true and false                    flag
+    more than WORDS words a cell      text: its words
+    anything else                     category
+    nearly as many values as rows     id: nothing; so is a whole number that only rises or only falls
+
+With bins=0 numbers are numeric, scaled. What MOST of the cells are that are not missing, the column is; the others
+count as missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.core.recipe import Column, Recipe
+from bayou.sources.table.cuts import centre_and_scale, knots_and_levels, quantile_edges
+from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of, seconds_of_all
+from bayou.sources.table.noticing import remarks_on
+from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
+
+# With more words than this in a cell, on average, no two cells will be equal, but their words will.
+WORDS = 5
+# A value that comes so often repeats, and if more than half of the rows have such values, values count.
+REPEATED = 10
+# A column of so many values that tells a part of a date in this share of the rows makes the part needless.
+TELLING, TOLD = (2, 200), 0.9
+# Whole numbers that are seconds (or thousandths) since 1970: the column says so, and all lie between 1990 and 2100.
+_UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
+_BETWEEN = 6.3e8, 4.1e9
+# Up to here each whole number is a float64 of its own.
+_EXACT = 2.0**53
+
+
+def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: Mapping[str, str]) -> tuple[Column, ...]:
+    """The columns of a table; `usual` are roles that a known layout gives them unless an option names them."""
+    asked = _asked(recipe, summaries)
+    crossed = {name for pair in recipe.cross for name in pair}
+    columns = []
+    for name, summary in summaries.items():
+        role = asked.get(name, usual.get(name))
+        decided = role or _role(name, summary, recipe, keep=name in crossed)
+        column = _column(name, decided, summary, recipe.bins, slope=role is None)
+        why = f"as asked; {column.why}" if name in asked and column.why else "as asked" if name in asked else column.why
+        shown = tuple(value for value in summary.values if value != "...")
+        missing = summary.missing / max(summary.rows, 1)
+        columns.append(replace(column, why=why, examples=shown, missing=missing))
+    dated = (_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
+    remarks = remarks_on(recipe, summaries)
+    return tuple(replace(column, remark=remarks.get(column.name, "")) for column in dated)
+
+
+def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
+    """The roles that the recipe's options give."""
+    roles = dict.fromkeys(recipe.ignore, "ignored") | dict.fromkeys(recipe.text, "text")
+    roles |= dict.fromkeys(recipe.numeric, "numeric") | dict.fromkeys(recipe.date, "date")
+    for name in recipe.category:
+        summary = summaries[name]
+        typed = {"number": "category" if summary.as_written else "code", "flag": "flag"}
+        roles[name] = typed.get(summary.kind, "category")
+    roles |= {name: role for name, role in ((recipe.weight, "weight"), (recipe.label, "label")) if name is not None}
+    return roles
+
+
+def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
+    """What a column is that no option names; `keep` it even if it looks like an id."""
+    if summary.kind == "number":
+        if not keep and summary.whole and is_id(summary) and only_moves_one_way(summary):
+            return "id"
+        return "date" if _is_unix(name, summary) else _role_of_number(summary, recipe.bins)
+    if summary.kind in ("date", "flag"):
+        return summary.kind
+    if summary.words > WORDS:
+        return "text"
+    return "id" if is_id(summary) and not summary.lists and not keep else "category"
+
+
+def _is_unix(name: str, summary: ColumnSummary) -> bool:
+    if not _UNIX.search(name) or not summary.whole:
+        return False
+    low, high = float(summary.numbers.min()), float(summary.numbers.max())
+    return any(_BETWEEN[0] * unit <= low and high <= _BETWEEN[1] * unit for unit in (1, 1000))
+
+
+def _role_of_number(summary: ColumnSummary, bins: int) -> str:
+    if not bins:
+        return "numeric"
+    if summary.distinct <= bins:
+        return "code" if np.abs(summary.numbers).max() >= _EXACT else "values"
+    if not summary.whole:
+        return "bins"
+    _, counts = np.unique(summary.numbers, return_counts=True)
+    return "whole" if counts[counts >= REPEATED].sum() > summary.numbers.size / 2 else "bins"
+
+
+def _column(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool) -> Column:
+    if role in ("bins", "whole") and not bins:
+        role = "numeric"
+    column = Column(name, role, why=_seen(role, summary))
+    if role in ("bins", "whole"):
+        column = replace(column, edges=quantile_edges(summary.numbers, bins))
+    if role in ("bins", "values") and slope:
+        _, counts = np.unique(summary.numbers, return_counts=True)
+        if len(counts) > 2 and counts.max() < counts.sum() / 2:
+            knots, levels = knots_and_levels(summary.numbers)
+            column = replace(column, knots=knots, levels=levels)
+    if role == "numeric":
+        if summary.odd is not None and not len(summary.numerals):
+            raise BadInput(
+                f"column {name!r} cannot be numeric: it holds {summary.odd!r}, which is not a number. "
+                "Leave it out of --numeric, or mend the data."
+            )
+        centre, scale = centre_and_scale(summary.numerals)
+        column = replace(column, centre=centre, scale=scale)
+    if role == "date" and summary.kind in ("flag", "text") and not summary.dates:
+        raise BadInput(
+            f"column {name!r} cannot be a date: it holds {summary.odd!r}; expected dates such as 2013-01-31, with or "
+            "without a time such as 10:30. Leave it out of --date, or mend the data."
+        )
+    return column
+
+
+def _seen(role: str, summary: ColumnSummary) -> str:
+    """Why a column is what it is, in a few words."""
+    different = f"{summary.distinct:,} different"
+    if role in ("label", "weight", "ignored"):
+        return ""
+    if summary.kind == "nothing":
+        return "nothing but missing values so far"
+    if role == "id":
+        rises = ", which only rise or only fall" if summary.kind == "number" else ""
+        return f"{different} values in {summary.there:,} rows{rises}; --category takes it all the same"
+    kind = {"number": "numbers", "date": "dates", "flag": "true and false"}.get(summary.kind, "texts")
+    kind = "whole numbers" if summary.whole else kind
+    said = (
+        f"texts of {summary.words:.0f} words" if role == "text" else kind if role == "flag" else f"{kind}, {different}"
+    )
+    if summary.n_others:
+        some = ", ".join(map(repr, summary.others))
+        said += f"; {summary.n_others:,} cells are not ({some}) and count as missing"
+    elif summary.kind == "text" and 0.5 < summary.number_share < 1 and role == "category":
+        said += f"; {summary.number_share:.0%} are numbers, and --numeric takes it for some"
+    return said
+
+
+# --- dates -----------------------------------------------------------------------------------------------------------
+
+
+def _dated(column: Column, columns: list[Column], summaries: Mapping[str, ColumnSummary]) -> Column:
+    """A date with the parts that move and that no other column tells."""
+    summary = summaries[column.name]
+    if summary.by_row is None:  # mostly not dates, but asked for: there is nothing to go by
+        return replace(column, parts=tuple(PARTS))
+    seconds = summary.by_row.copy()
+    if summary.kind == "number":
+        seconds_of_all(seconds)
+    others = [
+        (other.name, summaries[other.name])
+        for other in columns
+        if other.name != column.name and other.role not in ("label", "weight", "ignored", "id", "date")
+    ]
+    parts, said = [], []
+    for part, name in enumerate(PARTS):
+        values = np.empty(len(seconds), np.int64)
+        parts_of(part, seconds, values)
+        there = values >= 0
+        still = not there.any() or values[there].min() == values[there].max()
+        if part in (HOURS, WEEKEND_HOUR) and (still or len(np.unique(values[there] % 24)) < 2):
+            continue
+        teller = next((other for other, its in others if _tells(its, part, values, still)), None)
+        if teller is None:
+            parts.append(name)
+        else:
+            said.append(f"{name} is told by column {teller!r}")
+    return replace(column, parts=tuple(parts), why="; ".join([column.why, *said]))
+
+
+def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -> bool:
+    """Whether a column tells a part of a date. One that stands still is told by a column that stands still with it."""
+    there = values >= 0
+    if still:
+        if part not in (HOURS, MONTH) or summary.kind != "number" or summary.distinct != 1 or not there.any():
+            return False
+        return float(summary.numbers[0]) == float(values[there][0] + (part == MONTH))
+    if summary.which is None or not TELLING[0] <= summary.distinct <= TELLING[1]:
+        return False
+    pairs = np.zeros((summary.distinct + 1, int(values.max()) + 1), np.int64)
+    np.add.at(pairs, (summary.which[there], values[there]), 1)
+    return bool(pairs.max(axis=1).sum() >= TOLD * np.count_nonzero(there))

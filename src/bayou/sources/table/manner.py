@@ -1,0 +1,118 @@
+"""How cells are written: what says that a value is not there, and which numbers are taken besides plain ones.
+
+A recipe's manner is a text that kernels read by its address, so that it costs them one whole number to pass on: whether
+marks are looked for in any case of letters, how decimals are written, then every mark behind its length, then 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.recipe import DECIMALS, Recipe
+from bayou.kernels.compiling import kernel
+from bayou.kernels.digits import put_byte
+from bayou.kernels.room import empty
+from bayou.kernels.scan import PADDING, address_of, byte_at, number
+
+# How decimals are written: plainly, 1,400.5 or 1.400,5.
+PLAIN, POINT, COMMA = range(3)
+# A number with signs of its own has at most so many bytes.
+_LONGEST = 64
+
+
+def manner_of(recipe: Recipe) -> np.ndarray:
+    """The manner of a recipe's cells."""
+    any_case = recipe.edition > 1
+    decimal = PLAIN if recipe.decimal is None else POINT + DECIMALS.index(recipe.decimal)
+    texts = [mark.strip(" \t").encode() for mark in recipe.marks]
+    marks = [text.lower() if any_case else text for text in texts if text]
+    text = b"".join(bytes([len(mark)]) + mark for mark in marks)
+    return np.frombuffer(bytes([any_case, decimal]) + text + b"\0", np.uint8)
+
+
+def missing_numbers(recipe: Recipe) -> list[float]:
+    """The numbers among the marks: -999 stands for no value however it is written."""
+    found = []
+    for mark in recipe.missing:
+        try:
+            found.append(float(mark))
+        except ValueError:
+            continue
+    return [x for x in found if np.isfinite(x)]
+
+
+@kernel
+def says_missing(at, end, manner):
+    """Whether a cell, without blanks around it, is one of the marks."""
+    any_case = byte_at(manner)
+    place = manner + 2
+    size = byte_at(place)
+    while size:
+        same = size == end - at
+        k = 0
+        while same and k < size:
+            byte = byte_at(at + k)
+            byte += 32 * (any_case and 65 <= byte <= 90)
+            k += 1
+            same = byte == byte_at(place + k)
+        if same:
+            return True
+        place += 1 + size
+        size = byte_at(place)
+    return False
+
+
+@kernel
+def read_signed(at, end, comma):
+    """(number, whether it is one) of a cell with separators, signs of currency or per cent: -$1,400.50, 12 %.
+
+    Groups of three digits may be set apart by the other of point and comma, by blanks or apostrophes. Whatever is not
+    ASCII counts for a sign of currency, or a blank, at either end. Per cent stay as they are: 12 % is 12.
+    """
+    spare = empty(_LONGEST + PADDING, np.uint8)
+    to = address_of(spare)
+    put_byte(to, 45)
+    sign, size = False, 0
+    while at < end and (_is_sign(byte_at(at)) or (not sign and (byte_at(at) == 45 or byte_at(at) == 43))):
+        sign |= byte_at(at) == 45 or byte_at(at) == 43
+        size += byte_at(at) == 45
+        at += 1
+    while end > at and _is_sign(byte_at(end - 1)):
+        end -= 1
+    decimal, between = (44, 46) if comma else (46, 44)
+    group, digits, whole, last = -1, 0, True, 0
+    for place in range(at, end):
+        byte = byte_at(place)
+        if size == _LONGEST:
+            return np.nan, False
+        if 48 <= byte <= 57:
+            digits += whole
+        elif whole and (byte == between or byte == 32 or byte == 39):
+            if not (digits == 3 or (group < 0 and 0 < digits < 3)) or not 48 <= last <= 57:
+                return np.nan, False
+            group, digits, last = 0, 0, byte
+            continue
+        elif whole and byte == decimal:
+            whole = False
+            byte = 46
+        elif (byte | 32) == 101:
+            whole = False
+        elif not ((byte == 43 or byte == 45) and (last | 32) == 101):
+            return np.nan, False
+        if group == 0 and not whole and digits != 3:
+            return np.nan, False
+        put_byte(to + size, byte)
+        size += 1
+        last = byte
+    if group == 0 and digits != 3:
+        return np.nan, False
+    for k in range(PADDING):
+        spare[size + k] = 10
+    value, behind = number(to)
+    return value, behind == to + size and size > 0 and abs(value) < np.inf
+
+
+@kernel(forceinline=True)
+def _is_sign(byte):
+    """A sign of currency or per cent, or a blank."""
+    return byte == 36 or byte == 37 or byte == 32 or byte == 9 or byte >= 128

@@ -1,0 +1,86 @@
+"""What the first rows show of a table that should make somebody look twice, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bayou.core.recipe import Recipe
+from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
+
+# A column that tells the label with this AUC, of at least so many rows of each class, is likely to be known only with
+# it; and if it goes by its values, each must have come so often on average.
+LEAK, EACH, OFTEN = 0.999, 20, 10
+
+
+def remarks_on(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
+    """By column, what there is to remark; `recipe` has the label's name."""
+    positive = _positive(recipe, summaries)
+    remarks = {}
+    for name, summary in summaries.items():
+        if name == recipe.label:
+            remarks[name] = _remark_on_label(summary)
+        elif name not in (*recipe.ignore, recipe.weight):
+            remarks[name] = _remark(summary, positive)
+    return {name: remark for name, remark in remarks.items() if remark}
+
+
+def _remark_on_label(summary: ColumnSummary) -> str:
+    if is_id(summary) and (summary.kind == "text" or (summary.whole and only_moves_one_way(summary))):
+        return f"{summary.distinct:,} different labels in {summary.there:,} rows: is it an id?"
+    return "all labels are the same so far" if summary.distinct == 1 else ""
+
+
+def _remark(summary: ColumnSummary, positive: np.ndarray | None) -> str:
+    if not summary.there:
+        return "no value so far"
+    if summary.distinct == 1 and not summary.missing:
+        return "it stands still so far"
+    if positive is not None and (auc := _auc_alone(summary, positive)) > LEAK:
+        return f"it tells the label alone (AUC {auc:.4f}): is it known before the label is? --ignore leaves it out"
+    return ""
+
+
+def _positive(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndarray | None:
+    """Of each row, 1 if its label is positive (or the first of two), 0 if not, -1 if it has none; None if not told."""
+    label = summaries.get(recipe.label or "")
+    if label is None:
+        return None
+    if recipe.label_above is not None and label.by_row is not None:
+        found = np.where(np.isnan(label.by_row), -1, label.by_row > recipe.label_above)
+    elif label.distinct == 2 and label.which is not None and recipe.label_above is None:
+        found = label.which.astype(np.int64) - 1
+    else:
+        return None
+    enough = min(np.count_nonzero(found == 0), np.count_nonzero(found == 1)) >= EACH
+    return found if enough else None
+
+
+def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
+    """How well a column tells the labels apart by itself: by its values, if they are few, or by its number."""
+    known = positive >= 0
+    label = positive[known]
+    if summary.which is not None and OFTEN * (summary.distinct + 1) <= len(label):
+        which = summary.which[known].astype(np.int64)
+        rates = np.bincount(which, label) / np.maximum(np.bincount(which), 1)
+        return _auc(rates[which], label)
+    if summary.by_row is None:
+        return 0.5
+    there = ~np.isnan(summary.by_row[known])
+    if not EACH <= np.count_nonzero(label[there]) <= np.count_nonzero(there) - EACH:
+        return 0.5
+    auc = _auc(summary.by_row[known][there], label[there])
+    return max(auc, 1.0 - auc)
+
+
+def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
+    """
+    >>> _auc(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 0, 1, 1]))
+    0.875
+    """
+    _, place = np.unique(scores, return_inverse=True)
+    ones = np.bincount(place, positive)
+    zeros = np.bincount(place) - ones
+    below = np.cumsum(zeros) - zeros
+    return float(ones @ (below + zeros / 2) / (ones.sum() * zeros.sum()))
