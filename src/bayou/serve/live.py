@@ -1,5 +1,6 @@
-"""What is watched of a model while it is served: rates, losses, calibration, labels, surprises. Nothing of it is learned
-from, and none of it is in the model; numbers over time are kept for an hour.
+"""What is watched of a model while it is served: rates, losses, calibration, labels, surprises.
+
+Nothing of it is learned from, and none of it is in the model. Numbers over time are kept for an hour.
 """
 
 from __future__ import annotations
@@ -193,4 +194,4 @@ def _share(total: float, weight: float) -> float | None:
 
 def _thinned(points: list[tuple[int, float]], most: int = 200) -> list[tuple[int, float]]:
     step = max(1, len(points) // most)
-    return points[:: step if step == 1 else step] + (points[-1:] if step > 1 else [])
+    return points[::step] + (points[-1:] if step > 1 else [])

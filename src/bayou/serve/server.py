@@ -1,0 +1,225 @@
+"""`bayou serve`: models in a folder, and a process that serves them on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.core.printable import printable
+from bayou.core.storage import load
+from bayou.serve.app import App
+from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
+from bayou.serve.served import Options, Served
+from bayou.serve.tokens import Tokens
+
+PORT, HOST = 8642, "127.0.0.1"
+# How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
+IDLE = 75
+# How long a request line and its headers may take to come, in seconds.
+PATIENCE = 30.0
+# Requests under way have so long to end when the server is told to stop.
+GRACE = 10
+
+Start = Path | Callable[[], Learner]
+
+
+class _Protocol(HttpToolsProtocol):
+    """A connection that says nothing, or its headers byte by byte, is closed after a while."""
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(PATIENCE, self._give_up)
+
+    def on_headers_complete(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        super().on_headers_complete()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        self._patience = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are for `Server`: to stop is how a server ends, and no failure."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Server:
+    """Models on one port.
+
+    Args:
+        data: the folder for their state.
+        models: what each begins with, by name: a model file, or a function that makes a learner. Those that the folder
+            has already go on where they were.
+        tokens: who may do what.
+        host, port: where; without tokens only the machine itself can be served. Port 0 is any that is free.
+        say: called with what there is to say.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        models: Mapping[str, Start],
+        options: Options | None = None,
+        tokens: Tokens | None = None,
+        host: str = HOST,
+        port: int = PORT,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.options, self.tokens = options or Options(), tokens or Tokens()
+        self._say = lambda text: say(printable(text))
+        if not self.tokens.needed and not _is_loopback(host):
+            raise BadInput(
+                f"--host {host} can be reached from other machines, so that a token file is needed: --tokens FILE, "
+                "with lines such as `write TOKEN`. Without one, the server is for this machine alone."
+            )
+        names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
+        if not names:
+            raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
+        self._folders = {name: Folder(data, name) for name in names}
+        for name, folder in self._folders.items():
+            self._prepare(folder, models.get(name))
+        self.single = names[0] if len(names) == 1 else None
+        self.models = {name: Served(folder, self.options, self._say) for name, folder in self._folders.items()}
+        self.app = App(self.models, self.tokens, self.single)
+        self._socket = _bound(host, port)
+        self.port = self._socket.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.port}"
+        config = uvicorn.Config(
+            self.app,
+            http=_Protocol,
+            loop="auto",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=IDLE,
+            timeout_graceful_shutdown=GRACE,
+            backlog=2048,
+        )
+        self._uvicorn = _Uvicorn(config)
+        self.failed: list[BaseException] = []
+
+    def _prepare(self, folder: Folder, start: Start | None) -> None:
+        if self.options.read_only:
+            if not folder.exists:
+                raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
+            return
+        folder.lock()
+        if folder.exists:
+            if isinstance(start, Path) and load(start).name != load(folder.base).name:
+                raise BadInput(f"{folder.path} began with another model than {start}; give another --data.")
+            if start is not None:
+                self._say(f"{folder.name}: goes on with what is in {folder.path}")
+        elif start is not None:
+            folder.begin(load(start) if isinstance(start, Path) else start())
+
+    def run(self) -> None:
+        """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
+        try:
+            asyncio.run(self._serve())
+        finally:
+            for served in self.models.values():
+                served.stop()
+        if self.failed:
+            raise self.failed[0]
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._told_to_stop)
+        for served in self.models.values():
+            threading.Thread(target=self._start, args=(served, loop), name="bayou-start", daemon=True).start()
+        self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
+        if not self.tokens.needed:
+            self._say("no --tokens: only this machine can reach it, and whoever does may do everything")
+        await self._uvicorn.serve(sockets=[self._socket])
+
+    def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            served.start(loop)
+            about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
+            self._say(f"{served.name} is ready: {served.model.learner.name}, {about}")
+        except (BadInput, BadModel) as error:
+            self.failed.append(error)
+            self._uvicorn.should_exit = True
+        except BaseException as error:
+            self.failed.append(error)
+            self._uvicorn.should_exit = True
+            raise
+
+    def _told_to_stop(self) -> None:
+        if self._uvicorn.should_exit:  # told again
+            self._uvicorn.force_exit = True
+        self._say("stopping: what is under way is finished, and a last snapshot written")
+        self._uvicorn.should_exit = True
+
+    def stop(self) -> None:
+        """Have `run` end, from another thread."""
+        self._uvicorn.should_exit = True
+
+
+def models_of(given: Sequence[str]) -> dict[str, Start]:
+    """What `--model FILE` or `--model NAME=FILE`, again and again, mean."""
+    found: dict[str, Start] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or "/" in name or Path(text).is_file():
+            name, path = DEFAULT, text
+        if name in found:
+            raise BadInput(f"--model {text}: there are two models called {name!r}; use --model NAME=FILE.")
+        found[check_name(name)] = Path(path)
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, proto)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        raise BadInput(f"{host}:{port} cannot be used ({error.strerror or error}); give another --port.") from None
+    return made
