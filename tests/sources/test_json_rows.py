@@ -42,7 +42,10 @@ def test_rows_are_what_dictionaries_are(rows, ascii, spaces):
     for dtype in ("float32", "float64"):
         found = parsed(lines, dtype=dtype)
         assert not found.bad
-        assert bits(found.batch()) == bits(Rows(RECIPE.bits, dtype=dtype).many(rows)[0])
+        batch, expected = found.batch(), Rows(RECIPE.bits, dtype=dtype).many(rows)[0]
+        assert bits(batch) == bits(expected)
+        assert (batch.longest, batch.largest) == (expected.longest, expected.largest)
+        assert expected.ones or not batch.ones
 
 
 @given(rows=ROWS)

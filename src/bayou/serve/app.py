@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from bayou.core.errors import BadInput, BadModel
 from bayou.serve import answers, pages
 from bayou.serve.bodies import Refused, checked_id, decompressed, form_of, ids_of, labels_of, lines_of
-from bayou.serve.log import ARROW
+from bayou.serve.log import ARROW, JSON
 from bayou.serve.metrics import metrics
 from bayou.serve.served import Served
 from bayou.serve.tokens import READ, WRITE, Tokens
@@ -22,7 +22,11 @@ LONG = 64 << 10
 # How often the live page hears of news, in seconds; and how many pages may listen.
 BEAT, MOST_LISTENERS = 1.0, 100
 
-JSON_HEAD = [(b"content-type", b"application/json")]
+_JSON = (b"content-type", b"application/json")
+JSON_HEAD = [_JSON]
+# Headers that need a closer look.
+_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect"))
+_USUAL_TYPES = frozenset((b"application/json", b"application/x-www-form-urlencoded"))
 Handler = Callable[["Request", Served], Awaitable[tuple[int, bytes]]]
 Send = Callable[[Any], Awaitable[None]]
 
@@ -74,6 +78,10 @@ class App:
             "/readyz": self._readyz,
             "/metrics": self._metrics,
         }
+        # One row and no token is what most requests are.
+        hot = single is not None and not tokens.needed
+        self._hot = {"/predict": PREDICT, "/learn": LEARN} if hot else {}
+        self._loop = asyncio.get_running_loop
         self._routes = {f"/{name}": (name, single) for name in self._handlers} if single is not None else {}
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
@@ -82,11 +90,51 @@ class App:
                 await _lifespan(receive, send)
             return
         try:
-            await self._route(scope, receive, send)
+            kind = self._hot.get(scope["path"])
+            if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
+                receive = await self._one_row(kind, scope["headers"], receive, send)
+            if receive is not None:
+                await self._route(scope, receive, send)
         except Refused as error:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
+
+    async def _one_row(self, kind: int, headers: Any, receive: Any, send: Send) -> Any:
+        """The short way, for one JSON row about which there is nothing else to say.
+
+        For all other requests, what to receive the body from, which was looked at already; None if all is done.
+        """
+        served = self.models[self.single or ""]
+        owner, usual = served.owner, True
+        for name, value in headers:
+            if name in _UNUSUAL or (name == b"content-type" and value not in _USUAL_TYPES):
+                usual = False
+        if not usual or owner is None or served.state != "ready" or served.options.read_only:
+            return receive
+        message = await receive()
+        body = message.get("body", b"")
+        if (
+            message.get("more_body", True)
+            or len(body) > LONG
+            or not body.startswith(b"{")
+            or b"\n" in body
+            or (kind == PREDICT and b'"id"' in body)
+            or JSON not in owner.model.reading.forms
+            or owner.broken is not None
+            or len(owner.waiting) >= served.options.queue
+        ):
+            return _again(message, receive)
+        work = Work(kind, JSON, (body,), True, self._loop().create_future())
+        owner.submit(work)
+        status, said = await work.future
+        if status == 200:
+            await send({"type": "http.response.start", "status": 200, "headers": [_JSON, _length(said)]})
+            await send({"type": "http.response.body", "body": said})
+        else:
+            self.refused[status] = self.refused.get(status, 0) + 1
+            await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
+        return None
 
     async def _refuse(self, send: Send, error: Refused) -> None:
         self.refused[error.status] = self.refused.get(error.status, 0) + 1
@@ -95,7 +143,7 @@ class App:
             head.append((b"retry-after", b"1"))
         if error.status == 401:
             head.append((b"www-authenticate", b"Bearer"))
-        if error.status in (408, 413):
+        if error.status == 413:
             head.append((b"connection", b"close"))  # what is left of the body is not waited for
         await _respond(send, error.status, answers.error(error.sentence, error.rows), head)
 
@@ -152,22 +200,17 @@ class App:
         declared = request.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > most:
             raise Refused(413, f"the body has {int(declared):,} bytes; at most {most:,} can be sent at once.")
-        timeout = served.options.timeout
         parts: list[bytes] = []
         size, more = 0, True
-        try:
-            async with asyncio.timeout(timeout):
-                while more:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise Refused(400, "the body ended before it was whole.")
-                    parts.append(message.get("body", b""))
-                    more = message.get("more_body", False)
-                    size += len(parts[-1])
-                    if size > most:
-                        raise Refused(413, f"the body has more than {most:,} bytes; send less at once.")
-        except TimeoutError:
-            raise Refused(408, f"the body did not come within {timeout:g} seconds.") from None
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the body ended before it was whole.")
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            size += len(parts[-1])
+            if size > most:
+                raise Refused(413, f"the body has more than {most:,} bytes; send less at once.")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     # --- what changes or asks the model -------------------------------------------------------------------------------
@@ -310,9 +353,22 @@ class App:
 
 
 async def _respond(send: Send, status: int, body: bytes, head: Sequence[tuple[bytes, bytes]]) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*head, length]})
+    await send({"type": "http.response.start", "status": status, "headers": [*head, _length(body)]})
     await send({"type": "http.response.body", "body": body})
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", b"%d" % len(body)
+
+
+def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
+    """What receives a message that was looked at already, and then the others."""
+    waiting = [message]
+
+    async def receive_again() -> Any:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
 
 
 async def _until_gone(receive: Any) -> None:

@@ -25,7 +25,8 @@ class Committer(threading.Thread):
         self._waiting: deque[Unit] = deque()
         self._ready = threading.Condition()
         self._ends = False
-        self._looked = 0.0
+        self._looked, self._more = 0.0, False
+        self._often = LOOK if log.ids is None else min(LOOK, log.ids.wait / 4)
         self.commits = self.committed = 0
 
     def put(self, unit: Unit) -> None:
@@ -48,18 +49,18 @@ class Committer(threading.Thread):
 
     def _next(self) -> bool:
         with self._ready:
-            if not self._waiting and not self._ends:
-                self._ready.wait(LOOK)
+            if not self._waiting and not self._ends and not self._more:
+                self._ready.wait(min(LOOK, self._often))
             units: list[Unit] = []
             entries = 0
             while self._waiting and entries < MOST:
                 units.append(self._waiting.popleft())
                 entries += len(units[-1].items)
             ends = self._ends and not self._waiting
-        now = time.time()
-        if now - self._looked >= min(LOOK, self._log.ids.wait / 4 if self._log.ids else LOOK):
-            self._looked = now
-            if self._log.ids is not None and self._log.ids.due(now):
+        now, ids = time.time(), self._log.ids
+        if ids is not None and (self._more or now - self._looked >= self._often):
+            self._looked, self._more = now, ids.due(now)
+            if self._more:
                 units.append(Unit([Item(EXPIRE, JSON, None, b"")], []))
         if units:
             self._commit(units)

@@ -259,7 +259,7 @@ class Owner(threading.Thread):
 
     def _rows(self, told: Any, level: float) -> list[answers.Row]:
         rows = answers.rows_of(self.model.learner, told, level)
-        self.live.predicted(len(rows), sum(row.sd or 0.0 for row in rows))
+        self.live.predicted(len(rows), sum([row.sd or 0.0 for row in rows]))
         return rows
 
     def _as_json(self, work: Work, rows: list[answers.Row]) -> Any:

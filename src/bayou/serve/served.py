@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
+from bayou.core.names import Names
 from bayou.core.storage import load
+from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import shown_weights
 from bayou.serve.folder import Folder
 from bayou.serve.ids import MOST_OPEN, WAIT
@@ -27,6 +31,8 @@ from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
 
+# Rows by which readers are tried.
+SAMPLES = {"rows": [b'{"a":1,"b":"c","label":1}'], "table": [b"{}"], "vw": [b"1 |a b:2 c"], "svmlight": [b"1 1:1"]}
 # How often a replica looks for a newer snapshot, in seconds.
 LOOK = 1.0
 
@@ -281,15 +287,24 @@ class Served:
 
 
 def warm_up(model: LiveModel) -> None:
-    """Have the kernels loaded, or compiled, before the first request: of rows that are not learned."""
-    learner = model.learner
-    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0])
-    rows = rows.astype(str(learner.parameters["dtype"]))
-    model.of_full_stream(learner.observe(rows))
-    told = learner.predict(rows)
+    """Have the kernels loaded, or compiled, before the first request, by rows that are not learned."""
+    learner, reading = model.learner, model.reading
+    dtype = str(learner.parameters["dtype"])
+    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0]).astype(dtype)
+    told = model.of_full_stream(learner.observe(rows))
+    for horizon in ("next", "later"):
+        with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
+            told = learner.predict(rows, horizon=horizon)
     if learner.record.posterior:
         told.interval(0.95)
-    learner.predict(rows[:1], horizon="next")
+    Uses().count(Batch.from_rows([{0: 1.0}], labels=[1.0]).astype(dtype))
+    if learner.record.task != "classes":
+        learner.weights_at([0])
+    learner.parts()
+    for learns in (True, False):
+        found = reading.read(reading.forms[0], SAMPLES[reading.kind], learns).names
+        for names in found:
+            Names(learner.n_features).add(names)
 
 
 def largest(learner: Learner, top: int) -> dict[str, Any]:

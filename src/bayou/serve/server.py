@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayou.core.errors import BadInput, BadModel
@@ -27,8 +28,11 @@ from bayou.serve.tokens import Tokens
 PORT, HOST = 8642, "127.0.0.1"
 # How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
 IDLE = 75
-# How long a request line and its headers may take to come, in seconds.
-PATIENCE = 30.0
+_SAID = b'{"error":"the request did not come in time."}'
+_TOO_LATE = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
+)
 # Requests under way have so long to end when the server is told to stop.
 GRACE = 10
 
@@ -36,33 +40,28 @@ Start = Path | Callable[[], Learner]
 
 
 class _Protocol(HttpToolsProtocol):
-    """A connection that says nothing, or its headers byte by byte, is closed after a while."""
+    """A connection whose request does not come in time is closed: one that says nothing, or that sends byte by byte."""
 
-    _patience: asyncio.TimerHandle | None = None
+    # When the connection was made, or the request that is coming in began; None while none is awaited.
+    since: float | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._patience = self.loop.call_later(PATIENCE, self._give_up)
-
-    def on_headers_complete(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-        super().on_headers_complete()
+        self.since = self.loop.time()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        if self._patience is None:
-            self._patience = self.loop.call_later(PATIENCE, self._give_up)
+        self.since = self.loop.time()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-        super().connection_lost(exc)
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.since = None
 
-    def _give_up(self) -> None:
-        self._patience = None
-        if not self.transport.is_closing():
+    def late(self, before: float) -> None:
+        """Close it if its request has been coming in since before that time."""
+        if self.since is not None and self.since < before and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+                self.transport.write(_TOO_LATE)
             self.transport.close()
 
 
@@ -119,8 +118,9 @@ class Server:
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
-            loop="auto",
             lifespan="on",
+            ws="none",
+            proxy_headers=False,
             access_log=False,
             log_config=None,
             server_header=False,
@@ -148,7 +148,8 @@ class Server:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
         finally:
             for served in self.models.values():
                 served.stop()
@@ -165,7 +166,18 @@ class Server:
         self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
         if not self.tokens.needed:
             self._say("no --tokens: only this machine can reach it, and whoever does may do everything")
+        patience = asyncio.ensure_future(self._close_late())
         await self._uvicorn.serve(sockets=[self._socket])
+        patience.cancel()
+
+    async def _close_late(self) -> None:
+        """Close connections whose requests do not come in time."""
+        timeout = self.options.timeout
+        while True:
+            await asyncio.sleep(min(1.0, timeout / 4))
+            before = asyncio.get_running_loop().time() - timeout
+            for connection in list(self._uvicorn.server_state.connections):
+                connection.late(before)  # type: ignore[union-attr]
 
     def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
         try:

@@ -24,7 +24,7 @@ from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of, byte_at, num
 from bayou.sources.formats.jsonl import read_lines
 from bayou.sources.hashing import hash_bytes, murmur3
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
 from bayou.sources.rows import Rows, _tidy, hashes_of
 from bayou.sources.table.typed_values import text_of
 
@@ -32,8 +32,10 @@ LABEL, WEIGHT, ID = "label", "weight", "id"
 # Longer rows, and longer numbers, are read by Python.
 SHORT = 128
 _LONGEST_NUMBER = 19
-# How a line ended, and what a label or weight is.
-_READ, _NOTHING, _SLOW = range(3)
+# Numbers that are kept of a name and its value, while a line is read.
+WIDTH = 5
+# How reading ended, and what a label or weight is.
+_READ, _SLOW = range(2)
 _ABSENT, _NUMBER, _TRUTH, _TEXT = range(4)
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = 34, 92, 58, 44, 123, 125, 10, 45, 46
 _TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
@@ -53,6 +55,7 @@ class _Room(NamedTuple):
     places: np.ndarray  # (rows, 4): where their texts start and stop
     new: np.ndarray  # features without a name
     spans: np.ndarray  # (n, 4): the places of their names
+    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1
 
     @classmethod
     def of(cls, size: int, dtype: np.dtype, names: bool) -> _Room:
@@ -69,6 +72,7 @@ class _Room(NamedTuple):
             np.empty((rows, 4), np.int32),
             np.empty(named, np.uint32),
             np.empty((named, 4), np.int32),
+            np.zeros(3),
         )
 
 
@@ -91,7 +95,8 @@ class JsonRows:
         classes: Sequence[str] = (),
     ) -> None:
         self._rows = Rows(recipe.bits, dtype=dtype)
-        self._mask = np.uint32(recipe.n_features - 1)
+        self._last = recipe.n_features - 1
+        self._mask = np.uint32(self._last)
         self._dtype = np.dtype(dtype)
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
@@ -127,6 +132,7 @@ class JsonRows:
             lines=lines,
             bad=bad,
             skipped=skipped,
+            bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
         )
         self._weigh(room, rows, parsed)
@@ -156,6 +162,7 @@ class JsonRows:
         after = first + read.size
         room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
+        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones))
         for k, name in enumerate((self.label, self.weight)):
             kind, value = _kind_of(objects[0].get(name))
             room.kinds[row, k] = kind
@@ -309,68 +316,114 @@ def _number_at(at):
 def _read_lines(data, size, plain, special, mask, known, state, room):
     """Read lines from state[0] on, until there are no more, or one is for Python."""
     base = address_of(data)
-    ids, numbers, seeds = empty(2 * SHORT, np.uint32), empty(2 * SHORT, np.float64), empty(SHORT, np.uint32)
-    hashes = empty(SHORT, np.uint32)
-    while state[0] < size:
-        ended = _read_line(base, plain, special, mask, known, state, room, ids, numbers, seeds, hashes)
-        if ended == _SLOW:
-            return _SLOW
-    return _READ
+    cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
+    ids, seeds, order = empty(2 * SHORT, np.uint32), empty(SHORT, np.uint32), empty(SHORT, np.uint32)
+    ends, indices, values, lines = room.ends, room.indices, room.values, room.lines
+    kinds, told, places, new_ids, spans = room.kinds, room.told, room.places, room.new, room.spans
+    bounds = room.bounds
+    line, row, first, new = state[1], state[2], state[3], state[4]
+    at, last = base + state[0], base + size
+    slow = False
+    while at < last and not slow:
+        n, behind = _scan_line(at, plain, cells, numbers)
+        if n == 0 and behind < 0:  # a line of blanks
+            at, line = -behind, line + 1
+            continue
+        kinds[row, 0] = kinds[row, 1] = _ABSENT
+        n_numbers = n_texts = 0
+        more = new
+        slow = n < 0
+        for k in range(max(n, 0)):
+            key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
+            name = murmur3(key, key_end - key, np.uint32(0))
+            # Names in order, so that one that comes twice is found.
+            place = k
+            while place > 0 and order[place - 1] > name:
+                order[place] = order[place - 1]
+                place -= 1
+            slow |= place > 0 and order[place - 1] == name
+            order[place] = name
+            apart = -1
+            for s in range(special.size):
+                if special[s] == name:
+                    apart = s
+            text, text_end, value = cells[WIDTH * k + 3], cells[WIDTH * k + 4], numbers[SHORT + k]
+            feature = name
+            if apart >= 0:
+                if apart < 2:
+                    kinds[row, apart], told[row, apart] = kind, value
+                    places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
+                continue
+            if kind == _TEXT:
+                feature = murmur3(text, text_end - text, name)
+                place = n_texts
+                while place > 0 and seeds[place - 1] > name:
+                    seeds[place], ids[SHORT + place] = seeds[place - 1], ids[SHORT + place - 1]
+                    place -= 1
+                seeds[place], ids[SHORT + place] = name, feature
+                n_texts += 1
+            elif kind != _ABSENT:
+                ids[n_numbers], numbers[n_numbers] = name, value
+                n_numbers += 1
+            index = feature & mask
+            there = kind == _TEXT or (kind != _ABSENT and value != 0.0)
+            if known.size and there and not known[index >> 3] & np.uint8(1 << (index & 7)):
+                new_ids[more] = index
+                spans[more, 0] = key - base if kind == _TEXT else -1
+                spans[more, 1] = key_end - base if kind == _TEXT else -1
+                spans[more, 2] = (text if kind == _TEXT else key) - base
+                spans[more, 3] = (text_end if kind == _TEXT else key_end) - base
+                more += 1
+        if slow:
+            break
+        for k in range(n_texts):
+            ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
+        count = n_numbers + n_texts
+        read, largest, ones = _tidy(ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:])
+        slow = not largest < np.inf
+        if not slow:
+            bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
+            bounds[2] += not ones
+            first += read
+            ends[row + 1], lines[row] = first, line
+            at, line, row, new = behind, line + 1, row + 1, more
+    state[0], state[1], state[2], state[3], state[4] = at - base, line, row, first, new
+    return _SLOW if slow else _READ
 
 
 @kernel
-def _read_line(base, plain, special, mask, known, state, room, ids, numbers, seeds, hashes):
-    """One line, which leaves nothing behind if it is for Python."""
-    at = _blanks(base + state[0])
-    row, first, new = state[2], state[3], state[4]
+def _scan_line(at, plain, cells, numbers):
+    """(names, the address behind the line) of one object; -1 if it is for Python, and (0, -address) of blanks alone.
+
+    Of each name `cells` gets the places where it starts and stops, what its value is, and where that text starts and
+    stops; `numbers`, in their second half, its number.
+    """
+    at = _blanks(at)
     if byte_at(at) == _NEWLINE:
-        state[0], state[1] = at + 1 - base, state[1] + 1
-        return _NOTHING
-    if byte_at(at) != _OPEN:
-        return _SLOW
+        return 0, -(at + 1)
+    fine = byte_at(at) == _OPEN
     at = _blanks(at + 1)
-    room.kinds[row, 0] = room.kinds[row, 1] = _ABSENT
-    n_numbers = n_texts = n_names = 0
+    n = 0
     again = byte_at(at) != _CLOSE
-    while again:
-        if byte_at(at) != _QUOTE or n_names == SHORT:
-            return _SLOW
+    while fine and again:
         key = at + 1
-        key_end = _string_end(key, plain)
-        if key_end == 0:
-            return _SLOW
-        at = _blanks(key_end + 1)
-        if byte_at(at) != _COLON:
-            return _SLOW
+        key_end = _string_end(key, plain) if byte_at(at) == _QUOTE else 0
+        at = _blanks(key_end + 1) if key_end else at
+        fine = key_end > 0 and n < SHORT and byte_at(at) == _COLON
+        if not fine:
+            break
         at = _blanks(at + 1)
-        name = murmur3(key, key_end - key, np.uint32(0))
-        # Names in order, so that one that comes twice is found.
-        place = n_names
-        while place > 0 and hashes[place - 1] > name:
-            hashes[place] = hashes[place - 1]
-            place -= 1
-        if place > 0 and hashes[place - 1] == name:
-            return _SLOW
-        hashes[place] = name
-        n_names += 1
-        apart = -1
-        for k in range(special.size):
-            if special[k] == name:
-                apart = k
-                break
         byte = byte_at(at)
         kind, value, text, text_end = _ABSENT, 0.0, 0, 0
         if byte == _QUOTE:
             text = at + 1
             text_end = _string_end(text, plain)
-            if text_end == 0:
-                return _SLOW
-            kind, at = _TEXT, text_end + 1
+            fine = text_end > 0
+            kind, at = _TEXT, text_end + 1 if fine else at
         elif byte == _MINUS or 48 <= byte <= 57:
-            value, at = _number_at(at)
-            if at == 0:
-                return _SLOW
-            kind = _NUMBER
+            value, end = _number_at(at)
+            fine = end > 0
+            kind, at = _NUMBER, end if fine else at
         else:
             word = byte | byte_at(at + 1) << 8 | byte_at(at + 2) << 16 | byte_at(at + 3) << 24
             if word == _TRUE:
@@ -380,49 +433,15 @@ def _read_line(base, plain, special, mask, known, state, room, ids, numbers, see
             elif word == _NULL:
                 at += 4
             else:
-                return _SLOW
-        if 0 <= apart < 2:
-            room.kinds[row, apart], room.told[row, apart] = kind, value
-            room.places[row, 2 * apart], room.places[row, 2 * apart + 1] = text - base, text_end - base
-        elif apart < 0 and kind == _TEXT:
-            feature = murmur3(text, text_end - text, name)
-            place = n_texts
-            while place > 0 and seeds[place - 1] > name:
-                seeds[place], ids[SHORT + place] = seeds[place - 1], ids[SHORT + place - 1]
-                place -= 1
-            seeds[place], ids[SHORT + place] = name, feature
-            n_texts += 1
-            new = _report(feature & mask, known, key - base, key_end - base, text - base, text_end - base, new, room)
-        elif apart < 0 and kind != _ABSENT:
-            ids[n_numbers], numbers[n_numbers] = name, value
-            n_numbers += 1
-            if value != 0.0:
-                new = _report(name & mask, known, -1, -1, key - base, key_end - base, new, room)
+                fine = False
+        cells[WIDTH * n], cells[WIDTH * n + 1], cells[WIDTH * n + 2] = key, key_end, kind
+        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[SHORT + n] = text, text_end, value
+        n += 1
         at = _blanks(at)
         again = byte_at(at) == _COMMA
-        if again:
-            at = _blanks(at + 1)
-        elif byte_at(at) != _CLOSE:
-            return _SLOW
-    at = _blanks(at + 1)
-    if byte_at(at) != _NEWLINE:
-        return _SLOW
-    for k in range(n_texts):
-        ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
-    n = n_numbers + n_texts
-    read, largest, _ = _tidy(ids[:n], numbers[:n], n_numbers, mask, room.indices[first:], room.values[first:])
-    if not largest < np.inf:
-        return _SLOW
-    room.ends[row + 1], room.lines[row] = first + read, state[1]
-    state[0], state[1], state[2], state[3], state[4] = at + 1 - base, state[1] + 1, row + 1, first + read, new
-    return _READ
-
-
-@kernel(forceinline=True)
-def _report(feature, known, prefix, prefix_end, name, name_end, new, room):
-    """Note where the name of a feature stands that has none yet; how many there are."""
-    if known.size == 0 or known[feature >> 3] & np.uint8(1 << (feature & 7)):
-        return new
-    room.new[new] = feature
-    room.spans[new, 0], room.spans[new, 1], room.spans[new, 2], room.spans[new, 3] = prefix, prefix_end, name, name_end
-    return new + 1
+        at = _blanks(at + 1) if again else at
+    fine = fine and byte_at(at) == _CLOSE
+    at = _blanks(at + 1) if fine else at
+    if not fine or byte_at(at) != _NEWLINE:
+        return -1, at
+    return n, at + 1
