@@ -81,7 +81,7 @@ class LiveModel:
     def replay(self, log: Log, entries: Sequence[Entry]) -> None:
         """Learn a unit as the log has it."""
         read = self._read_again(log, entries)
-        if read is not None and read.bad:
+        if read is not None and read.bad and entries[0].kind == LEARN:
             row, why = next(iter(read.bad.items()))
             raise BadLog(
                 f"{log.path}: entry {entries[0].n:,} was learned once and cannot be read now (row {row}: {why}) Use "

@@ -296,10 +296,13 @@ class Owner(threading.Thread):
     def _log_rows(self, works: list[Work]) -> None:
         unit = Unit([], [])
         for work in works:
+            if self._refused(work, self.model.reading.check_rows(work.form, work.lines)):
+                continue
             pairs = [(key, line) for key, line in zip(work.ids or (), work.lines, strict=True) if key is not None]
             unit.items += [Item(ROW, work.form, key, line) for key, line in pairs]
             unit.works.append((work, len(pairs)))
-        self._put(unit)
+        if unit.works:
+            self._put(unit)
 
     # --- from the log -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.formats.vw.reader import VW as VWReader
-from bayou.sources.json_rows import LABEL, JsonRows, block_of
+from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
 from bayou.sources.labels import LabelRule
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.plan import Plan
@@ -69,6 +69,8 @@ class Reading:
         self._learner, self._recipe, self._rule = learner, recipe, LabelRule(recipe)
         self.forms, self.kind = FORMS[recipe.kind], recipe.kind
         self.label = recipe.label or LABEL
+        self._weight = recipe.weight or (WEIGHT if recipe.kind == "rows" else None)
+        self._classes = extras.classes
         dtype = str(learner.parameters["dtype"])
         self._parsers = {learns: self._parser(extras, dtype, learns) for learns in (True, False)}
         self._tables: dict[Any, Any] = {}
@@ -183,35 +185,39 @@ class Reading:
 
     # --- labels that come later ---------------------------------------------------------------------------------------
 
-    def with_label(self, form: int, row: bytes, label: bytes) -> bytes:
-        """A row with its label, as if it had been sent with it; the label is JSON."""
+    def with_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
+        """A row with its label and weight, as if it had been sent with them; they take the place of its own."""
         if form == VW:
-            value = json.loads(label)
-            value = float(value) if isinstance(value, bool) else value
-            return b"%s %s" % (str(value).encode(), row[row.index(b"|") :])
+            value = float(label) if isinstance(label, bool) else label
+            return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])
+        more = [(self.label, label)]
+        if self._weight is not None and (weight != 1.0 or json.dumps(self._weight).encode() in row or b"\\" in row):
+            more.append((self._weight, weight))
         inside = row.strip()[:-1].rstrip()
         comma = b"" if inside.endswith(b"{") else b","
-        return b"%s%s%s:%s}" % (inside, comma, json.dumps(self.label).encode(), label)
+        return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
 
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
         """What is wrong with some labels, by their number."""
-        form = self.forms[0]
-        lines = [self.with_label(form, b"|" if form == VW else b"{}", label) for label in labels]
-        return self.read(form, lines, learns=True).bad
+        row = b"|" if VW in self.forms else b"{}"
+        return self.joined_rows([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
+
+    def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
+        """What would be wrong with some rows if they had a label, by their number."""
+        sample: Any = (
+            self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
+        )
+        return self.joined_rows([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
 
     def joined_rows(self, rows: Sequence[tuple[int, bytes, bytes]]) -> Read:
         """Rows that have got their labels: (form, row, label with a weight), in order."""
         told = [json.loads(about) for _, _, about in rows]
-        lines = [
-            self.with_label(form, row, json.dumps(about["label"]).encode())
-            for (form, row, _), about in zip(rows, told, strict=True)
-        ]
+        pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
+        lines = [self.with_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
         read = self.read(self.forms[0], lines, learns=True)
-        weights = np.array([float(about.get("weight", 1.0)) for about in told])
-        if (weights != 1.0).any():
-            batch = read.batch
-            weights = weights[np.asarray(batch.positions)] * batch.each_weight()
-            read.batch = batch.with_labels(batch.labels, weights)
+        if self.kind == "table" and self._weight is None:
+            weights = np.array([weight for _, weight in pairs])[np.asarray(read.batch.positions)]
+            read.batch = read.batch.with_labels(read.batch.labels, weights)
         return read
 
 

@@ -123,6 +123,7 @@ class Server:
             proxy_headers=False,
             access_log=False,
             log_config=None,
+            log_level="error",
             server_header=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,
