@@ -180,7 +180,7 @@ def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> 
     for name in order:
         array = stored[name]
         little = array if array.dtype.byteorder != ">" else array.astype(array.dtype.newbyteorder("<"))
-        data = memoryview(little.reshape(-1).view(np.uint8)) if little.size else b""
+        data: Any = little.reshape(-1).view(np.uint8).data if little.size else b""
         for start in range(0, len(data), _BLOCK_BYTES):  # in parts, so that other threads have their turn
             file.write(data[start : start + _BLOCK_BYTES])
 

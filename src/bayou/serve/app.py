@@ -82,7 +82,9 @@ class App:
         hot = single is not None and not tokens.needed
         self._hot = {"/predict": PREDICT, "/learn": LEARN} if hot else {}
         self._loop = asyncio.get_running_loop
-        self._routes = {f"/{name}": (name, single) for name in self._handlers} if single is not None else {}
+        self._routes: dict[str, tuple[str, str | None]] = (
+            {f"/{name}": (name, single) for name in self._handlers} if single is not None else {}
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
         if scope["type"] != "http":
@@ -149,7 +151,7 @@ class App:
 
     async def _route(self, scope: Any, receive: Any, send: Send) -> None:
         path = scope["path"]
-        found = self._routes.get(path)
+        found: tuple[str, str | None] | None = self._routes.get(path)
         if found is None:
             own = self._own.get(path)
             if own is not None:

@@ -204,7 +204,8 @@ class Log:
 
     def units(self, after: int = 0, until: int | None = None) -> Iterator[list[Entry]]:
         """The entries behind one number, unit by unit; damage is said."""
-        expected, unit = after + 1, []
+        expected = after + 1
+        unit: list[Entry] = []
         for entry in self._entries(after, self.last if until is None else until):
             if entry.n != expected or _checksum(*entry[:-1]) != entry.sum:
                 self._refuse(expected, entry.n)

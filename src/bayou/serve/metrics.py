@@ -72,5 +72,5 @@ class _Collector:
 def metrics(models: Mapping[str, Served], refused: Mapping[int, int]) -> tuple[bytes, str]:
     """The text, and what it is written in."""
     registry = CollectorRegistry()
-    registry.register(_Collector(models, refused))  # type: ignore[arg-type]
+    registry.register(_Collector(models, refused))
     return generate_latest(registry), CONTENT_TYPE_LATEST

@@ -226,7 +226,8 @@ def joined(parts: Sequence[Read]) -> Read:
     if len(parts) == 1:
         return parts[0]
     batches = [part.batch for part in parts]
-    bad, first = {}, 0
+    bad: dict[int, str] = {}
+    first = 0
     for part in parts:
         bad |= part.bad
         first += part.n

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayou.core.errors import BadInput, BadModel
@@ -149,7 +148,7 @@ class Server:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(self._serve())
         finally:
             for served in self.models.values():
@@ -202,6 +201,15 @@ class Server:
     def stop(self) -> None:
         """Have `run` end, from another thread."""
         self._uvicorn.should_exit = True
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """The quick one, where there is one."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # on Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def models_of(given: Sequence[str]) -> dict[str, Start]:
