@@ -80,6 +80,7 @@ EDITION = 2
 
 # How many rows are looked at before a table's recipe is fixed.
 FIT_ROWS = 10_000
+MAX_GRAMS = 8
 # More bins than this could not be told apart by that many rows.
 MAX_BINS = 1_000
 
@@ -197,6 +198,7 @@ class Recipe:
         ignore, numeric, category, text, date: columns that are given these roles, whatever they hold.
         missing: more ways to write that a value is not there, in any case of letters; "" takes out the usual ones.
         decimal: "point" takes 1,400.5, $12 and 7 % for numbers, "comma" 1.400,5 and 12 €; None only plain ones.
+        ngrams: texts also give runs of up to so many words; char_ngrams: and runs of so many characters of a word.
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
         negative_rate: the share of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
@@ -225,6 +227,8 @@ class Recipe:
     date: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     decimal: str | None = None
+    ngrams: int = 1
+    char_ngrams: int = 0
     bins: int = 20
     negative_rate: float = 1.0
     columns: tuple[Column, ...] | None = None
@@ -237,6 +241,10 @@ class Recipe:
         one_of("a recipe's kind", self.kind, dict.fromkeys(KINDS))
         put("bits", whole_number("bits", self.bits, 1, 31))
         put("bins", whole_number("bins", self.bins, 0, MAX_BINS))
+        put("ngrams", whole_number("ngrams", self.ngrams, 1, MAX_GRAMS))
+        put("char_ngrams", whole_number("char_ngrams", self.char_ngrams, 0, MAX_GRAMS))
+        if self.kind != "table" and (self.ngrams, self.char_ngrams) != (1, 0):
+            raise BadInput(f"ngrams are made of a table's texts, and {self.kind} data have none; write out features.")
         put("exact", yes_or_no("exact", self.exact))
         put("hash_all", yes_or_no("hash_all", self.hash_all))
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
@@ -335,7 +343,14 @@ class Recipe:
         plain["cross"] = [list(pair) for pair in self.cross]
         for name in _LISTS:
             plain[name] = list(plain[name])
-        usual: dict[str, Any] = {"date": [], "missing": [], "decimal": None, "edition": 1}
+        usual: dict[str, Any] = {
+            "date": [],
+            "missing": [],
+            "decimal": None,
+            "edition": 1,
+            "ngrams": 1,
+            "char_ngrams": 0,
+        }
         for name, without in usual.items():
             if plain[name] == without:
                 del plain[name]

@@ -85,7 +85,8 @@ def train(
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
         task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
-        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, bins,
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, ngrams,
+            char_ngrams, bins,
             cross, exact, hash_all, negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).

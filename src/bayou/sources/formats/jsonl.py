@@ -21,10 +21,10 @@ from bayou.sources.table import cells
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns, check_width
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.grams import text_of_words
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.summary import ColumnSummary
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
-from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -52,7 +52,7 @@ class JsonLines:
             texts += column
         data, starts, stops = places_of(texts)
         for c in self._texts:
-            data = plain_words(data, starts, stops, c * n, 1, n)
+            data = text_of_words(data, starts, stops, c * n, 1, n, self._plan.recipe)
         table = np.zeros((width, 8), np.int64)
         table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
         table[:, cells.STARTS] = starts.ctypes.data + 4 * n * np.arange(width)

@@ -37,6 +37,7 @@ class Plan:
 
     Attributes:
         columns: the recipe's columns that are read, in order.
+        recipe: as it was fitted.
         labels: whether a row without a label is bad.
         positive: the text of a positive label, or None.
         scratch: room for the block that a thread works on.
@@ -55,6 +56,7 @@ class Plan:
             raise BadInput("the recipe is not fitted yet: nothing is known about the table's columns.")
         unread = ("ignored", "id") if labels else ("ignored", "id", "weight")
         self.columns = tuple(column for column in recipe.columns if column.role not in unread)
+        self.recipe = recipe
         self.labels = labels
         self.positive = recipe.positive
         self.scratch = Scratch()

@@ -36,9 +36,9 @@ from bayou.sources.table import cells
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.grams import text_of_words
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.summary import ColumnSummary, Looked
-from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -68,7 +68,8 @@ class TableParser:
     def _columns(self, found: Cells) -> Columns:
         data = found.data
         for c in self._texts:
-            data = plain_words(data, found.starts, found.stops, self._where[c], found.width, found.rows)
+            cells_of = found.starts, found.stops, self._where[c], found.width, found.rows
+            data = text_of_words(data, *cells_of, self._plan.recipe)
         return Columns(
             rows=found.rows,
             table=_table(found, data, self._where),
