@@ -337,5 +337,5 @@ def test_the_slope_of_a_number_is_no_missing_value(run, tmp_path):
     data = pa.table({"size": size, "site": rng.choice(["a", "b"], 600), "y": label})
     bayou.train(data, label="y", learner="marginal", bits=10, model=tmp_path / "m.bayou")
     shown = run("features", tmp_path / "m.bayou", "--by", "column").stdout
-    assert "slope +" in shown
+    assert "(slope) +" in shown
     assert "(missing)" not in shown

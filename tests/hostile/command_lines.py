@@ -362,6 +362,8 @@ def arena() -> Iterator[Path]:
         stack.enter_context(mock.patch("bayou.runs.memory.free_memory", return_value=50_000_000))
         stack.enter_context(mock.patch.object(reproduce, "find", cheap))
         stack.enter_context(mock.patch("bayou.runs.warming.run_all"))
+        stack.enter_context(mock.patch("bayou.serve.server.Server.run"))
+        stack.enter_context(mock.patch("bayou.serve.server._bound"))
         for module, names in ((study, ("warm_up", "run", "write_report")), (picture, ["draw"]), (demo_words, ["show"])):
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, return_value=None))

@@ -265,9 +265,9 @@ def _put(out: str | None, header: list[str], rows: list[list[Any]]) -> None:
 
 
 def _value(name: str, column: str) -> str:
-    """A feature's name without that of its column; a number's slope has the name of the column itself."""
+    """A feature's name without that of its column."""
     if name == column:
-        return "slope"
+        return "(slope)"
     return name.removeprefix(column).lstrip(" ^").removeprefix("=") or "(missing)"
 
 

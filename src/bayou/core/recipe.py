@@ -34,7 +34,7 @@ from bayou.core.checks import (
 )
 from bayou.core.errors import BadInput, BadModel
 
-KINDS = ("svmlight", "vw", "table")
+KINDS = ("svmlight", "vw", "table", "rows")
 # What there is to predict.
 TASKS = {
     "auto": "what the labels look like",
@@ -182,7 +182,8 @@ class Recipe:
     """How a raw row becomes an example.
 
     Attributes:
-        kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines).
+        kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines); or "rows", for JSON objects
+            whose names are hashed as they come, which a server begins with that has no model.
         bits: features are numbered 0 to 2**bits - 1.
         exact: number features in order of appearance instead of hashing them: none ever share a number.
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
@@ -306,13 +307,17 @@ class Recipe:
         for option in NAMING:
             names = getattr(self, option)
             for name in (names,) if isinstance(names, str) else names or ():
-                if self.kind != "table":
+                if self.kind != "table" and not (self.kind == "rows" and option in ("label", "weight", "ignore")):
                     raise BadInput(f"{option} names the column {name!r}, but {self.kind} data have no columns.")
                 if name in given:
                     raise BadInput(f"column {name!r} is named by both {given[name]} and {option}; give it one role.")
                 given[name] = option
-        if self.cross and self.kind == "svmlight":
-            raise BadInput("cross needs columns or namespaces, and svmlight data have neither.")
+        if self.cross and self.kind in ("svmlight", "rows"):
+            raise BadInput(f"cross needs columns or namespaces, and {self.kind} data have neither.")
+        if self.kind == "rows" and (self.positive is not None or self.exact):
+            raise BadInput(
+                "rows of any names have labels 1, 0 or -1, true or false, and hashed names, never exact ones."
+            )
 
     @property
     def n_features(self) -> int:

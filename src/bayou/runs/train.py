@@ -253,6 +253,7 @@ class Training:
             signal=interrupt.signal,
             seconds=seconds,
             bad=(self.source.bad + self._refused.sentences)[:20],
+            kinds=self._refused.kinds,
             folded=self.source.folded,
             seen_before=self._first > 0,
             unsaved=unsaved,

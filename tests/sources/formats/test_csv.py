@@ -129,7 +129,8 @@ def test_ten_thousand_mutated_lines() -> None:
     assert_same(text)
     piece, _ = parse(HEADER + text, RECIPE)
     assert 1000 < piece.skipped < 9000
-    assert len(piece.bad) == 20
+    assert 20 <= len(piece.bad) < 40
+    assert piece.kinds.total() == piece.skipped
 
 
 def test_label_rules() -> None:

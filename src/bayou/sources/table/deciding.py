@@ -33,8 +33,9 @@ from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
 # A value that comes so often repeats, and if more than half of the rows have such values, values count.
-REPEATED = 10
-# A column of so many values that tells a part of a date in this share of the rows makes the part needless.
+REPEATED = 20
+# A column of so many values that tells a part of a date in this share of the rows, and is wrong at most half as often
+# as who always says the commonest, makes the part needless.
 TELLING, TOLD = (2, 200), 0.9
 # Whole numbers that are seconds (or thousandths) since 1970: the column says so, and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
@@ -197,4 +198,5 @@ def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -
         return False
     pairs = np.zeros((summary.distinct + 1, int(values.max()) + 1), np.int64)
     np.add.at(pairs, (summary.which[there], values[there]), 1)
-    return bool(pairs.max(axis=1).sum() >= TOLD * np.count_nonzero(there))
+    rows, told, guessed = pairs.sum(), pairs.max(axis=1).sum(), pairs.sum(axis=0).max()
+    return bool(told >= TOLD * rows and rows - told <= (rows - guessed) / 2)
