@@ -183,3 +183,18 @@ def test_the_associated_view_is_the_banks_most_careful_lane(data):
     plain = Bank(4, lanes=[Lane()])
     with pytest.raises(BadInput, match="no scaled lane"):
         plain.reading([0], "associated")
+
+
+def test_a_standardised_number_keeps_its_weight():
+    """It comes with every row and has a mean square of 1, as one value of a column does; it is none."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=600).round(3)
+    label = (size + rng.normal(size=600) > 0).astype(int)
+    data = pa.table({"size": size, "site": rng.choice(["a", "b"], 600), "y": label})
+    learner = bayou.train(data, label="y", learner="marginal", bits=10).learner
+    shown = shown_weights(learner)
+    place = shown.names.index("size")
+    assert shown.uses.seen[place] == pytest.approx(1.0, abs=0.01)
+    assert shown.uses.square[place] == pytest.approx(1.0, abs=0.02)
+    assert shown.mean[place] == learner.mean[shown.features[place]]
+    assert shown.mean[place] > 1.0
