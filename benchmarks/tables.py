@@ -8,8 +8,8 @@ second: its log loss there. `--before SRC` does the same with other sources of b
 
 The peer is scikit-learn's LogisticRegression over columns that a person has looked at: numbers standardised and cut
 into 20 quantiles (one-hot if they are whole and at most 60), missing ones as the mean and an indicator, texts one-hot
-(at least 3 uses), units taken off, ids left out, dates as the same parts that bayou makes; C by cross-validation in three
-folds of the training rows. base: always the share of positives so far.
+(at least 3 uses), units taken off, ids left out, dates as the same parts that bayou makes; C by cross-validation in
+three folds of the training rows. base: always the share of positives so far.
 
 dirty_flights is the table of tests/dirty_flights.py, of which the command is told nothing (the column that it remarks
 on as leaked is taken out). flights: the columns that are known before departure. Both: January to September, then
