@@ -267,7 +267,9 @@ def _families(
     odd = np.abs(moments.square - moments.seen) + (mean == 0.0)
     seen, odd = (np.bincount(family + 1, sums, minlength=len(found) + 1)[1:] for sums in (moments.seen, odd))
     complete = (np.abs(seen - 1.0) < COMPLETE) & (odd < COMPLETE)
-    return family, [Family(*key, bool(yes)) for key, yes in zip(found, complete, strict=True)]
+    # A slope may look like it: its squares are 1 on average.
+    sloped = ["slope" in kind for _, kind in found]
+    return family, [Family(*key, bool(yes) and not no) for key, yes, no in zip(found, complete, sloped, strict=True)]
 
 
 def _columns(recipe: Recipe | None) -> dict[str, Column]:

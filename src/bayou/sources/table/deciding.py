@@ -7,7 +7,7 @@
     dates and points in time          date: the hour, weekday, month, and the hour of weekends and of other days, each
                                       unless it does not move (hours) or another column tells it
     true and false                    flag
-    more than WORDS words a cell      text: its words
+    more than WORDS words a cell      text: its words; so are cells that all differ, of more than SOME_WORDS words
     anything else                     category
     nearly as many values as rows     id: nothing; so is a whole number that only rises or only falls
 
@@ -33,11 +33,13 @@ from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
+# Where nearly every cell is different, more words than this are enough: a title, a query.
+SOME_WORDS = 2.5
 # A value that comes so often repeats, and if more than half of the rows have such values, values count.
 REPEATED = 20
-# A column of so many values that tells a part of a date in this share of the rows, and is wrong at most half as often
-# as who always says the commonest, makes the part needless.
-TELLING, TOLD = (2, 200), 0.9
+# A column of so many values, each of which comes so often on average, that tells a part of a date in this share of the
+# rows, and is wrong at most half as often as who always says the commonest, makes the part needless.
+TELLING, OFTEN, TOLD = (2, 200), 10, 0.9
 # Whole numbers that are seconds (or thousandths) since 1970: the column says so, and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
 _BETWEEN = 6.3e8, 4.1e9
@@ -83,9 +85,10 @@ def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
         return "date" if _is_unix(name, summary) else _role_of_number(summary, recipe.bins)
     if summary.kind in ("date", "flag"):
         return summary.kind
-    if summary.words > WORDS:
+    alone = is_id(summary) and not summary.lists and not keep
+    if summary.words > (SOME_WORDS if alone else WORDS):
         return "text"
-    return "id" if is_id(summary) and not summary.lists and not keep else "category"
+    return "id" if alone else "category"
 
 
 def _is_unix(name: str, summary: ColumnSummary) -> bool:
@@ -193,7 +196,8 @@ def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -
         if part not in (HOURS, MONTH) or summary.kind != "number" or summary.distinct != 1 or not there.any():
             return False
         return float(summary.numbers[0]) == float(values[there][0] + (part == MONTH))
-    if summary.which is None or not TELLING[0] <= summary.distinct <= TELLING[1]:
+    few = TELLING[0] <= summary.distinct <= TELLING[1] and OFTEN * summary.distinct <= len(values)
+    if summary.which is None or not few:
         return False
     pairs = np.zeros((summary.distinct + 1, int(values.max()) + 1), np.int64)
     np.add.at(pairs, (summary.which[there], values[there]), 1)
