@@ -175,6 +175,10 @@ class Training:
         self.source.read_as(self.learner.parameters["dtype"])
         warm_up(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
+        if self.fitted and not any(column.gives for column in self.fitted):
+            self._say(
+                "no column gives a feature, so there is nothing to learn from; --category C takes an id all the same"
+            )
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""

@@ -93,6 +93,8 @@ def test_ids_are_left_out_unless_they_are_asked_for() -> None:
     asked = columns_of({"category": ["name", "counter"], "cross": [("back", "code")]}, **values)
     assert [asked[name].role for name in ("name", "counter", "back")] == ["category", "category", "bins"]
     assert columns_of(name=names[:50])["name"].role == "category"
+    assert columns_of(title=[f"the story of {name}" for name in names])["title"].role == "text"
+    assert columns_of(title=[f"story {name}" for name in names])["title"].role == "id"
     assert "400 different values in 400 rows" in columns_of(**values)["name"].why
 
 
