@@ -17,7 +17,7 @@ from plotly import graph_objects
 import bayou
 from bayou import BadInput, Batch, evaluate
 from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
-from bayou.report import Recorder, Run, page, write
+from bayou.report import Recorder, Run, page, words, write
 from bayou.report.facts import RunFacts
 from tests.report.runs import NASTY, ODD, ordinary
 
@@ -72,6 +72,22 @@ class Parsed(HTMLParser):
 def report():
     run, data = ordinary()
     return Parsed(page.render(run, data)), RunFacts(run, data)
+
+
+def test_single_predictions_say_what_moved_them(report):
+    """As `Explainer` has it, by the weights at the end."""
+    parsed, facts = report
+    weights = facts.influence.shown  # without columns nothing is centred
+    mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.uses.mean, strict=True), strict=True))
+    for sample in (facts.surprising, facts.unsure):
+        for row, moved in zip(sample.features, facts.moved(sample), strict=True):
+            parts = [w * (x - m) for i, x in zip(*row, strict=True) for w, m in [mean[int(i)]]]
+            largest = sorted(parts, key=lambda part: -abs(part))[:3]
+            np.testing.assert_allclose([by for _, by in moved], largest, rtol=1e-6)
+            assert all(name.startswith("f") for name, _ in moved)
+            shown = words.shortened(moved[0][0], 40) + " " + words.signed(moved[0][1])
+            assert re.sub(r"\s+", " ", shown) in parsed.text
+    assert "moved most by" in parsed.text
 
 
 def everything(value):

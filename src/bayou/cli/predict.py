@@ -38,6 +38,12 @@ def predict(
         str | None,
         typer.Option(help="Of a number: what it lies below with these probabilities, such as .1,.5,.9."),
     ] = None,
+    explain: Annotated[
+        int,
+        typer.Option(
+            min=0, max=100, help="How many features to tell that moved each row's score most, against the average row."
+        ),
+    ] = 0,
     horizon: Annotated[
         str,
         typer.Option(help="later: rows after the training. next: only the next few, the model is trained on steadily."),
@@ -50,6 +56,9 @@ def predict(
     95 % certainty (--level). Of several classes: the most probable one, its probability and what bounds that, and the
     probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number. If
     the examples have labels, how good the predictions are is told at the end.
+
+    --explain 3 tells why: three columns of a table, or features, that moved the score most away from that of the
+    average row, and by how much (why1, by1 and so on), and what all others did (others).
 
     Example:
 
@@ -72,6 +81,7 @@ def predict(
             keep=kept,
             level=level,
             quantiles=_shares(quantiles),
+            explain=explain,
             horizon=horizon,
             tags=tags,
             format=format,
@@ -111,6 +121,9 @@ def _summary(predictions: Predictions) -> list[str]:
     if result is not None:
         told = ", ".join(f"{name} {value:.5f}" for name, value in result.headline().items() if value is not None)
         said.append(f"of {result.examples:,} examples with a label: {told}")
+    if predictions.average is not None:
+        what = {"mean": "mean", "log_odds": "the log-odds of the probability"}[str(predictions.explains)]
+        said.append(f"by1 to others add up to {what} less {predictions.average:.6g}, that of the average row")
     rate = predictions.source.recipe.negative_rate
     if rate != 1.0:
         said.append(

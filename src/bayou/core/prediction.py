@@ -7,9 +7,15 @@ A classifier believes the score of an example to be N(mean, variance). Its `Scor
     quadrature   P(y = 1) = the mean of F over N(mean, kp variance)
 
 kp is how much of its uncertainty the learner goes by when it predicts (`temper`). An interval of the probability is the
-link of mean -+ z sqrt(kp variance), z standard deviations to either side holding the level asked for. It always holds
-the probability itself: where a score is both large and unsure that is a mean made by a tail beyond the middle part, and
-the interval reaches to it.
+link of an interval of the score that has the posterior mass asked for, the level L: the middle part, mean -+ z
+sqrt(kp variance), with (1 - L)/2 beyond either end. But where a score is both large and unsure, the probability is a
+mean made by a tail, and may lie outside the middle part. Let q be the mass beyond the probability, on that side of it.
+There the interval leaves out
+
+    min((1 - L)/2, q (1 - L/2))
+
+and the rest of 1 - L on the other side. So it has the mass L whatever q is, holds the probability strictly inside, and
+grows to both sides with L. It ends at the probability only where scores are certain, or floats too coarse.
 
 Where only a share R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
 those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score. A learner
@@ -43,8 +49,13 @@ ONLY_NEXT = (
     "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
     "next; train it anew for predictions of later rows"
 )
-# z of the levels that are asked for all the time; any other is worked out.
-_REACH = {0.9: 1.6448536269514722, 0.95: 1.959963984540054}
+# z of the levels that are asked for all the time, and for them of `_most_aside`; any other is worked out.
+_REACH = {
+    0.9: 1.6448536269514722,
+    0.9 / 1.1: 1.3351777361189363,
+    0.95: 1.959963984540054,
+    0.95 / 1.05: 1.668391193947079,
+}
 
 
 class Scores(NamedTuple):
@@ -152,19 +163,22 @@ class Prediction:
 
     def _log_odds(self) -> np.ndarray:
         """As the learner sees them, whose data may lack negatives."""
-        mean, variance = self._scores.mean, self._scores.variance
-        if self._rule.predictive == "plain" or variance is None:
-            z = mean
-        elif self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:
-            log_doubt = _log_expected_doubt(np.abs(mean), self._rule.believed * variance)
-            return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
-        else:
-            z = mean / np.sqrt(1.0 + links.spread(self._rule.link) * (self._rule.believed * variance))
+        z = self._sure_score()
         if self._rule.link == links.LOGISTIC:
             return z
         from scipy.special import log_ndtr
 
         return log_ndtr(z) - log_ndtr(-z)
+
+    def _sure_score(self) -> np.ndarray:
+        """The score that would give the same probability if it were certain."""
+        mean, variance = self._scores.mean, self._scores.variance
+        if self._rule.predictive == "plain" or variance is None:
+            return mean
+        if self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:
+            log_doubt = _log_expected_doubt(np.abs(mean), self._rule.believed * variance)
+            return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
+        return mean / np.sqrt(1.0 + links.spread(self._rule.link) * (self._rule.believed * variance))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
@@ -173,11 +187,23 @@ class Prediction:
         if self._scores.noise is not None:
             room = self._reach(level)
             return self.expected - room, self.expected + room
-        z, variance = reach(level), self.variance
-        low, high = np.empty((2, len(variance)))
-        z *= math.sqrt(self._rule.believed)
-        _interval(self._rule.link, z, self._scores.expected, self._scores.mean, variance, low, high)
+        low, high = self._score_interval(level)
+        _hold(self._rule.link, self._scores.expected, low, high)
         return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
+
+    def _score_interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high) of the scores, of which this share lies between them; so does what gives the probability."""
+        mean, sd = self._scores.mean, np.sqrt(self._rule.believed * self.variance)
+        room = reach(level) * sd
+        low, high = mean - room, mean + room
+        off = self._sure_score() - mean
+        (aside,) = np.nonzero(np.abs(off) > reach(_most_aside(level)) * sd)
+        if len(aside):
+            mean, sd, off = mean[aside], sd[aside], off[aside]
+            near, far = _ends_around(-np.abs(off) / sd, level)
+            low[aside] = mean + sd * np.where(off < 0, near, -far)
+            high[aside] = mean + sd * np.where(off < 0, far, -near)
+        return low, high
 
     def quantile(self, share: float) -> np.ndarray:
         """Of a regressor: the number below which each label lies with this probability.
@@ -235,10 +261,8 @@ class Prediction:
 
         self._check_classes("probability; ask for interval")
         log_cdf = log_expit if self._rule.link == links.LOGISTIC else log_ndtr
-        room = reach(level) * np.sqrt(self._rule.believed * self.variance)
-        log_p = log_expit(self._log_odds())
-        low = np.minimum(log_cdf(self._scores.mean - room), log_p)
-        high = np.maximum(log_cdf(self._scores.mean + room), log_p)
+        log_p, (low, high) = log_expit(self._log_odds()), self._score_interval(level)
+        low, high = np.minimum(log_cdf(low), log_p), np.maximum(log_cdf(high), log_p)
         if self._negative_rate == 1.0:
             return low, high
         with np.errstate(divide="ignore"):
@@ -321,6 +345,7 @@ class Reading(NamedTuple):
     mean: np.ndarray
     intercept: float
     parts: Sequence[Part]  # none without a posterior
+    score: Literal["mean", "log_odds"] = "mean"  # what of a `Prediction` they add up to, or nearly so
 
 
 def reach(level: Any) -> float:
@@ -336,6 +361,19 @@ def reach(level: Any) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + 0.5 * level))
+
+
+def _most_aside(level: float) -> float:
+    """The middle part that the probability must lie in for an interval of this level to be in the middle as well."""
+    return level / (2.0 - level)
+
+
+def _ends_around(z: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Between which a standard normal variable lies with this probability, and z < 0 as well, which is far out."""
+    from scipy.special import log_ndtr, ndtri, ndtri_exp
+
+    log_tail = log_ndtr(z) + math.log1p(-0.5 * level)
+    return ndtri_exp(log_tail), ndtri(np.exp(log_tail) + level)
 
 
 def no_posterior(name: str) -> NoPosterior:
@@ -360,9 +398,8 @@ def _log_expected_doubt(mean, variance):
 
 
 @kernel
-def _interval(link, room, probability, mean, variance, low, high):
-    """Fill low and high: the link of the score's mean -+ room * sd, widened to hold the probability."""
-    for k in range(mean.size):
-        width = room * math.sqrt(variance[k])
-        low[k] = min(links.cdf(link, mean[k] - width), probability[k])
-        high[k] = max(links.cdf(link, mean[k] + width), probability[k])
+def _hold(link, probability, low, high):
+    """Make probabilities of low and high scores; not even rounding leaves the probability itself outside."""
+    for k in range(probability.size):
+        low[k] = min(links.cdf(link, low[k]), probability[k])
+        high[k] = max(links.cdf(link, high[k]), probability[k])

@@ -322,10 +322,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """(low, high): the probability lies between them with posterior probability `level`.
 
         For two classes these are of the positive class, shape (rows,): F(mean - z sd) and F(mean + z sd), with the
-        score's mean and standard deviation and F the link, widened where need be to hold the probability itself
-        (`bayou.core.prediction` says when that is). For more they have shape (rows, classes), each class's by its own
-        score, the log-odds against all others; the level is that of the one class. `sample_proba` draws all classes
-        together.
+        score's mean and standard deviation and F the link. Where that would leave the probability itself out, or nearly
+        so, the interval is another of the same level that holds it (`bayou.core.prediction`). For more they have shape
+        (rows, classes), each class's by its own score, the log-odds against all others; the level is that of the one
+        class. `sample_proba` draws all classes together.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from bayou.outputs.explanations import WHY, Explained
 from bayou.outputs.prediction_table import CLASS, PredictionRows
 from bayou.outputs.text import csv, fragments, header
 
@@ -15,11 +18,12 @@ TAG = "tag"
 
 
 class Part(NamedTuple):
-    """Predictions of some examples, the columns of the data that are kept beside them, and the examples' tags."""
+    """Predictions of some examples, the examples' tags, the columns of the data that are kept beside, and why."""
 
     rows: PredictionRows
     tags: Sequence[str] | None = None
     kept: pa.Table | None = None
+    explained: Explained | None = None
 
     def __len__(self) -> int:
         return int(self.rows.numbers.shape[1])
@@ -29,6 +33,12 @@ class Part(NamedTuple):
         kept = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
         return [*kept, *([] if self.rows.classes is None else [self.rows.classes])]
 
+    def texts_behind(self, tags: bool | None) -> list[Sequence[str]]:
+        """Columns that stand behind the numbers, as text."""
+        why = [] if self.explained is None else self.explained.columns()
+        texts = [[f"{x:.9g}" for x in column] if isinstance(column, np.ndarray) else column for column in why]
+        return [*texts, *([self.tags or [""] * len(self)] if tags else [])]
+
     def table(self, columns: Sequence[str], tags: bool) -> pa.Table:
         """All of it as a table; `columns` are the names of what was predicted."""
         import pyarrow as pa
@@ -36,6 +46,7 @@ class Part(NamedTuple):
         found = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
         numbers, classes = self.rows.numbers, self.rows.classes
         predicted = [*([] if classes is None else [pa.array(classes, pa.string())]), *map(pa.array, numbers)]
+        predicted += [] if self.explained is None else map(pa.array, self.explained.columns())
         found |= dict(zip(columns, predicted, strict=True))
         if tags:
             found[TAG] = pa.array(self.tags or [""] * len(self), pa.string())
@@ -78,8 +89,7 @@ class Csv(Table):
 
     def _write(self, part: Part) -> None:
         self._begin()
-        last = fragments([part.tags or [""] * len(part)]) if self._tags else None
-        self._file.write(csv(part.rows.numbers, last, fragments(part.texts())))
+        self._file.write(csv(part.rows.numbers, fragments(part.texts_behind(self._tags)), fragments(part.texts())))
 
     def _begin(self) -> None:
         if not self._begun:
@@ -122,7 +132,7 @@ class Parquet(Table):
         import pyarrow as pa
 
         names = [*self._keep, *self._columns, *([TAG] if self._tags else [])]
-        texts = (*self._keep, CLASS, TAG)
+        texts = {*self._keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
         return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})
 
     def end(self) -> None:

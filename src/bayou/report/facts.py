@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
+from bayou.core.batch import Batch
 from bayou.core.class_prediction import class_names
 from bayou.core.names import collision_rate
 from bayou.core.prediction import Scores
 from bayou.core.recipe import Recipe
+from bayou.core.uses import Uses
+from bayou.outputs.explanations import Explainer
 from bayou.outputs.shown_classes import ShownClasses
 from bayou.outputs.shown_weights import ColumnShown
 from bayou.report.influence import Features, Influence, counted
@@ -26,8 +29,8 @@ from bayou.sources import Source
 NAMED, DRAWN = 12, 24
 # The number of classes, the commonest, that have a plot each.
 CLASSES = 9
-# The number of predictions shown that it was unsure of, or surprised by.
-SHOWN = 8
+# The number of predictions shown that it was unsure of, or surprised by, and what moved each.
+SHOWN, MOVED = 8, 3
 
 
 @dataclass(frozen=True)
@@ -302,15 +305,35 @@ class RunFacts:
     @cached_property
     def influences(self) -> list[tuple[str, Influence]]:
         """Of several classes, each of the commonest with its name."""
-        shown = ShownClasses(
-            self.learner,
-            recipe=self.data.recipe,
-            names=self.data.names,
-            uses=self.learner.extras.uses or counted(self.late),
-        )
+        shown = ShownClasses(self.learner, recipe=self.data.recipe, names=self.data.names, uses=self._uses)
         commonest = np.argsort(-self.learner.counts, kind="stable")[:CLASSES].tolist()
         names = self.class_names(self.learner.labels)
         return [(names[k], Influence(shown.of(k), self.data.names)) for k in commonest]
+
+    @property
+    def _uses(self) -> Uses:
+        return self.learner.extras.uses or counted(self.late)
+
+    def moved(self, sample: Sample) -> list[list[tuple[str, float]]]:
+        """What moved each score most away from the average row's, and by how much; nothing of very long rows.
+
+        By the weights at the end of the run, as `bayou predict --explain` has it.
+        """
+        classes, uses = np.zeros(len(sample), np.int64), self._uses
+        if self.several:
+            place = {label: k for k, label in enumerate(self.learner.labels.tolist())}
+            classes = np.array([place.get(label, -1) for label in Guess.of(sample.guess).label.tolist()])
+        known = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]
+        found: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
+        if known and uses.counted:
+            explainer = Explainer(self.learner, MOVED, recipe=self.data.recipe, names=self.data.names, uses=uses)
+            indices, values = zip(*(sample.features[k] for k in known), strict=True)  # type: ignore[misc]
+            ends = np.cumsum([0, *map(len, indices)])
+            batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))
+            why, by, _ = explainer.moved(batch, classes[known])
+            for n, k in enumerate(known):
+                found[k] = [(names[n], amounts[n]) for names, amounts in zip(why, by, strict=True) if names[n]]
+        return found
 
     @cached_property
     def columns(self) -> list[ColumnShown]:

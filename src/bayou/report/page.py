@@ -227,7 +227,7 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
 
 def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     """Some predictions, for a table."""
-    posterior = facts.has_posterior
+    posterior, moved = facts.has_posterior, facts.moved(sample)
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
         {
@@ -236,6 +236,7 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
             "expected": words.said(facts, sample, k),
             "interval": f"{words.amount(facts, low[k])} to {words.amount(facts, high[k])}" if posterior else "",
             "label": words.label(facts, sample, k),
+            "moved": "; ".join(f"{words.shortened(name, 40)} {words.signed(by)}" for name, by in moved[k]),
             "features": "; ".join(
                 words.shortened(name, 40) for name in facts.influence.unsure_of(sample.features[k], ROW_FEATURES)
             ),

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou import sources
-from bayou.core.checks import one_of, several, texts, yes_or_no
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, several, texts, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
 from bayou.evaluate.regression import meter_for
+from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
 from bayou.outputs.prediction_files import Part, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.outputs.text import csv, fragments
@@ -42,6 +44,7 @@ def predict(
     keep: Sequence[str] = (),
     level: float = 0.95,
     quantiles: Sequence[float] = (),
+    explain: int = 0,
     horizon: str = "later",
     tags: bool | None = None,
     format: str = "auto",
@@ -57,6 +60,8 @@ def predict(
         keep: columns of the data to have beside the predictions.
         level: how certain it is that what is predicted lies between `low` and `high`.
         quantiles: of a number to be predicted, besides: what it lies below with these probabilities; columns q0.1 etc.
+        explain: how many of the features, or columns of a table, to tell that moved each row's score most away from the
+            average row's: columns why1, by1 and so on, and what all others did, `others`.
         horizon: "later" for rows that come after learning has stopped; "next" for whoever trains on again and again and
             predicts just the next rows between.
         tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
@@ -71,11 +76,14 @@ def predict(
     >>> new = pa.table({"id": [7, 8], "site": ["b", "a"]})
     >>> predict(new, model=model, keep=["id"]).to_arrow().column_names
     ['id', 'probability', 'mean', 'variance', 'low', 'high']
+    >>> predict(new, model=model, explain=1).to_arrow()["why1"].to_pylist()
+    ['site=b', 'site=a']
     """
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
     quantiles = [reach(share) and share for share in several("quantiles", quantiles, "probabilities")]
     keep = list(texts("keep", keep, "the names of some columns"))
+    explain = whole_number("explain", explain, 0, MOST)
     if tags is not None:
         yes_or_no("tags", tags)
     if one_of("horizon", horizon, HORIZONS) and not learner.looks_later:
@@ -85,7 +93,7 @@ def predict(
         else:
             on_note(Note(ONLY_NEXT))
     opening = {"format": format, "on_error": on_error, "threads": threads}
-    return Predictions(learner, data, keep, level, quantiles, tags, horizon, **opening)
+    return Predictions(learner, data, keep, level, quantiles, explain, tags, horizon, **opening)
 
 
 class Predictions:
@@ -94,6 +102,8 @@ class Predictions:
     Attributes:
         columns: their names; those that are kept, and the tag, stand beside them.
         source: where the examples come from.
+        explains: what is explained, "mean" or "log_odds" of each prediction; None where nothing is.
+        average: that of the average row; None where nothing is explained, and of several classes.
         evaluation: how good the predictions were so far, if there are labels.
         skipped: bad lines, and rows that the learner refused; bad: the first few, as sentences.
 
@@ -113,12 +123,16 @@ class Predictions:
         keep: list[str],
         level: float,
         quantiles: Sequence[float],
+        explain: int,
         tags: bool | None,
         horizon: str,
         **opening: Any,
     ) -> None:
         self._learner, self._level, self._quantiles, self._tags = learner, level, quantiles, tags
-        self.columns = columns_of(learner, quantiles)
+        self.columns = columns_of(learner, quantiles) + columns_of_explanations(explain)
+        self._explainer = Explainer(learner, explain) if explain else None
+        self.explains = None if self._explainer is None else self._explainer.score
+        self.average = None if self._explainer is None else self._explainer.average
         self._predict = partial(learner.predict, horizon=horizon)
         self._kept = None
         if keep:
@@ -145,7 +159,8 @@ class Predictions:
         with contextlib.suppress(BadInput):  # it will be said when these rows come
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
-            csv(rows.numbers, first=fragments(Part(rows).texts()))
+            part = Part(rows, explained=self._explained(batch, predicted))
+            csv(rows.numbers, fragments(part.texts_behind(False)), fragments(part.texts()))
             meter_for(self._learner.record.task).add_prediction(predicted, np.ones(len(batch)))
 
     def parts(self) -> Iterator[Part]:
@@ -157,7 +172,10 @@ class Predictions:
                 if batch.labels is not None:
                     self._meter.add_prediction(predicted, batch.labels, batch.weights)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
-                yield Part(table, batch.tags, kept)
+                yield Part(table, batch.tags, kept, self._explained(batch, predicted))
+
+    def _explained(self, batch: Batch, predicted: Any) -> Explained | None:
+        return None if self._explainer is None else self._explainer.of(batch, predicted)
 
     def __iter__(self) -> Iterator[pa.Table]:
         tags = self._tags

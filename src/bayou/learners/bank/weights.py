@@ -131,7 +131,7 @@ def log_odds_reading(
     ]
     mean = weights_of(lanes, combination, features)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination)[0] if lanes.has_intercept else 0.0
-    return Reading(mean, intercept, shown)
+    return Reading(mean, intercept, shown, "log_odds")
 
 
 def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
