@@ -126,6 +126,9 @@ SOUND = [
         "simulate longtail --set n_categories=3 --examples 20 --out out/x.svm",
         "reproduce table1 --quick --out out/r",
         "demo --examples 1000 --out out/c.png",
+        "serve --learner marginal --bits 5 --data out/state",
+        "serve --model table.bayou --data out/state --port 0",
+        "replay out/state --out out/m.bayou",
     )
 ]
 LEARNERS = ("marginal", "ftrl", "adagrad", "gaussian", "marginal:prior_variance=.1", "ftrl:alpha=x", "marginal:", ":")

@@ -49,7 +49,8 @@ class GradualCopy:
             in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
             large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
             self._tables = {name: arrays[name] for name in large}
-            self._small = {name: array.copy() for name, array in arrays.items() if name not in large}
+            own = learner._arrays().keys() - large  # all others are copies already, or never change
+            self._small = {k: a.copy() if k in own else a for k, a in arrays.items() if k not in large}
         self._order = list(arrays)
         self._size = max((len(table) for table in self._tables.values()), default=0)
         self._next = 0  # the first row that is not copied yet

@@ -110,11 +110,18 @@ def _compare(what: str, found: str, expected: str) -> None:
 
 def packed(array: np.ndarray) -> Packed:
     """A copy of the rows with a bit set if that is smaller than the array, else the array itself."""
-    if array.ndim and len(array) >= _WORTH_IT:
+    if array.ndim and len(array) >= _WORTH_IT and worth_it(array.shape, array.dtype, _at_least(array)):
         rows = nonzero_rows(array)
         if worth_it(array.shape, array.dtype, len(rows)):
             return Packed(array.shape, rows.astype(np.uint32), array[rows])
     return Packed(array.shape, None, array)
+
+
+def _at_least(array: np.ndarray) -> int:
+    """So many rows have a bit set at least; to count is quicker than to find them."""
+    if array.ndim > 1 or array.dtype.kind == "f":  # where -0.0 has a bit set, too
+        return 0
+    return int(np.count_nonzero(array))
 
 
 def worth_it(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:

@@ -39,9 +39,9 @@ def check_name(name: str) -> str:
 def names_in(state: Path) -> list[str]:
     """The models that a folder holds."""
     models = state / "models"
-    return (
-        sorted(entry.name for entry in models.iterdir() if (entry / "base.bayou").is_file()) if models.is_dir() else []
-    )
+    if not os.path.isdir(models):  # which also answers of a name that no folder can have
+        return []
+    return sorted(entry.name for entry in models.iterdir() if os.path.isfile(entry / "base.bayou"))
 
 
 class Folder:
@@ -55,7 +55,7 @@ class Folder:
 
     @property
     def exists(self) -> bool:
-        return self.base.is_file()
+        return os.path.isfile(self.base)
 
     def lock(self) -> None:
         """Have the folder for this process alone."""

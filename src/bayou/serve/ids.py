@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayou.serve.log import Item
 
+# What an entry of the log is.
+LEARN, ROW, LABEL, EXPIRE = range(4)
+# What an id is.
 OPEN, JOINED, EXPIRED, EARLY = range(4)
 # What can become of a label.
 OUTCOMES = ("joined", "duplicate", "early", "unknown", "late")
@@ -60,20 +63,14 @@ class Ids:
 
         It is said in the item, with what is to be learned because of it.
         """
-        from bayou.serve.log import LABEL, LEARN, ROW
-
         if item.kind == LEARN:
-            return self._once(item, n, now)
+            return None if item.key is None else self._once(item, n, now)
         if item.kind == ROW:
             return self._row(item, n, now)
-        if item.kind == LABEL:
-            return self._label(item, n, now)
-        return self._expire(item, now)
+        return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
 
     def _once(self, item: Item, n: int, now: float) -> Any:
         """Rows to learn; a request that was learned already is not."""
-        if item.key is None:
-            return None
         found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
         if found is not None:
             item.outcome, item.n = "duplicate", found[0]

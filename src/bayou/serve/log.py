@@ -31,9 +31,10 @@ from typing import Any, NamedTuple, NoReturn
 import xxhash
 
 from bayou.core.errors import BadModel
-from bayou.serve.ids import Ids
+from bayou.serve.ids import EXPIRE, LABEL, LEARN, ROW, Ids
 
-LEARN, ROW, LABEL, EXPIRE = range(4)
+__all__ = ["ARROW", "EXPIRE", "JSON", "LABEL", "LEARN", "ROW", "SVMLIGHT", "VW", "BadLog", "Entry", "Item", "Log"]
+
 # How a body is written: JSON lines, VW text, svmlight, an Arrow stream.
 JSON, VW, SVMLIGHT, ARROW = range(4)
 

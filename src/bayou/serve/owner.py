@@ -24,10 +24,10 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
-from bayou.serve import answers
+from bayou.serve import answers, units
 from bayou.serve.committer import Committer
 from bayou.serve.live import Live
-from bayou.serve.log import JSON, LABEL, LEARN, ROW, Item, Log
+from bayou.serve.log import Item, Log
 from bayou.serve.model import PIECE, LiveModel, losses_of
 from bayou.serve.reading import Read
 from bayou.serve.work import LABEL as LABELS
@@ -89,8 +89,8 @@ class Owner(threading.Thread):
         """Predict by another model from now on; for one that is not learning."""
         self.model = model
 
-    def _take_back(self, units: Sequence[Unit]) -> None:
-        self._committed.extend(units)
+    def _take_back(self, committed: Sequence[Unit]) -> None:
+        self._committed.extend(committed)
         self._wake()
 
     def _wake(self) -> None:
@@ -204,12 +204,7 @@ class Owner(threading.Thread):
         read = self.model.reading.read(works[0].form, lines, learns)
         if not read.bad:
             return works, read
-        good, first = [], 0
-        for work in works:
-            last = first + len(work.lines)
-            if not self._refused(work, {row - first: why for row, why in read.bad.items() if first <= row < last}):
-                good.append(work)
-            first = last
+        good = self._good(works, read.bad)
         # Again, so that nothing of the others (their names, say) is left in it.
         return self._readable(good, learns) if good else ([], None)
 
@@ -271,38 +266,33 @@ class Owner(threading.Thread):
 
     def _put(self, unit: Unit) -> None:
         assert self.committer is not None
-        self.committer.put(unit)
+        if unit.items:
+            self.committer.put(unit)
 
     def _learn(self, works: list[Work]) -> None:
-        works, read = self._readable(works, learns=True)
+        works, read = self._readable(units.in_order(works), learns=True)
         if read is not None:
-            items = [Item(LEARN, work.form, work.key, b"\n".join(work.lines)) for work in works]
-            self._put(Unit(items, [(work, 1) for work in works], read))
+            self._put(units.of_rows_to_learn(works, read))
 
     def _label(self, works: list[Work]) -> None:
-        labels = [line for work in works for line in work.lines]
-        bad = self.model.reading.check_labels(labels)
-        unit, first = Unit([], []), 0
-        for work in works:
-            last = first + len(work.lines)
-            if not self._refused(work, {row - first: why for row, why in bad.items() if first <= row < last}):
-                items = zip(work.ids or (), work.answer, strict=True)
-                unit.items += [Item(LABEL, JSON, key, told) for key, told in items]
-                unit.works.append((work, len(work.lines)))
-            first = last
-        if unit.items:
-            self._put(unit)
+        bad = self.model.reading.check_labels([line for work in works for line in work.lines])
+        self._put(units.of_labels(self._good(works, bad)))
 
     def _log_rows(self, works: list[Work]) -> None:
-        unit = Unit([], [])
+        check = self.model.reading.check_rows
+        good = [work for work in works if not self._refused(work, check(work.form, work.lines))]
+        self._put(units.of_rows_to_remember(good))
+
+    def _good(self, works: Sequence[Work], bad: dict[int, str]) -> list[Work]:
+        """Requests without bad rows, whose numbers are those of all rows; the others are refused."""
+        good, first = [], 0
         for work in works:
-            if self._refused(work, self.model.reading.check_rows(work.form, work.lines)):
-                continue
-            pairs = [(key, line) for key, line in zip(work.ids or (), work.lines, strict=True) if key is not None]
-            unit.items += [Item(ROW, work.form, key, line) for key, line in pairs]
-            unit.works.append((work, len(pairs)))
-        if unit.works:
-            self._put(unit)
+            last = first + len(work.lines)
+            own = {row - first: why for row, why in bad.items() if first <= row < last} if bad else {}
+            if not self._refused(work, own):
+                good.append(work)
+            first = last
+        return good
 
     # --- from the log -------------------------------------------------------------------------------------------------
 
@@ -350,7 +340,7 @@ class Owner(threading.Thread):
         if unit.read is not None:
             kept = [work for work, _ in unit.works]
             if any(item.outcome for item in unit.items):
-                kept = [work for (work, _), item in zip(unit.works, unit.items, strict=True) if not item.outcome]
+                kept = [work for work, items in unit.works if not items[0].outcome]
                 lines = [line for work in kept for line in work.lines]
                 unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
             return unit.read, [line for work in kept for line in work.lines]
@@ -384,17 +374,15 @@ class Owner(threading.Thread):
         """Say what became of every request."""
         version, first = self.model.version, 0
         if unit.read is None or not unit.told:
-            for work, n in unit.works:
-                items = unit.items[first : first + n]
-                first += n
+            for work, items in unit.works:
                 self._answer_joined(work, items)
             return
         by_level = {
             level: [row for told in unit.told for row in self._said(told, level)]
             for level in {work.level for work, _ in unit.works}
         }
-        for (work, _), item in zip(unit.works, unit.items, strict=True):
-            if item.outcome:
+        for work, items in unit.works:
+            if items[0].outcome:
                 self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
                 continue
             n = unit.read.n if work.read is not None else len(work.lines)

@@ -116,8 +116,9 @@ class Reading:
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> Read:
         if learns:
             self._settle_labels(parsed)
-        positions = parsed.positions
-        batch = parsed.batch().with_positions(positions)
+        batch = parsed.batch()
+        if parsed.skipped or len(batch) != n:
+            batch = batch.with_positions(parsed.positions)
         if not learns:
             batch = batch._with(labels=None, weights=None)
         bad = {line.line: f"{line.what}." for line in parsed.bad}
@@ -156,13 +157,13 @@ class Reading:
         try:
             look(read.batch)
         except BadInput:
-            kept = []
-            for _, part, answer in halved(read.batch, look):
+            kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
+            for _, part, answer in halved(all_rows, look):
                 if isinstance(answer, BadInput):
                     read.bad[int(np.asarray(part.positions)[0])] = str(answer)
                 else:
                     kept.append(part)
-            read.batch = Batch.concatenate(kept) if kept else read.batch[:0]
+            read.batch = Batch.concatenate(kept) if kept else all_rows[:0]
         return read
 
     def _arrow(self, stream: bytes, learns: bool) -> Read:
@@ -186,7 +187,8 @@ class Reading:
             table = ArrowTable(self._parsers[learns]._plan, names_of(batch.schema), "the table")
             read = self._finished(table.convert(batch), batch.num_rows, learns)
             bad = {first + row: why for row, why in read.bad.items()}
-            for row in set(range(batch.num_rows)) - set(np.asarray(read.batch.positions).tolist()) - set(read.bad):
+            good = set(np.asarray(_numbered(read.batch).positions).tolist())
+            for row in set(range(batch.num_rows)) - good - set(read.bad):
                 bad[first + row] = "expected a row; this one is bad, too."
             parts.append(Read(read.batch, read.n, bad, read.names))
             first += batch.num_rows
@@ -225,7 +227,7 @@ class Reading:
         lines = [self.with_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
         read = self.read(self.forms[0], lines, learns=True)
         if self.kind == "table" and self._weight is None:
-            weights = np.array([weight for _, weight in pairs])[np.asarray(read.batch.positions)]
+            weights = np.array([weight for _, weight in pairs])[_numbered(read.batch).positions]
             read.batch = read.batch.with_labels(read.batch.labels, weights)
         return read
 
@@ -241,6 +243,11 @@ def joined(parts: Sequence[Read]) -> Read:
         bad |= part.bad
         first += part.n
     return Read(Batch.concatenate(batches), first, bad, [names for part in parts for names in part.names])
+
+
+def _numbered(batch: Batch) -> Batch:
+    """A batch that knows the numbers of its rows; without bad ones they are as they come."""
+    return batch if batch.positions is not None else batch.with_positions(np.arange(len(batch)))
 
 
 def _as_json(row: dict[str, Any]) -> bytes:

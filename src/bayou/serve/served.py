@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import threading
 import time
 import warnings
@@ -343,6 +344,6 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
 def state_path(path: str) -> Path:
     """The folder for the state; made if it is not there."""
     state = Path(path)
-    if state.exists() and not state.is_dir():
+    if os.path.exists(state) and not os.path.isdir(state):
         raise BadInput(f"{path} is a file; --data names a folder.")
     return state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -184,6 +185,9 @@ class Server:
             served.start(loop)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
             self._say(f"{served.name} is ready: {served.model.learner.name}, {about}")
+            # What is there by now stays: no collection need look at it again.
+            gc.collect()
+            gc.freeze()
         except (BadInput, BadModel) as error:
             self.failed.append(error)
             self._uvicorn.should_exit = True

@@ -43,14 +43,14 @@ class Unit:
     """Requests that are logged and learned as one batch: rows with labels; or labels and rows that may meet.
 
     Attributes:
-        items: what is to be logged; of each work so many, in order.
-        works: each with how many items it has.
+        items: what is to be logged, in order; of several requests without an id rows to learn are one item.
+        works: each with its items.
         read: the rows to learn, where they are known before.
         failed: why nothing of it was logged.
     """
 
     items: list[Item]
-    works: list[tuple[Work, int]]
+    works: list[tuple[Work, Sequence[Item]]]
     read: Read | None = None
     failed: str | None = None
     told: list[Any] = field(default_factory=list)

@@ -197,6 +197,8 @@ class JsonRows:
     # --- labels and weights -------------------------------------------------------------------------------------------
 
     def _labels(self, data: np.ndarray, room: _Room, rows: int) -> np.ndarray:
+        if not self._learns:
+            return np.full(rows, np.nan)
         kinds = room.kinds[:rows, 0]
         labels = np.where((kinds == _NUMBER) | (kinds == _TRUTH), room.told[:rows, 0], np.nan)
         if self._classes:

@@ -405,7 +405,9 @@ class Bank(Learner):
 
     def _weights_at(self, features: Any) -> np.ndarray:
         """Means and variances of some weights."""
-        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
+        asked = isinstance(features, np.ndarray) and features.dtype.kind in "iu"
+        places = features.astype(np.int64, copy=False) if asked else np.arange(self._n_features)[features]
+        return weights_of(self._lanes, self._frozen_combination, places)
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination)
