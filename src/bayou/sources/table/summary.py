@@ -40,7 +40,7 @@ class ColumnSummary:
         dates: how many values are dates; lists: whether there are lists among them.
         by_row: the number or point in time of each row, NaN where there is none.
         which: which value each row has, of at most FEW_VALUES: 0 for none.
-        counts: gives how often each value comes, as text, in the order of their first rows.
+        by_text: gives how often each value comes, as text, in the order of their first rows.
     """
 
     kind: str = "nothing"
@@ -60,7 +60,7 @@ class ColumnSummary:
     lists: bool = False
     by_row: np.ndarray | None = None
     which: np.ndarray | None = None
-    counts: Callable[[], dict[str, int]] = dict
+    by_text: Callable[[], dict[str, int]] = dict
 
     @property
     def whole(self) -> bool:
@@ -142,7 +142,7 @@ class Looked:
             dates=int(counts[POINT]),
             by_row=by_row,
             which=which,
-            counts=lambda: _counted(looks, keys, text),
+            by_text=lambda: _counted(looks, keys, text),
         )
 
 
