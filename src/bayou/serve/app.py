@@ -101,6 +101,9 @@ class App:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
+        except RuntimeError as error:
+            if "the handler is closed" not in str(error):  # by a client that did not wait for its answer
+                raise
 
     async def _one_row(self, kind: int, headers: Any, receive: Any, send: Send) -> Any:
         """The short way, for one JSON row about which there is nothing else to say.
