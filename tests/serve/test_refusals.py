@@ -106,6 +106,7 @@ def test_more_than_the_queue_holds_is_told_to_come_again(tmp_path):
         assert server.post("/label", {"id": "a", "label": 1}).status_code == 429
 
 
+@pytest.mark.long
 def test_a_server_that_is_starting_says_so(tmp_path, monkeypatch):
     from bayou.serve import served
 
@@ -130,6 +131,7 @@ def connected(server):
     return socket.create_connection(("127.0.0.1", server.server.port), timeout=10)
 
 
+@pytest.mark.long
 def test_clients_that_hang_hold_up_nobody_and_are_cut_off(server):
     silent, half, slow = connected(server), connected(server), connected(server)
     half.sendall(b"POST /learn HTTP/1.1\r\nHost: x\r\nContent-Le")
@@ -213,6 +215,7 @@ def test_without_tokens_only_this_machine_is_served(tmp_path):
 # --- the disk ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path, monkeypatch):
     with running(tmp_path) as server:
         server.post("/learn", ROW)
