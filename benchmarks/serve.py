@@ -297,13 +297,13 @@ def tails(folder: Path, data: Data, rounds: int, seconds: float) -> None:
 
 def snapshots(folder: Path, data: Data, rounds: int, seconds: float) -> None:
     """A bank of 2^22 weights, most of them touched, learning steadily: how long predictions wait meanwhile."""
-    rng, lines = random.Random(1), data.rows.read_bytes().splitlines()
+    rng, lines, names = random.Random(1), data.rows.read_bytes().splitlines(), 4_000_000
     with bayou_server(
         folder / "snapshots", "--learner", "bank", "--bits", "22", "--snapshot-every", "1000000000"
     ) as server:
         for _ in range(40 if seconds > 1 else 5):  # touch the table
             wide = [
-                {f"f{rng.getrandbits(40)}": 1.0 for _ in range(100)} | {"label": rng.randrange(2)} for _ in range(1000)
+                {f"f{rng.randrange(names)}": 1.0 for _ in range(100)} | {"label": rng.randrange(2)} for _ in range(1000)
             ]
             server.get("/learn", "POST", json.dumps(wide).encode())
         stop = threading.Event()
@@ -312,7 +312,7 @@ def snapshots(folder: Path, data: Data, rounds: int, seconds: float) -> None:
         def learn() -> None:
             connection = http.client.HTTPConnection("127.0.0.1", server.port)
             while not stop.is_set():
-                some = [{f"f{rng.getrandbits(40)}": 1.0 for _ in range(20)} | {"label": 1} for _ in range(20)]
+                some = [{f"f{rng.randrange(names)}": 1.0 for _ in range(20)} | {"label": 1} for _ in range(20)]
                 connection.request("POST", "/learn", json.dumps(some))
                 connection.getresponse().read()
 

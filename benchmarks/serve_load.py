@@ -66,10 +66,10 @@ class Run:
             data = Path(about["file"]).read_bytes()
             bodies = data.split(b"\n%%\n") if b"\n%%\n" in data else data.splitlines()
             kind = about.get("type", "application/json").encode()
-            head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
+            head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
             self._requests = [head % (path, kind, len(body), body) for body in bodies]
         else:
-            self._requests = [b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path]
+            self._requests = [b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path]
 
     def request(self) -> bytes:
         self._sent += 1

@@ -149,7 +149,7 @@ def kill_again_and_again(folder: Path, kills: int, seed: int = 0, clients: int =
             threads = [threading.Thread(target=load, args=(forks.port, told, one, stop)) for one in seeds]
             for thread in threads:
                 thread.start()
-            time.sleep(rng.uniform(0.0, 0.15))
+            time.sleep(rng.uniform(0.0, 0.1))
             forks.kill()
             stop.set()
             for thread in threads:

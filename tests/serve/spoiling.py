@@ -16,6 +16,7 @@ VALUES = (
     {"b": {"c": [None]}}, 10**30, "\u202e<script>", float("nan"), float("inf"),
 )  # fmt: skip
 NAMES = ("a", "b", "label", "weight", "id", "", "ü", "\x1b[31m", "x" * 500, "a.b", "\ud800")
+CHUNKED = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 QUERIES = (
     "", "", "", "?id=q1", "?id=", "?level=0.5", "?level=nan", "?level=-1", "?request=r1", "?request=%00", "?top=3",
     "?top=x", "?%ff=%fe", "?id=" + "x" * 300, "?a=b&a=c&level=0.9",
@@ -105,12 +106,12 @@ def _raw(port: int, rng: random.Random) -> None:
             rng.choice(
                 (
                     rng.randbytes(50) + b"\r\n\r\n",
-                    b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{}",
-                    b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n{}",
-                    b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-                    b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+                    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{}",
+                    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{}",
+                    CHUNKED + b"2\r\n{}\r\n0\r\n\r\n",
+                    CHUNKED + b"zz\r\n{}",
                     b"GET / HTTP/9.9\r\n\r\n",
-                    b"POST /learn HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+                    b"POST /learn HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
                 )
             )
         )

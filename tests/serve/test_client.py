@@ -38,6 +38,7 @@ def test_a_refusal_is_an_error_with_its_rows(server):
     assert caught.value.rows[0]["index"] == 1
 
 
+@pytest.mark.long
 def test_it_waits_for_a_server_that_starts_again(tmp_path):
     first = Running(tmp_path)
     url, port = first.server.url, first.server.port

@@ -106,6 +106,7 @@ def test_more_than_the_queue_holds_is_told_to_come_again(tmp_path):
         assert server.post("/label", {"id": "a", "label": 1}).status_code == 429
 
 
+@pytest.mark.long
 def test_a_server_that_is_starting_says_so(tmp_path, monkeypatch):
     from bayou.serve import served
 
@@ -123,6 +124,25 @@ def test_a_server_that_is_starting_says_so(tmp_path, monkeypatch):
         assert server.post("/predict", {"a": 1}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"host": "evil.example"},
+        {"origin": "null"},
+        {"host": "127.0.0.1.evil.example"},
+    ],
+)
+def test_pages_of_other_sites_cannot_teach_the_model(server, headers):
+    before = server.served.model.learner.examples
+    for path, body in (("/learn", ROW), ("/predict", {"a": 1})):
+        assert server.post(path, body, headers=headers).status_code == 403
+    assert server.client.get("/info", headers=headers).status_code == 403
+    own = {"origin": server.server.url}
+    assert server.post("/predict", {"a": 1}, headers=own).status_code == 200
+    assert server.served.model.learner.examples == before
+
+
 # --- slow clients -----------------------------------------------------------------------------------------------------
 
 
@@ -130,10 +150,11 @@ def connected(server):
     return socket.create_connection(("127.0.0.1", server.server.port), timeout=10)
 
 
+@pytest.mark.long
 def test_clients_that_hang_hold_up_nobody_and_are_cut_off(server):
     silent, half, slow = connected(server), connected(server), connected(server)
-    half.sendall(b"POST /learn HTTP/1.1\r\nHost: x\r\nContent-Le")
-    slow.sendall(b"POST /learn HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    half.sendall(b"POST /learn HTTP/1.1\r\nHost: localhost\r\nContent-Le")
+    slow.sendall(b"POST /learn HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
     before = server.served.model.learner.examples
     assert server.post("/learn", ROW).status_code == 200
     for _ in range(40):
@@ -213,6 +234,7 @@ def test_without_tokens_only_this_machine_is_served(tmp_path):
 # --- the disk ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path, monkeypatch):
     with running(tmp_path) as server:
         server.post("/learn", ROW)

@@ -97,6 +97,7 @@ def test_labels_may_come_later(server):
     assert counts["open"] == 0
 
 
+@pytest.mark.long
 def test_a_row_with_a_late_label_is_learned_as_one_that_had_it(tmp_path):
     with running(tmp_path / "late") as late, running(tmp_path / "early") as early:
         for k, row in enumerate(ROWS[:20]):
@@ -168,6 +169,7 @@ def test_a_restart_goes_on_and_replay_gives_the_same_bytes(tmp_path):
         assert server.post("/label", {"id": "open", "label": 1}).json()["outcome"] == "duplicate"
 
 
+@pytest.mark.long
 def test_rows_that_wait_in_vain_get_the_default_label(tmp_path):
     with running(tmp_path, wait=0.2, default=0) as server:
         server.post("/predict", without_label(ROWS[0]) | {"id": "a"})
@@ -203,6 +205,7 @@ def test_a_trained_model_goes_on_with_its_recipe(tmp_path):
     assert run.learner.examples == 100
 
 
+@pytest.mark.long
 def test_vw_text_and_its_late_labels(tmp_path):
     (tmp_path / "x.vw").write_text("1 |a b c:2\n-1 |a d\n" * 20)
     train(str(tmp_path / "x.vw"), learner="marginal", bits=10, model=tmp_path / "m.bayou")
@@ -219,6 +222,7 @@ def test_vw_text_and_its_late_labels(tmp_path):
     assert replayed(tmp_path / "state").learner.examples == 43
 
 
+@pytest.mark.long
 def test_several_models_have_their_own_addresses(tmp_path):
     models = {"one": learner(), "two": learner("gaussian", label="y")}
     with running(tmp_path, models) as server:
@@ -233,6 +237,7 @@ def test_several_models_have_their_own_addresses(tmp_path):
         replayed(tmp_path)
 
 
+@pytest.mark.long
 def test_a_replica_follows_snapshots_and_changes_nothing(tmp_path):
     with running(tmp_path) as server:
         server.post("/learn", ROWS[:10])
@@ -276,6 +281,7 @@ def test_one_server_has_a_folder_for_itself(tmp_path):
         running(tmp_path, {}).__enter__()
 
 
+@pytest.mark.long
 def test_a_long_request_is_as_good_as_many_short_ones(tmp_path):
     rng = np.random.default_rng(0)
     rows = [{"a": float(rng.normal()), "site": f"s{rng.integers(50)}", "label": int(k % 2)} for k in range(5000)]

@@ -19,7 +19,7 @@ def spoiled(folder, n, seed):
 
 
 def test_some_hundred_spoiled_requests(tmp_path):
-    spoiled(tmp_path, 400, 0)
+    spoiled(tmp_path, 200, 0)
 
 
 @pytest.mark.long

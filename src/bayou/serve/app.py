@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -25,7 +25,8 @@ BEAT, MOST_LISTENERS = 1.0, 100
 _JSON = (b"content-type", b"application/json")
 JSON_HEAD = [_JSON]
 # Headers that need a closer look.
-_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect"))
+_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin"))
+_LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
 _USUAL_TYPES = frozenset((b"application/json", b"application/x-www-form-urlencoded"))
 Handler = Callable[["Request", Served], Awaitable[tuple[int, bytes]]]
 Send = Callable[[Any], Awaitable[None]]
@@ -58,8 +59,10 @@ class Request:
 class App:
     """Routes requests to models."""
 
-    def __init__(self, models: Mapping[str, Served], tokens: Tokens, single: str | None) -> None:
+    def __init__(self, models: Mapping[str, Served], tokens: Tokens, single: str | None, port: int) -> None:
         self.models, self.tokens, self.single = models, tokens, single
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
         self.refused: dict[int, int] = {}
         self._listeners = 0
         self._handlers: dict[str, tuple[str, str, Handler]] = {
@@ -101,6 +104,9 @@ class App:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
+        except RuntimeError as error:
+            if "the handler is closed" not in str(error):  # by a client that did not wait for its answer
+                raise
 
     async def _one_row(self, kind: int, headers: Any, receive: Any, send: Send) -> Any:
         """The short way, for one JSON row about which there is nothing else to say.
@@ -110,7 +116,11 @@ class App:
         served = self.models[self.single or ""]
         owner, usual = served.owner, True
         for name, value in headers:
-            if name in _UNUSUAL or (name == b"content-type" and value not in _USUAL_TYPES):
+            if (
+                name in _UNUSUAL
+                or (name == b"content-type" and value not in _USUAL_TYPES)
+                or (name == b"host" and value not in self._hosts)
+            ):
                 usual = False
         if not usual or owner is None or served.state != "ready" or served.options.read_only:
             return receive
@@ -149,8 +159,19 @@ class App:
             head.append((b"connection", b"close"))  # what is left of the body is not waited for
         await _respond(send, error.status, answers.error(error.sentence, error.rows), head)
 
+    def _check_sender(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse what another site's page has a browser send: it would be let in because the browser is here."""
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if origin is not None and origin.rpartition(b"//")[2] != host:
+            raise Refused(403, "a page of another site sent this; only the server's own pages may.")
+        if not self.tokens.needed and host is not None and host not in self._hosts:
+            known = _LOOPBACK.fullmatch(host)
+            if known is None:
+                raise Refused(403, "without tokens the server answers to this machine's own names alone (Host).")
+
     async def _route(self, scope: Any, receive: Any, send: Send) -> None:
         path = scope["path"]
+        self._check_sender(dict(scope["headers"]))
         found: tuple[str, str | None] | None = self._routes.get(path)
         if found is None:
             own = self._own.get(path)
@@ -306,7 +327,7 @@ class App:
         return 200, answers.encode(await asyncio.wrap_future(served.features(top)))
 
     async def _info(self, request: Request, served: Served) -> tuple[int, bytes]:
-        return 200, json.dumps(served.info()).encode()
+        return 200, answers.encode(served.info())
 
     # --- what the server says of itself -------------------------------------------------------------------------------
 
@@ -322,7 +343,7 @@ class App:
             head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
             await request.send({"type": "http.response.start", "status": 200, "headers": head})
             while not gone.done() and served.state == "ready":
-                data = b"data: %s\n\n" % json.dumps(served.picture(), allow_nan=False).encode()
+                data = b"data: %s\n\n" % answers.encode(served.picture())
                 await request.send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=BEAT)
             await request.send({"type": "http.response.body", "body": b""})

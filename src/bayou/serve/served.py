@@ -79,7 +79,6 @@ class Served:
         self.log: Log | None = None
         self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
         self._snapshot_examples = 0
-        self._features: tuple[int, Learner] | None = None
         self.log_checked, self.log_damage = 0, ""
         self._ends = threading.Event()
 
@@ -201,24 +200,17 @@ class Served:
             told.set_exception(error)
 
     def features(self, top: int) -> Future[dict[str, Any]]:
-        """The largest weights by name, of the model as it is now."""
+        """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
         told: Future[dict[str, Any]] = Future()
         assert self.owner is not None
 
-        def look(copied: GradualCopy | None, version: int) -> None:
+        def look(copied: GradualCopy, version: int) -> None:
             try:
-                if copied is not None:
-                    self._features = version, copied.learner()
-                assert self._features is not None
-                told.set_result(largest(self._features[1], top) | {"version": version})
+                told.set_result(largest(copied.learner(), top) | {"version": version})
             except BaseException as error:
                 told.set_exception(error)
 
-        kept = self._features
-        if kept is not None and kept[0] == self.model.version:
-            self.pool.submit(look, None, kept[0])
-        else:
-            self.owner.copy(lambda copied, version: self.pool.submit(look, copied, version))
+        self.owner.copy(lambda copied, version: self.pool.submit(look, copied, version))
         return told
 
     def info(self) -> dict[str, Any]:

@@ -110,9 +110,9 @@ class Server:
             self._prepare(folder, models.get(name))
         self.single = names[0] if len(names) == 1 else None
         self.models = {name: Served(folder, self.options, self._say) for name, folder in self._folders.items()}
-        self.app = App(self.models, self.tokens, self.single)
         self._socket = _bound(host, port)
         self.port = self._socket.getsockname()[1]
+        self.app = App(self.models, self.tokens, self.single, self.port)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}"
         config = uvicorn.Config(
