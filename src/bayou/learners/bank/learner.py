@@ -102,10 +102,9 @@ LEARNED, RESTS = range(2)
 
 
 class Told(NamedTuple):
-    """What a bank says of some rows, and what that was made of."""
+    """What a bank says of some rows: for the next ones, and for later ones."""
 
     scores: Scores
-    said: np.ndarray  # what the lanes said: mean and variance of each row's score in every lane
     delayed: np.ndarray | None  # log-odds for later rows, before the block was learned; NaN of rows not kept
 
 
@@ -203,12 +202,15 @@ class Bank(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        return self._run_told(batch, signs, weights).scores
+        return self._run_told(batch, signs, weights, self._nothing_said(len(batch))).scores
 
-    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Told:
-        """`_run`, with all that was said on the way, for those who combine banks."""
+    def _nothing_said(self, rows: int) -> np.ndarray:
+        """Room for what lanes say of some rows: mean and variance of the score in every lane."""
+        return np.empty((rows, 2, self._lanes.width), self._dtype)
+
+    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, said: np.ndarray) -> Told:
+        """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say."""
         rows, before = len(batch), self._examples
-        said = np.empty((rows, 2, self._lanes.width), self._dtype)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if told else None
@@ -221,7 +223,7 @@ class Bank(Learner):
                 self._narrow(NARROWING[stop])
         if delayed is not None:
             count(self._tally, log_losses(signs, scores.expected), weights, delayed[LOST], before)
-        return Told(scores, said, None if delayed is None else delayed[TOLD])
+        return Told(scores, None if delayed is None else delayed[TOLD])
 
     def _run_until(
         self,
@@ -284,7 +286,7 @@ class Bank(Learner):
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What lanes say of some rows before they learn any of them."""
         chosen = batch.take(rows)
-        said = np.empty((len(rows), 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(len(rows))
         self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), 0, -1, said)
         return said
 
@@ -297,7 +299,7 @@ class Bank(Learner):
     def _follow_nothing(self) -> None:
         """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
         nothing, scores = np.zeros(0, self._dtype), np.empty(0)
-        said = np.empty((0, 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(0)
         combine(said, nothing, nothing, self._combination, 0, 0, 0, scores, scores, scores)
         self._learn_delayed(said, nothing, nothing, np.empty(0, np.int64), None, np.empty((2, 0)))
 
@@ -305,7 +307,7 @@ class Bank(Learner):
         """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
         rows = len(batch)
         nothing = np.zeros(rows, self._dtype)
-        said = np.empty((rows, 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(rows)
         self._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         combine(said, nothing, nothing, self._frozen_combination, 0, rows, 0, *scores[:3])
