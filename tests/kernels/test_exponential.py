@@ -28,6 +28,11 @@ def exp_unit(v):
 
 
 @njit
+def log_sigmoid(v):
+    return exponential.log_sigmoid(v)
+
+
+@njit
 def log(v):
     return exponential.log(v)
 
@@ -73,6 +78,11 @@ def test_exp2_is_held_within_its_range(dtype):
 def test_exp_unit_is_accurate(dtype):
     xs = points(0.0, 1.0, dtype)
     assert relative_error(apply(exp_unit, xs), np.exp, xs) < ACCURACY[dtype]
+
+
+def test_log_sigmoids_are_right_to_rounding():
+    z = np.concatenate([np.linspace(-30, 30, 4005), [0.0, 1e-300, -1e-300]])
+    np.testing.assert_allclose(apply(log_sigmoid, z), -np.logaddexp(0, -z), rtol=2e-14)
 
 
 def test_log_is_accurate_over_its_whole_range_and_near_1():

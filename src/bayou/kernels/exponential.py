@@ -10,9 +10,9 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.vector import LANES, Vec, nearest
+from bayou.kernels.vector import LANES, Vec, magnitude, nearest
 
-LN2 = math.log(2.0)
+LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
 
 @intrinsic
@@ -136,6 +136,12 @@ def log1p_unit(t):
     first = (t * c[1] + c[0]) + t2 * (t * c[3] + c[2]) + t4 * ((t * c[5] + c[4]) + t2 * (t * c[7] + c[6]))
     second = (t * c[9] + c[8]) + t2 * (t * c[11] + c[10]) + t4 * ((t * c[13] + c[12]) + t2 * (t * c[15] + c[14]))
     return t * (first + t8 * (second + t8 * (t * c[17] + c[16])))
+
+
+@kernel(forceinline=True)
+def log_sigmoid(z):
+    """ln(1/(1 + e^-z)) of a vector of float64, for z within POWERS of its type."""
+    return min(z, 0.0) - log1p_unit(exp2_within(magnitude(z) * -LOG2E))
 
 
 @intrinsic

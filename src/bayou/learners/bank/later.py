@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.exponential import exp2, log
+from bayou.kernels.exponential import LOG2E, exp2, log
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import in_sample
 from bayou.kernels.room import empty, zeros
@@ -52,7 +52,6 @@ from bayou.learners.bank.levels import (
     say,
     stack,
 )
-from bayou.learners.bank.steps import LOG2E
 
 KEPT, EIGHTH, MOST = 16384, 8, 8192
 # The best output with a variance has a share of at least exp(-FARTHEST), which changes no probability.

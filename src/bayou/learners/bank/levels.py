@@ -17,7 +17,7 @@ import numpy as np
 
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
-from bayou.kernels.exponential import exp2, exp2_within, log
+from bayou.kernels.exponential import LOG2E, exp2, exp2_within, log
 from bayou.kernels.inlining import inlined
 from bayou.kernels.room import aligned, zeros
 from bayou.kernels.vector import (
@@ -35,7 +35,7 @@ from bayou.kernels.vector import (
     totals,
     where_above,
 )
-from bayou.learners.bank.steps import LOG2E, heavy_evidence
+from bayou.learners.bank.steps import heavy_evidence
 
 # An output says no more than this, so that no product of probabilities vanishes: S(-30) is 1e-13. To the stackers it
 # says no more than that: beyond, a larger logit tells nothing but pulls the harder.
