@@ -9,7 +9,21 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, edge, features, info, look, merge, predict, reproduce, select, simulate, train, warm
+from bayou.cli import (
+    compare,
+    edge,
+    features,
+    info,
+    look,
+    merge,
+    predict,
+    reproduce,
+    select,
+    simulate,
+    train,
+    wabbit,
+    warm,
+)
 from bayou.cli.demo import command as demo_command
 from bayou.cli.terminal import output, streams
 
@@ -50,7 +64,7 @@ for _command in (
     warm.warm,
     demo_command.demo,
 ):
-    app.command()(_command)
+    app.command(cls=wabbit.KINDS.get(_command.__name__))(_command)
 
 
 def _print_version(wanted: bool) -> None:
