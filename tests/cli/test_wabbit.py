@@ -109,7 +109,7 @@ def test_flags_are_no_other_options_of_the_commands():
 def test_how_much_crosses_make_of_a_row_is_said_before_the_first(run):
     code, _, said = run("train d.vw --learner marginal --bits 10 -q ua")
     assert code == 0
-    assert said.index("up to 65,536 features; a line of more is skipped") < said.index("log loss")
+    assert said.index("up to 65,536 features; a line of more is skipped") < said.index("weights, up to")
     Path("d.csv").write_text("y,a,b,c\n" + "1,u,v,w\n0,x,y,z\n" * 20)
     code, _, said = run("train d.csv --label y --learner marginal --bits 10 --cross * --cross a,b,c")
     assert code == 0, said
@@ -139,3 +139,16 @@ def test_index_is_not_about_columns(run):
 def test_from_python_interactions_are_an_option_like_others(run):
     learner = bayou.train("d.vw", learner="marginal", bits=10, interactions=["ua"]).learner
     assert learner.extras.recipe.interactions == ("ua",)
+
+
+def test_features_of_svmlight_are_crossed_by_ranges(run):
+    Path("d.svm").write_text(
+        "".join(f"{1 if i == j else -1} {i + 1}:1 {j + 11}:1\n" for i in range(4) for j in range(4))
+    )
+    code, _, said = run("train d.svm d.svm --ranges a=1-10,b=11-20 -q ab -b 12 -f m.bayou --learner marginal --quiet")
+    assert code == 0, said
+    _, shown, _ = run("features m.bayou --top 4")
+    assert "a^1 & b^11" in shown
+    code, _, said = run("train d.svm --ranges a=1 -q ab")
+    assert code == 2
+    assert "such as a=1-10" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,6 +92,10 @@ _RECIPE: dict[str, Any] = {
             "a colon is any letter.",
         ),
     ],
+    "ranges": Annotated[
+        list[str] | None,
+        typer.Option(help="svmlight: a=1-10,b=11-500 makes namespaces of features, for --cross and -q."),
+    ],
     "exact": Annotated[
         bool | None,
         typer.Option(
@@ -153,6 +158,7 @@ def _recipe(**given: Any) -> dict[str, Any]:
     if given["decimal"] is not None:
         check_choice("--decimal", given["decimal"], ("point", "comma"))
     given["cross"] = _crosses(given["cross"])
+    given["ranges"] = _ranges(given["ranges"])
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -175,6 +181,18 @@ def _crosses(options: list[str] | None) -> list[tuple[str, ...]] | None:
             raise BadUsage(f"--cross is {option!r}; expected two or three columns or namespaces, such as user,ad.")
         pairs.append(tuple(names))
     return pairs
+
+
+def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
+    if options is None:
+        return None
+    found = []
+    for part in columns(options) or ():
+        match = re.fullmatch(r"(.+)=(\d{1,10})-(\d{1,10})", part, re.ASCII)
+        if match is None:
+            raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
+        found.append((match[1], int(match[2]), int(match[3])))
+    return found
 
 
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:

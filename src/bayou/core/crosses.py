@@ -4,15 +4,17 @@ cross           ("user", "ad"), ("user", "*"), ("user", "ad", "hour"): two or th
                 names; "*" is every other one
 interactions    "ab", "abc", "::": all features whose namespace or column begins with a, times all with b; ":" is
                 any letter. Two letters are VW's -q, three its --cubic, any number its --interactions
+    ranges          ("a", 1, 10): features 1 to 10 of svmlight data are a namespace, a. Those in no range are one
+                    without a name
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
-from bayou.core.checks import plain_text, several, shown, texts
+from bayou.core.checks import plain_text, several, shown, texts, whole_number
 from bayou.core.errors import BadInput
 
 ANY, ANY_LETTER = "*", ":"
@@ -50,6 +52,56 @@ def checked_interactions(value: Any) -> tuple[str, ...]:
         if ANY_LETTER in letters and len(letters) > 3:
             raise BadInput(f"interactions hold {letters!r}; more than three letters must be written without a colon.")
     return tuple(dict.fromkeys(found))
+
+
+def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], ...]:
+    """Names, each with its first and last feature, in the order of those; no feature is in two."""
+    found = []
+    for some in several("ranges", value, "names with their first and last features"):
+        parts = () if isinstance(some, str) else several("ranges", some, "a name, a first and a last feature")
+        if len(parts) != 3 or not isinstance(parts[0], str) or not parts[0].strip() or parts[0] == ANY:
+            raise BadInput(f"ranges hold {shown(some)}; each is a name, a first and a last feature: ('a', 1, 10).")
+        plain_text("a name in ranges", parts[0])
+        first = whole_number(f"the first feature of range {parts[0]}", parts[1], 0, n_features - 1)
+        last = whole_number(f"the last feature of range {parts[0]}", parts[2], first, n_features - 1)
+        found.append((parts[0], first, last))
+    found.sort(key=lambda one: one[1])
+    for (one, _, end), (other, start, _) in pairwise(found):
+        if start <= end:
+            raise BadInput(
+                f"the ranges {one} and {other} both have feature {start}; a feature is in one range at most."
+            )
+    if len({name for name, _, _ in found}) < len(found):
+        raise BadInput("ranges name one range twice; give each a name of its own.")
+    return tuple(found)
+
+
+def check_ranges(recipe: Any) -> None:
+    """Whether ranges and crosses of a recipe fit together, and its kind of data."""
+    if recipe.kind != "svmlight":
+        if recipe.ranges:
+            raise BadInput(f"ranges are of svmlight's numbered features; {recipe.kind} data have names.")
+        return
+    if recipe.crossed and not recipe.ranges:
+        raise BadInput(
+            "cross needs columns or namespaces, and svmlight data have neither; ranges make namespaces of features, as "
+            "--ranges a=1-10,b=11-500 does."
+        )
+    if recipe.crossed and recipe.exact:
+        raise BadInput("with exact, svmlight's features keep their numbers, and none are left for crosses.")
+    known = [name for name, _, _ in recipe.ranges]
+    for name in (name for names in recipe.cross for name in names):
+        if name not in (ANY, " ", *known):
+            raise BadInput(f"cross names {name!r}, but the ranges are {', '.join(known)}.")
+
+
+def check_letter(name: str) -> None:
+    """What `ignore` names in VW text."""
+    if len(name) != 1 or not name.isascii():
+        raise BadInput(
+            f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one each: {name[:1]} leaves out "
+            f"all that begin with {name[:1]}. Vowpal Wabbit takes {name} for {', '.join(name)}: write that."
+        )
 
 
 def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str]:

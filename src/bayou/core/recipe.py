@@ -33,7 +33,7 @@ from bayou.core.checks import (
     whole_number,
     yes_or_no,
 )
-from bayou.core.crosses import checked_crosses, checked_interactions
+from bayou.core.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
 from bayou.core.errors import BadInput, BadModel
 
 KINDS = ("svmlight", "vw", "table")
@@ -190,6 +190,7 @@ class Recipe:
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
         cross: pairs, or three, of columns or namespaces whose features are crossed; "*" stands for every other one.
         interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.core.crosses`).
+        ranges: svmlight: (name, first, last) of features that are to be crossed, as if the name were their namespace.
         label: the column to predict.
         task: one of TASKS; "auto" before the labels were looked at. What follows is about two classes.
         positive: the text of a positive label; every other text is negative.
@@ -216,6 +217,7 @@ class Recipe:
     hash_all: bool = False
     cross: tuple[tuple[str, ...], ...] = ()
     interactions: tuple[str, ...] = ()
+    ranges: tuple[tuple[str, int, int], ...] = ()
     label: str | None = None
     task: str = "auto"
     positive: str | None = None
@@ -254,6 +256,8 @@ class Recipe:
         self._check_cells()
         put("cross", checked_crosses(self.cross))
         put("interactions", checked_interactions(self.interactions))
+        put("ranges", checked_ranges(self.ranges, self.n_features))
+        check_ranges(self)
         self._check_roles()
         if self.columns is not None:
             put("columns", tuple(several("columns", self.columns, "some columns")))
@@ -313,14 +317,17 @@ class Recipe:
             names = getattr(self, option)
             for name in (names,) if isinstance(names, str) else names or ():
                 if self.kind == "vw" and option == "ignore":
-                    _check_letter(name)
+                    check_letter(name)
                 elif self.kind != "table":
                     raise BadInput(f"{option} names the column {name!r}, but {self.kind} data have no columns.")
                 if name in given:
                     raise BadInput(f"column {name!r} is named by both {given[name]} and {option}; give it one role.")
                 given[name] = option
-        if (self.cross or self.interactions) and self.kind == "svmlight":
-            raise BadInput("cross needs columns or namespaces, and svmlight data have neither.")
+
+    @property
+    def crossed(self) -> bool:
+        """Whether features are crossed."""
+        return bool(self.cross or self.interactions)
 
     @property
     def n_features(self) -> int:
@@ -338,8 +345,15 @@ class Recipe:
         plain["cross"] = [list(pair) for pair in self.cross]
         for name in _LISTS:
             plain[name] = list(plain[name])
-        plain["interactions"] = list(self.interactions)
-        usual: dict[str, Any] = {"interactions": [], "date": [], "missing": [], "decimal": None, "edition": 1}
+        plain["interactions"], plain["ranges"] = list(self.interactions), [list(some) for some in self.ranges]
+        usual: dict[str, Any] = {
+            "interactions": [],
+            "ranges": [],
+            "date": [],
+            "missing": [],
+            "decimal": None,
+            "edition": 1,
+        }
         for name, without in usual.items():
             if plain[name] == without:
                 del plain[name]
@@ -398,15 +412,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(":".join(x) if isinstance(x, tuple) else x for x in value) or "nothing"
     return "not given" if value is None else f"{value!r}"
-
-
-def _check_letter(name: str) -> None:
-    """What --ignore names in VW text."""
-    if len(name) != 1 or not name.isascii():
-        raise BadInput(
-            f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one each: {name[:1]} leaves out "
-            f"all that begin with {name[:1]}. Vowpal Wabbit takes {name} for {', '.join(name)}: write that."
-        )
 
 
 def _is_number(text: str) -> bool:

@@ -34,6 +34,7 @@ class RecipeOptions(TypedDict, total=False):
     bins: int | None  # quantile bins for numbers
     cross: Sequence[tuple[str, ...]] | None  # pairs of columns or namespaces, or three of them
     interactions: Sequence[str] | None  # the same by first letters, as Vowpal Wabbit has them: "ab", "::", "abc"
+    ranges: Sequence[tuple[str, int, int]] | None  # svmlight: (name, first, last) of features that are a namespace
     exact: bool | None  # number features as they come; hash nothing
     hash_all: bool | None  # VW: hash names that are numbers, too
     negative_rate: float | None  # the share of negatives that were kept in the data

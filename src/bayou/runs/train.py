@@ -86,7 +86,7 @@ def train(
         on_note: called with each thing there is to say.
         task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
         bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, bins,
-            cross, interactions, exact, hash_all, negative_rate: how a raw row becomes an example, as
+            cross, interactions, ranges, exact, hash_all, negative_rate: how a raw row becomes an example, as
             `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).

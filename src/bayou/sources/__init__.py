@@ -87,7 +87,7 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
     if found == "svmlight":
         from bayou.sources.formats.svmlight import Svmlight
 
-        return TextReader(data, Svmlight(extras.required_recipe, dtype))
+        return TextReader(data, Svmlight(extras.required_recipe, dtype, extras.names))
     if found == "vw":
         from bayou.sources.formats.vw.reader import VW
 
@@ -123,7 +123,7 @@ def parts_or_paths(data: Any) -> Any:
 
 def crosses_in_words(recipe: Recipe) -> str:
     """How much crosses make of a row, and how much they may; nothing if there are none."""
-    if not (recipe.cross or recipe.interactions):
+    if not recipe.crossed:
         return ""
     if recipe.kind == "table":
         from bayou.sources.table.cells import MOST_PAIRS

@@ -1,12 +1,17 @@
-"""Rows with what their crosses give them, behind their own features: `pairs`, then `terms`."""
+"""Rows with what their crosses give them, behind their own features: `pairs`, then `terms`.
+
+Of kernels: pairs are uint64, one row each: the first namespace's key, whether it is any, and the same for the second;
+triples (n, 3, 2) the same of three; terms are int64, one row each: first letters, behind them -1.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
-from bayou.core.crosses import MOST_PARTS
+from bayou.core.crosses import ANY, MOST_PARTS, written_out
+from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_VALUE
@@ -19,6 +24,7 @@ from bayou.sources.formats.vw.terms import (
     put_terms,
     put_triples,
 )
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
 
 WHAT = {
     TOO_MANY: f"expected at most {MOST_PAIRS} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for crosses "
@@ -27,57 +33,64 @@ WHAT = {
 }
 
 
-class Rules(NamedTuple):
-    """What is crossed.
+class Crossing:
+    """What a recipe crosses. `key_of` gives the key of a namespace by its name; `mask` is what is kept of hashes."""
 
-    pairs: uint64, one row each: the first namespace's hash, whether it is any, and the same for the second.
-    triples: uint64, (n, 3, 2), the same of three.
-    terms: int64, one row each: first letters, behind them -1.
-    """
+    def __init__(self, recipe: Recipe, key_of: Callable[[str], int], mask: np.uint64) -> None:
+        rules: dict[int, list[list[tuple[int, bool]]]] = {2: [], 3: []}
+        for names in recipe.cross:
+            rules[len(names)].append([(0, True) if name == ANY else (key_of(name), False) for name in names])
+        self._pairs = np.array(rules[2], np.uint64).reshape(-1, 4)
+        self._triples = np.array(rules[3], np.uint64).reshape(-1, 3, 2)
+        self._interactions = recipe.interactions
+        self._terms: dict[bytes, np.ndarray] = {}  # by the first letters that there are
+        self._mask = mask
 
-    pairs: np.ndarray
-    triples: np.ndarray
-    terms: np.ndarray
+    def add(self, parsed: ParsedBlock, keys: np.ndarray, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Append what crosses give each row of features, which are there by their hashes (uint32) or ids (uint64).
 
-    @property
-    def parts(self) -> int:
-        """How many features one is made of at most."""
-        return max(3 if len(self.triples) else 2, self.terms.shape[1])
+        Args:
+            parsed: gets each row's features, then its pairs, in the order of their earlier feature, then of the later,
+                then crosses of three, then those of terms. Rows for which that is too much are bad.
+            keys: uint64, the key of each feature's namespace.
+            letters: uint8, the first letter of it.
 
+        Returns:
+            origins: int32, the features that each is made of, -1 behind them; which of the rows are left.
+        """
+        indptr, hashes, values = rows = parsed.indptr, parsed.indices, parsed.values
+        terms = self._terms_of(letters)
+        rules = self._pairs, self._triples, terms
+        n = len(indptr) - 1
+        counts, wrong = np.empty(n, np.int64), np.empty(n, np.int64)
+        longest = int(np.diff(indptr).max(initial=0))
+        _count(indptr, keys, letters, *rules, longest, counts)
+        room = len(hashes) + int(counts[counts > 0].sum())
+        parts = max(3 if len(self._triples) else 2, terms.shape[1])
+        new = np.empty(room, hashes.dtype), np.empty(room, values.dtype), np.empty((room, parts), np.int32)
+        new_indptr = np.empty(n + 1, np.int64)
+        fine, size = _fill(rows, keys, letters, *rules, self._mask, longest, counts, new_indptr, new, wrong)
+        parsed.indptr, parsed.indices, parsed.values = new_indptr[: fine + 1], new[0][:size], new[1][:size]
+        kept = wrong == 0
+        if fine < n:
+            more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
+            parsed.bad = sorted(parsed.bad + more[:DESCRIBED])[:DESCRIBED]
+            parsed.skipped += len(more)
+            parsed.labels, parsed.positions = parsed.labels[kept], parsed.positions[kept]
+            parsed.weights = None if parsed.weights is None else parsed.weights[kept]
+        return new[2][:size], kept
 
-def add_crosses(
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
-    keys: np.ndarray,
-    letters: np.ndarray,
-    rules: Rules,
-    mask: np.uint64,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows with their crosses.
-
-    Args:
-        rows: indptr, hashes, values, of features by their hashes (uint32) or ids (uint64).
-        keys: uint64, the hash of each feature's namespace.
-        letters: uint8, the first letter of each feature's namespace.
-        rules: what is crossed.
-        mask: what is kept of hashes.
-
-    Returns:
-        indptr, indices, values of the rows that are fine: each one's features, then its pairs, in the order of their
-        earlier feature, then of the later, then crosses of three, then those of terms; origins: int32, the features
-        that each is made of, -1 behind them; wrong: of each given row 0, TOO_MANY or TOO_LARGE.
-    """
-    indptr, hashes, values = rows
-    n = len(indptr) - 1
-    counts, wrong = np.empty(n, np.int64), np.empty(n, np.int64)
-    longest = int(np.diff(indptr).max(initial=0))
-    _count(indptr, keys, letters, rules.pairs, rules.triples, rules.terms, longest, counts)
-    room = len(hashes) + int(counts[counts > 0].sum())
-    new_indptr, origins = np.empty(n + 1, np.int64), np.empty((room, rules.parts), np.int32)
-    new = np.empty(room, hashes.dtype), np.empty(room, values.dtype), origins
-    fine, nonzeros = _fill(
-        rows, keys, letters, rules.pairs, rules.triples, rules.terms, mask, longest, counts, new_indptr, new, wrong
-    )
-    return new_indptr[: fine + 1], new[0][:nonzeros], new[1][:nonzeros], origins[:nonzeros], wrong
+    def _terms_of(self, letters: np.ndarray) -> np.ndarray:
+        """Interactions of data with these first letters; those of fewer letters are filled up with -1."""
+        seen = np.bincount(letters, minlength=LETTERS) > 0 if self._interactions else np.zeros(0, np.bool_)
+        found = self._terms.get(seen.tobytes())
+        if found is None:
+            terms = written_out(self._interactions, map(chr, np.flatnonzero(seen)))
+            found = np.full((len(terms), max(map(len, terms), default=0)), -1)
+            for row, term in zip(found, terms, strict=True):
+                row[: len(term)] = [ord(letter) for letter in term]
+            self._terms[seen.tobytes()] = found
+        return found
 
 
 @kernel

@@ -58,12 +58,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.crosses import written_out
 from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
-from bayou.sources.formats.vw.crosses import WHAT as WHAT_OF_CROSSES
-from bayou.sources.formats.vw.crosses import Rules, add_crosses
+from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.formats.vw.lines import WHAT, find_stops, read_lines
 from bayou.sources.formats.vw.names import (
     ALL_32,
@@ -103,14 +101,8 @@ class VW:
     ) -> None:
         self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
-        rules: dict[int, list[list[tuple[int, bool]]]] = {2: [], 3: []}
-        for names_ in recipe.cross:
-            rules[len(names_)].append([(self._hash_space(name), name == "*") for name in names_])
-        self._pairs = np.array(rules[2], np.uint64).reshape(-1, 4)
-        self._triples = np.array(rules[3], np.uint64).reshape(-1, 3, 2)
-        self._interactions = recipe.interactions
-        self._terms: dict[bytes, np.ndarray] = {}  # by the first letters that there are
-        self._crossed = bool(recipe.cross or recipe.interactions)
+        self._crossing = Crossing(recipe, self._hash_space, self._mask)
+        self._crossed = recipe.crossed
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
@@ -201,37 +193,9 @@ class VW:
         """Append what crosses give each row. Gives what each feature is made of, and the tags of the rows left."""
         keys, letters = np.empty(len(spaces), np.uint64), np.empty(len(spaces), np.uint8)
         hash_spaces(block.data, spaces, self._way, keys)
-        seen = np.zeros(LETTERS, np.bool_)
-        first_letters(block.data, spaces, letters, seen)
-        rules = Rules(self._pairs, self._triples, self._terms_of(seen))
-        rows = parsed.indptr, parsed.indices, parsed.values
-        parsed.indptr, parsed.indices, parsed.values, origins, wrong = add_crosses(
-            rows, keys, letters, rules, self._mask
-        )
-        if wrong.any():
-            more = [
-                BadLine(int(line), 0, WHAT_OF_CROSSES[code])
-                for line, code in zip(parsed.positions, wrong, strict=True)
-                if code
-            ]
-            parsed.bad = sorted(parsed.bad + more[:DESCRIBED])[:DESCRIBED]
-            parsed.skipped += len(more)
-            kept = wrong == 0
-            parsed.labels, parsed.positions, tags = parsed.labels[kept], parsed.positions[kept], tags[kept]
-            parsed.weights = None if parsed.weights is None else parsed.weights[kept]
-        return origins, tags
-
-    def _terms_of(self, seen: np.ndarray) -> np.ndarray:
-        """Interactions of data with these first letters; those of fewer letters are filled up with -1."""
-        found = self._terms.get(seen.tobytes())
-        if found is None:
-            terms = written_out(self._interactions, map(chr, np.flatnonzero(seen)))
-            width = max(map(len, terms), default=0)
-            found = np.full((len(terms), width), -1)
-            for row, term in zip(found, terms, strict=True):
-                row[: len(term)] = [ord(letter) for letter in term]
-            self._terms[seen.tobytes()] = found
-        return found
+        first_letters(block.data, spaces, letters)
+        origins, kept = self._crossing.add(parsed, keys, letters)
+        return origins, tags[kept]
 
 
 def _described(bad: np.ndarray) -> list[BadLine]:

@@ -23,13 +23,11 @@ _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1
 
 
 @kernel
-def first_letters(data, spaces, letters, seen):
-    """The first byte of each feature's namespace, a blank where that has no name; and which there are."""
+def first_letters(data, spaces, letters):
+    """The first byte of each feature's namespace, a blank where that has no name."""
     base = address_of(data)
     for k in range(letters.size):
-        byte = byte_at(base + spaces[k])
-        letters[k] = max(byte, _BLANK)
-        seen[max(byte, _BLANK)] = True
+        letters[k] = max(byte_at(base + spaces[k]), _BLANK)
 
 
 @kernel
