@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app, wabbit
+from bayou.cli.usage import BadUsage
 from bayou.core.storage import load
 
 LINES = "".join(
@@ -152,3 +153,42 @@ def test_features_of_svmlight_are_crossed_by_ranges(run):
     code, _, said = run("train d.svm --ranges a=1 -q ab")
     assert code == 2
     assert "such as a=1-10" in said
+
+
+def test_the_page_has_the_commonest_flags_and_what_is_said_of_one():
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "vowpal-wabbit.md").read_text(encoding="utf-8")
+    table = "".join(line for line in page.splitlines() if line.startswith("| "))
+    for flag in [
+        "-d",
+        "-q",
+        "-c",
+        "-b",
+        "-l",
+        "--passes",
+        "--loss_function",
+        "-f",
+        "-i",
+        "-t",
+        "-p",
+        "--ignore",
+        "--noconstant",
+        "--cubic",
+        "--interactions",
+    ]:
+        assert f"`{flag}" in table
+    with pytest.raises(BadUsage) as said:
+        wabbit.translated(wabbit.TRAIN, ["-l", "0.5"], {})
+    assert str(said.value) in " ".join(page.split())
+
+
+def test_info_tells_what_is_crossed_and_left_out(run):
+    assert (
+        run("train -d d.vw -b 10 -q ua --cross user,ad,site --ignore s -f m.bayou --learner marginal --quiet")[0] == 0
+    )
+    _, shown, _ = run("info m.bayou")
+    for words in (
+        "crosses of user and ad and site",
+        "crosses of first letters ua",
+        "without namespaces that begin with s",
+    ):
+        assert words in shown

@@ -410,7 +410,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):
-        return ", ".join(":".join(x) if isinstance(x, tuple) else x for x in value) or "nothing"
+        return ", ".join(":".join(map(str, x)) if isinstance(x, tuple) else x for x in value) or "nothing"
     return "not given" if value is None else f"{value!r}"
 
 
