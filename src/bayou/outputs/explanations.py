@@ -204,7 +204,8 @@ class Explainer:
 
 def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
     """Which column each feature is added up with, -1 for itself, and what those are called."""
-    numbers, found = np.full(len(frame.families) + 1, -1), {}
+    numbers = np.full(len(frame.families) + 1, -1)
+    found: dict[str, int] = {}
     for k, (column, kind) in enumerate(frame.families):
         own = [columns.get(name) for name in column.split(AND)] if column not in columns else [columns[column]]
         if all(one is not None and one.role != "text" for one in own):
