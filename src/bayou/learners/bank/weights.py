@@ -4,16 +4,17 @@ Every mixture is read as one of logits, so that the score is a sum over lanes. T
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
 the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
 mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
-variances of sums and differences.
+variances of sums and differences. `lane_means` and `lane_coefficients` have it row by row, with the roots of each row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayou.core.batch import Batch
 from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
@@ -38,11 +39,7 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
     width, of, slots = lanes.width, combination.lane_of, combination.slots
     damping = combination.damping
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
-    each, offset = combination.final_shares[0] * shares, 0.0
-    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
-        c = mean[slots]
-        each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
-        offset += share * mean[0]
+    each, offset = _outputs(combination)
     each_share = np.bincount(of, shares, minlength=width)
     gaussian = np.where(lanes.settings[RATE] > 0, 0.0, each_share)
     if not gaussian.sum():
@@ -50,6 +47,41 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
     stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
     coefficients = np.bincount(of, each * stretch, minlength=width)
     return Linear(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
+
+
+def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
+    """The coefficient of each output's logit, and the offset."""
+    slots = combination.slots
+    shares = combination.shares[slots]
+    each, offset = combination.final_shares[0] * shares, 0.0
+    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
+        c = mean[slots]
+        each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
+        offset += share * mean[0]
+    return each, offset
+
+
+def lane_means(bank: Any, features: np.ndarray) -> np.ndarray:
+    """The means of some weights in every lane of a bank, shape (features, lanes)."""
+    with bank._lock:
+        lanes = bank._lanes
+        return np.stack([lane_weights(lanes, lane, features).mean for lane in range(lanes.width)], axis=1)
+
+
+def lane_coefficients(bank: Any, batch: Batch) -> np.ndarray:
+    """How much the score of each lane counts in the log-odds of each (later) row, shape (rows, lanes).
+
+    Not the same for all rows: of what it knows little of, a lane says less.
+    """
+    with bank._lock:
+        combination, lanes, rows = bank._frozen_combination, bank._lanes, len(batch)
+        nothing, said = np.zeros(rows, bank._dtype), np.empty((rows, 2, lanes.width), bank._dtype)
+        bank._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
+        spread = combination.output_spread[combination.slots].astype(np.float64)
+        each = _outputs(combination)[0] / np.sqrt(1.0 + spread * said[:, 1, combination.lane_of])
+    found = np.zeros((rows, lanes.width))
+    np.add.at(found, (slice(None), combination.lane_of), each)
+    return found
 
 
 def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
