@@ -33,7 +33,7 @@ import bayou
 from bayou import sources
 from bayou.core.extras import Extras
 from bayou.learners import Bank, Classes
-from bayou.learners.bank.weights import lane_coefficients, lane_means
+from bayou.learners.bank.weights import mean_row_log_odds, row_coefficients, row_weights
 from bayou.outputs.shown_weights import ShownWeights, frame_of, shown_weights
 
 SHARE, USED, LARGE, FEW = 0.7, 50, 0.1, 20
@@ -88,17 +88,26 @@ def missed(learner: Any, frame: pd.DataFrame) -> float:
     asked = [partial(learner.reading_of, label) for label in learner.labels] if several else [learner.reading]
     readings = [reading(known.features, squares=known.squares) for reading in asked]
     mean = known.moments.mean
-    averages = np.array([one.intercept + one.mean @ mean for one in readings])
     places = learner.places(known.features) if several else known.features
     is_bank = isinstance(learners[0], Bank)
-    weights = [lane_means(one, places) if is_bank else readings[0].mean[:, None] for one in learners]
+    banks = [row_weights(one, places, mean, known.moments.square) if is_bank else None for one in learners]
+    averages = [
+        one.intercept + one.mean @ mean if bank is None else mean_row_log_odds(own, bank)
+        for one, own, bank in zip(readings, learners, banks, strict=True)
+    ]
     left, apart = [], []
     for batch in sources.open(frame, extras=Extras.of(learner).for_predicting(), labels=False):
         told = learner.predict(batch, horizon="later")
         score = told.expected if learner.record.task == "regress" else told.log_odds
         X, placed = batch.to_csr(learner.n_features)[:, known.features], learner.placed(batch) if several else batch
-        counts = [lane_coefficients(one, placed) if is_bank else 1.0 for one in learners]
-        moved = np.stack([((X @ w - mean @ w) * c).sum(axis=1) for w, c in zip(weights, counts, strict=True)], 1)
+        moved = np.empty((len(batch), len(learners)))
+        for k, (one, bank) in enumerate(zip(learners, banks, strict=True)):
+            if bank is None:
+                moved[:, k] = X @ readings[k].mean - mean @ readings[k].mean
+                continue
+            by_mean, by_variance = row_coefficients(one, placed, bank)
+            moved[:, k] = (by_mean * (X @ bank.mean - mean @ bank.mean)).sum(axis=1)
+            moved[:, k] += (by_variance * (X.power(2) @ bank.variance - known.squares @ bank.variance)).sum(axis=1)
         score = score.reshape(moved.shape) - averages
         if several:
             best = np.arange(len(batch)), told.probability.argmax(axis=1)

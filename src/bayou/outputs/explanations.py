@@ -9,12 +9,12 @@ date, or a cross of columns. What all weights of a column have in common cancels
 Words of a text, and features of data without columns, stand for themselves, and those that a row lacks count with the
 others. Rows are averaged over those that the model has counted (`core.uses`).
 
-A bank's log-odds are a sum over lanes, sum_k C_k m_k(x) / r_k(x), whose roots r_k say how little a lane knows of the
-row: its weights are those of the row, sum_k C_k w_ki / r_k(x). Of several classes the score is that of the predicted
-class less the mean over all, and so are the weights, each class's by its own learner.
+A bank's log-odds are a sum over lanes, each divided by a root that says how little the lane knows of the row. A feature
+moves them by its weights, and by what it adds to the variances in the roots (`row_coefficients`). Of several classes
+the score is that of the predicted class less the mean over all, and so are the terms, each class's by its own learner.
 
-`others` is what is left of score(x) - score(E[x]): all other terms, of a bank what its roots do to the level, and what
-a stack of classes, or a cut, changes besides.
+`others` is what is left of score(x) - score(E[x]): all other terms, and what is no sum: of a bank next to nothing, and
+what a stack of several classes, or a cut of numbers to the labels so far, changes besides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayou.core.uses import Uses
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.learners.bank import Bank
-from bayou.learners.bank.weights import lane_coefficients, lane_means
+from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
 from bayou.outputs.shown_weights import AND, Frame, frame_of
 from bayou.sources.table.features import CLIP
@@ -71,10 +71,11 @@ class Explained(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What a learner's score is a sum of, for each of its lanes; most learners have one, which counts 1."""
+    """What a learner's score is a sum of: most have one weight for each feature, a bank has two for each lane."""
 
-    weights: np.ndarray  # (features, lanes)
-    base: np.ndarray  # (lanes, columns): what a column adds if a row has no feature of it
+    weights: np.ndarray  # (features, terms): first those of values, then those of their squares
+    base: np.ndarray  # (terms, columns): what a column adds if a row has no feature of it
+    bank: RowWeights | None  # of a bank
 
 
 class Explainer:
@@ -108,22 +109,22 @@ class Explainer:
                 "where bayou train or bayou.train learns; train it there."
             )
         self._learner, self._frame, self._most, self._mean = learner, frame, most, frame.moments.mean
+        self._moments = np.stack([frame.moments.mean, frame.moments.square], axis=1)
         self._columns = {column.name: column for column in (frame.recipe and frame.recipe.columns) or ()}
         self._group, self._called = _groups(frame, self._columns)
+        self._width = len(self._called) + 1
         tells_less = [sum(_TELLS_LESS.get(one, 0) for one in kind.split(AND)) for _, kind in frame.families]
         self._tells_less = np.array([*tells_less, 0])[frame.family]
         self._terms: dict[int, _Terms] = {}
         self.score = "log_odds"  # what of a prediction is explained
         if isinstance(learner, Classes):
             self._learners = list(learner.learners)
-            readings = (learner.reading_of(label, frame.features, squares=frame.squares) for label in learner.labels)
-            self._averages = np.array([one.intercept + float(one.mean @ self._mean) for one in readings])
+            self._averages = np.array([self._average_of(k) for k in range(len(self._learners))])
             self._averages -= self._averages.mean()
         else:
-            self._learners, reading = [learner], learner.reading(frame.features, squares=frame.squares)
-            self.score = reading.score
-            weights = _that_predict(learner, frame.features, reading.mean)
-            self._averages = np.array([reading.intercept + float(weights @ self._mean)])
+            self._learners = [learner]
+            self.score = learner.reading(frame.features[:0]).score
+            self._averages = np.array([self._average_of(0)])
 
     @property
     def average(self) -> float | None:
@@ -153,45 +154,50 @@ class Explainer:
         features, rows = self._frame.features, len(batch)
         place = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
         place = np.where(features[place] == batch.indices, place, _NOTHING) if len(features) else place - 1
-        weights, base = self._weights(batch, place, classes)
+        amount, base = self._amounts(batch, place, classes)
         which = np.empty((self._most, rows), np.int64)
         by = np.empty(which.shape)
-        _explain(batch.indptr, place, batch.values, weights, self._mean, self._group, self._tells_less, base, by, which)
+        _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
         return [self._texts(found, place, batch.values) for found in which], by
 
-    def _weights(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The weight of every non-zero of these rows, and what each row's columns add without a feature."""
-        row = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
-        weights, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
-        if isinstance(self._learner, Classes):
-            batch = self._learner.placed(batch)
+    def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What every non-zero of these rows adds, and what each row's columns add without a feature."""
+        amount, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
+        placed = self._learner.placed(batch) if isinstance(self._learner, Classes) else batch
         for k, learner in enumerate(self._learners):
             terms, counts = self._terms_of(k), np.ones((len(batch), 1))
-            if isinstance(learner, Bank):
-                counts = lane_coefficients(learner, batch)
+            if terms.bank is not None:
+                counts = np.concatenate(row_coefficients(learner, placed, terms.bank), axis=1)
             if isinstance(self._learner, Classes):  # less the average one
                 counts = counts * ((classes == k) - 1.0 / len(self._learners))[:, None]
             base += counts @ terms.base
-            if len(terms.weights):
-                weights += np.einsum("ij,ij->i", terms.weights[place], counts[row])
-        return weights, base
+            _add(batch.indptr, place, batch.values, terms.weights, self._moments, self._group, counts, amount)
+        return amount, base
+
+    def _average_of(self, k: int) -> float:
+        """The score of the mean row, by one of the learners."""
+        terms, learner = self._terms_of(k), self._learners[k]
+        if terms.bank is not None:
+            return mean_row_log_odds(learner, terms.bank)
+        return float(learner.intercept[0] + self._mean @ terms.weights[:, 0])
 
     def _terms_of(self, k: int) -> _Terms:
         if k not in self._terms:
             if sum(terms.weights.size for terms in self._terms.values()) > _KEPT:
                 self._terms.clear()
-            learner, features = self._learners[k], self._frame.features
+            learner, features, bank = self._learners[k], self._frame.features, None
             if isinstance(self._learner, Classes):
                 features = self._learner.places(features)
             if isinstance(learner, Bank):
-                weights = lane_means(learner, features)
+                bank = row_weights(learner, features, *self._moments.T)
+                weights = np.concatenate([bank.mean, bank.variance], axis=1)
             else:
                 weights = _that_predict(learner, features, learner.reading(features).mean)[:, None]
             base = [
-                -np.bincount(self._group + 1, lane * self._mean, minlength=len(self._called) + 1)[1:]
-                for lane in weights.T
+                -np.bincount(self._group + 1, one * self._moments[:, _power(t, weights)], minlength=self._width)[1:]
+                for t, one in enumerate(weights.T)
             ]
-            self._terms[k] = _Terms(weights, np.array(base))
+            self._terms[k] = _Terms(weights, np.array(base), bank)
         return self._terms[k]
 
     def _texts(self, which: np.ndarray, place: np.ndarray, values: np.ndarray) -> list[str]:
@@ -229,7 +235,8 @@ def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np
 
 def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
     """Which column each feature is added up with, -1 for itself, and what those are called."""
-    numbers, found = np.full(len(frame.families) + 1, -1), {}
+    numbers = np.full(len(frame.families) + 1, -1)
+    found: dict[str, int] = {}
     for k, (column, kind) in enumerate(frame.families):
         own = [columns.get(name) for name in column.split(AND)] if column not in columns else [columns[column]]
         if all(one is not None and one.role != "text" for one in own):
@@ -238,8 +245,33 @@ def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[
     return numbers[frame.family], list(found)
 
 
+def _power(term: int, weights: np.ndarray) -> int:
+    """0 for a weight of values, 1 for one of their squares."""
+    return int(2 * term >= weights.shape[1] > 1)
+
+
 @kernel
-def _explain(indptr, place, values, weights, mean, group, tells_less, base, by, which):
+def _add(indptr, place, values, weights, moments, group, counts, amount):
+    """Add what every non-zero adds; of one that stands for itself, less what it adds to the mean row."""
+    terms = counts.shape[1]
+    first = max(terms // 2, 1)
+    for row in range(counts.shape[0]):
+        for k in range(indptr[row], indptr[row + 1]):
+            i = place[k]
+            if i < 0:
+                continue
+            x = np.float64(values[k])
+            square = x * x
+            if group[i] < 0:
+                x, square = x - moments[i, 0], square - moments[i, 1]
+            total = 0.0
+            for t in range(terms):
+                total += counts[row, t] * weights[i, t] * (x if t < first else square)
+            amount[k] += total
+
+
+@kernel
+def _explain(indptr, place, amount, group, tells_less, base, by, which):
     """Fill by and which with what moved each row most."""
     most, columns = by.shape[0], base.shape[1]
     moved, shown = empty(columns, np.float64), empty(columns, np.int64)
@@ -254,9 +286,9 @@ def _explain(indptr, place, values, weights, mean, group, tells_less, base, by, 
                 continue
             g = group[i]
             if g < 0:
-                _insert(by, which, row, weights[k] * (values[k] - mean[i]), k)
+                _insert(by, which, row, amount[k], k)
             else:
-                moved[g] += weights[k] * values[k]
+                moved[g] += amount[k]
                 if shown[g] < 0 or tells_less[i] < tells_less[place[shown[g]]]:
                     shown[g] = k
         for g in range(columns):

@@ -327,7 +327,7 @@ class RunFacts:
         found: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
         if known and uses.counted:
             explainer = Explainer(self.learner, MOVED, recipe=self.data.recipe, names=self.data.names, uses=uses)
-            indices, values = zip(*(sample.features[k] for k in known), strict=True)  # type: ignore[misc]
+            indices, values = zip(*(sample.features[k] for k in known), strict=True)
             ends = np.cumsum([0, *map(len, indices)])
             batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))
             why, by = explainer.moved(batch, classes[known])

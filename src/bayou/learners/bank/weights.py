@@ -4,7 +4,7 @@ Every mixture is read as one of logits, so that the score is a sum over lanes. T
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
 the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
 mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
-variances of sums and differences. `lane_means` and `lane_coefficients` have it row by row, with the roots of each row.
+variances of sums and differences. `row_weights` and `row_coefficients` have it row by row, with the roots of each row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
-from bayou.learners.bank.combination import SCORE, Combination
+from bayou.learners.bank.combination import SCORE, SUREST_STACKED, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
 
 # A lane with less of the mixture than this changes no digit of a variance.
@@ -61,27 +61,64 @@ def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
     return each, offset
 
 
-def lane_means(bank: Any, features: np.ndarray) -> np.ndarray:
-    """The means of some weights in every lane of a bank, shape (features, lanes)."""
+class RowWeights(NamedTuple):
+    """What makes a bank's log-odds: the weights of every lane, and what lanes say of the mean row."""
+
+    mean: np.ndarray  # (features, lanes)
+    variance: np.ndarray
+    score_mean: np.ndarray  # (lanes,)
+    score_variance: np.ndarray
+
+
+def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> RowWeights:
+    """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
     with bank._lock:
-        lanes = bank._lanes
-        return np.stack([lane_weights(lanes, lane, features).mean for lane in range(lanes.width)], axis=1)
+        parts = [lane_part(bank._lanes, lane, features) for lane in range(bank._lanes.width)]
+    weights = np.stack([part.weights.mean for part in parts], axis=1)
+    variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
+    intercepts = np.array([part.intercept[0] for part in parts])
+    variances = np.array([_row_variance(part, square) for part in parts])
+    return RowWeights(weights, variance, mean @ weights + intercepts, variances)
 
 
-def lane_coefficients(bank: Any, batch: Batch) -> np.ndarray:
-    """How much the score of each lane counts in the log-odds of each (later) row, shape (rows, lanes).
+def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.ndarray, np.ndarray]:
+    """What makes the log-odds of (later) rows a sum over features, of each row and lane.
 
-    Not the same for all rows: of what it knows little of, a lane says less.
+    The log-odds are sum_k C_k z_k and an offset. Logits z = m/r, which are cut, have roots r = sqrt(1 + C8 kp s) that
+    say how little a lane knows of the row. With M, V, R and Z of the mean row,
+
+        z - Z = (m - M)/r - M C8 kp (s - V) / (r R (r + R)),   cut: times (cut z - cut Z) / (z - Z)
+
+    So the first are what m counts by, a sum of w x, and the second what s counts by, a sum of v x^2.
     """
     with bank._lock:
         combination, lanes, rows = bank._frozen_combination, bank._lanes, len(batch)
         nothing, said = np.zeros(rows, bank._dtype), np.empty((rows, 2, lanes.width), bank._dtype)
         bank._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
+        each, of = _outputs(combination)[0], combination.lane_of
         spread = combination.output_spread[combination.slots].astype(np.float64)
-        each = _outputs(combination)[0] / np.sqrt(1.0 + spread * said[:, 1, combination.lane_of])
-    found = np.zeros((rows, lanes.width))
-    np.add.at(found, (slice(None), combination.lane_of), each)
-    return found
+    found, said = np.zeros((2, rows, lanes.width)), said.astype(np.float64)
+    for output, lane in enumerate(of.tolist()):
+        root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
+        middle = math.sqrt(1.0 + spread[output] * known.score_variance[lane])
+        z, mean = said[:, 0, lane] / root, known.score_mean[lane]
+        apart, cut_apart = z - mean / middle, _cut(z) - _cut(mean / middle)
+        counts = each[output] * np.divide(cut_apart, apart, out=np.ones(rows), where=np.abs(apart) > 1e-9) / root
+        found[0, :, lane] += counts
+        found[1, :, lane] -= counts * mean * spread[output] / (middle * (root + middle))
+    return found[0], found[1]
+
+
+def mean_row_log_odds(bank: Any, known: RowWeights) -> float:
+    """The log-odds of the mean row, as the lanes' scores of it make them."""
+    combination = bank._frozen_combination
+    each, offset = _outputs(combination)
+    spread, of = combination.output_spread[combination.slots].astype(np.float64), combination.lane_of
+    return offset + float(each @ _cut(known.score_mean[of] / np.sqrt(1.0 + spread * known.score_variance[of])))
+
+
+def _cut(logits: Any) -> Any:
+    return np.clip(logits, -SUREST_STACKED, SUREST_STACKED)
 
 
 def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
