@@ -1,10 +1,11 @@
-"""The bank, part by part: units, long streams, what each part gains, the first examples, speed.
+"""The bank, part by part: units, long streams, what each part gains, the first examples, speed, combining.
 
     python benchmarks/bank.py units            all values times 1e-4 to 1e4: does the loss stay?
     python benchmarks/bank.py long             ten million examples, with and without drift: does anything degrade?
     python benchmarks/bank.py parts            the loss without each part, and with each lane alone
     python benchmarks/bank.py start            the first examples: the bank against its mixture alone
     python benchmarks/bank.py speed            time per feature of the lanes, time per example of combining
+    python benchmarks/bank.py combining        CPU time per example of the lanes and of both combinations
 
 Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache DIR, --examples N (long), --sets a,b
 (units, parts, start), --repeats N (speed). Log loss is that of predictions made before each example was learned from.
@@ -13,7 +14,8 @@ Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache D
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from speed import median_seconds
 from bayou import Batch, evaluate, simulate
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import PRESETS
+from bayou.learners.bank import learner as bank_learner
 
 # Variants are compared on these alone: the held-out sets must not be used to choose among them.
 LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASIDE]
@@ -237,7 +240,33 @@ def speed(args: argparse.Namespace) -> None:
             print(f"{kind:14}{each}{slope * 1e9:13.1f}{intercept * 1e6:12.2f}")
 
 
-PARTS = {"units": units, "long": long, "parts": parts, "start": start, "speed": speed}
+def combining(args: argparse.Namespace) -> None:
+    """CPU time of each kernel's own thread, which other processes disturb less than the time of day."""
+    spent = dict.fromkeys(("run_lanes", "combine", "learn_delayed"), 0.0)
+
+    def timed(name: str, kernel: Callable) -> Callable:
+        def run(*given):
+            start = time.thread_time()
+            told = kernel(*given)
+            spent[name] += time.thread_time() - start
+            return told
+
+        return run
+
+    Bank(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
+    for name in spent:
+        setattr(bank_learner, name, timed(name, getattr(bank_learner, name)))
+    for length in (2, 10, 40):
+        batch, found = indicators(length, 2**12), []
+        for _ in range(args.repeats):
+            spent.update(dict.fromkeys(spent, 0.0))
+            Bank(2**12).learn(batch)
+            found.append([1e6 * seconds / len(batch) for seconds in spent.values()])
+        each = "".join(f"  {name} {us:.3f}" for name, us in zip(spent, np.median(found, axis=0), strict=True))
+        print(f"{len(batch):9,} rows of {length:2}: us of CPU an example{each}", flush=True)
+
+
+PARTS = {"combining": combining, "units": units, "long": long, "parts": parts, "start": start, "speed": speed}
 
 
 def main() -> None:

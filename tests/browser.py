@@ -111,9 +111,9 @@ class Browser:
         return plain
 
     def open(
-        self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False, phone: bool = False
+        self, path: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, phone: bool = False
     ) -> Page:
-        """A file, in a window of its own of that width."""
+        """A file, or what is at an address, in a window of its own of that width."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -125,8 +125,9 @@ class Browser:
         )
         page.call("Emulation.setTouchEmulationEnabled", enabled=phone)
         page.prefer(dark, hover=not phone)
-        page.call("Page.navigate", url=path.resolve().as_uri())
-        page.wait("location.protocol === 'file:' && document.readyState === 'complete'")
+        address = path if isinstance(path, str) else path.resolve().as_uri()
+        page.call("Page.navigate", url=address)
+        page.wait("location.protocol !== 'about:' && document.readyState === 'complete'")
         return page
 
 

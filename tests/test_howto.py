@@ -15,7 +15,7 @@ import bayou
 from bayou.cli import app
 from tests import howto
 
-LONG = {"bandit", "select-features", "text"}
+LONG = {"bandit", "select-features", "serve", "text"}
 PAGES = Path(__file__).parent.parent / "docs" / "howto"
 ROW = re.compile(r"\| ([^|]+) \| `bayou (train [^`]+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|")
 

@@ -24,6 +24,8 @@ FIRST_STEPS = {
     "reproduce": ("reproduce table1 --quick", "bayou.reproduce.find"),
     "demo": ("demo", "bayou.cli.demo.study.run"),
     "warm": ("warm", "bayou.runs.warming.run_all"),
+    "serve": ("serve --learner marginal --data state --port 0", "bayou.serve.server.Server"),
+    "replay": ("replay state --out o.bayou", "bayou.serve.folder.replayed"),
 }
 BROKEN = [
     (KeyError("no\x1b[31mbody"), 70, "KeyError: 'no\\x1b[31mbody'). That is a defect of bayou"),

@@ -328,3 +328,14 @@ def test_weights_are_written_as_json_too(run, model, tmp_path):
         {"feature": row["feature"], **{name: float(row[name]) for name in ("mean", "sd")}}
         for row in table(run("features", model, "--out", "-").stdout)
     ]
+
+
+def test_the_slope_of_a_number_is_no_missing_value(run, tmp_path):
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=600).round(3)
+    label = (size + rng.normal(size=600) > 0).astype(int)
+    data = pa.table({"size": size, "site": rng.choice(["a", "b"], 600), "y": label})
+    bayou.train(data, label="y", learner="marginal", bits=10, model=tmp_path / "m.bayou")
+    shown = run("features", tmp_path / "m.bayou", "--by", "column").stdout
+    assert "(slope) +" in shown
+    assert "(missing)" not in shown

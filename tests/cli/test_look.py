@@ -71,6 +71,21 @@ def test_look_needs_no_label_and_takes_the_options_of_train(flights):
     assert found["remarks"] == []
 
 
+def test_dates_marks_and_decimals_can_be_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "day;price;y\n" + "".join(f"202401{k % 28 + 1:02};{k}.{k}00,5 €;{k % 2}\n" for k in range(1, 9)) + "x;n.a.;1\n"
+    )
+    plain = json.loads(said("look", str(path), "--json").stdout)["columns"]
+    assert [column["role"] for column in plain[:2]] == ["category", "category"]
+    told = said(
+        "look", str(path), "--date", "day", "--decimal", "comma", "--missing", "n.a.", "--missing", "x", "--json"
+    )
+    day, price, _ = json.loads(told.stdout)["columns"]
+    assert (day["role"], day["gives"], day["missing"]) == ("date", "weekday, month", 1 / 9)
+    assert (price["role"], price["knots"][0], price["missing"]) == ("values", 1100.5, 1 / 9)
+
+
 def test_a_label_that_is_an_id_is_remarked_on(tmp_path):
     frame = pd.DataFrame({"x": [k % 7 for k in range(200)], "name": [f"n{k}" for k in range(200)], "n": range(200)})
     for label in ("name", "n"):

@@ -22,7 +22,10 @@ from bayou.cli import app
 from bayou.learners import FTRL, Joint, Marginal, Shrinkage
 
 # What is said of every run, before anything can be wrong with it.
-NOTES = re.compile(r"^(compiling the kernels;.*|.* weights( each)?, up to .* of memory)\n", re.MULTILINE)
+NOTES = re.compile(
+    r"^(compiling the kernels;.*|.* weights( each)?, up to .* of memory|.* bytes of memory for every feature.*)\n",
+    re.MULTILINE,
+)
 
 COMMANDS = [
     ("missing file", "train nosuch.csv --label clicked",

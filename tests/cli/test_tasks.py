@@ -62,6 +62,13 @@ def test_three_labels_are_three_classes(wines, tmp_path):
     ]
 
 
+def test_a_learner_without_a_posterior_tells_classes_apart(wines, tmp_path):
+    run("train", wines, "--label", "kind", "--learner", "adagrad", "--bits", 8, "--model", tmp_path / "m.bayou")
+    rows = rows_of(run("predict", wines, "--model", tmp_path / "m.bayou").stdout)
+    assert list(rows[0]) == ["class", "probability", "P(merlot)", "P(riesling)", "P(cabernet, old)"]
+    assert rows[1]["class"] == "riesling"
+
+
 def test_columns_are_kept_beside_predictions(wines, tmp_path):
     model = tmp_path / "m.bayou"
     run("train", wines, "--label", "kind", "--learner", "marginal", "--bits", 8, "--model", model)

@@ -132,6 +132,37 @@ def test_a_touched_few_of_many_features_make_a_small_file(tmp_path):
     assert same_bits(bayou.load(tmp_path / "m.bayou").mean, learner.mean)
 
 
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    """safetensors' own writer has its keys in another order each time, also within one process."""
+    learner = learned()
+    learner.extras.counters = Counters(examples=9, weight=9.0, loss=1.5, runs=1)
+    files = set()
+    for k in range(8):
+        learner.save(tmp_path / f"{k}")
+        bayou.load(tmp_path / f"{k}").save(tmp_path / "again")
+        files |= {(tmp_path / f"{k}").read_bytes(), (tmp_path / "again").read_bytes()}
+    assert len(files) == 1
+
+
+def test_rows_that_are_packed_already_give_the_bytes_of_the_array(tmp_path):
+    array = np.zeros((3000, 4), np.float32)
+    array[[3, 70, 2999]] = 1.5
+    for name, arrays in {"array": {"a": array}, "packed": {"a": model.packed(array)}}.items():
+        model.write(tmp_path / name, {}, arrays)
+    assert (tmp_path / "array").read_bytes() == (tmp_path / "packed").read_bytes()
+
+
+def test_files_are_what_safetensors_itself_would_write_but_for_the_order(tmp_path):
+    arrays = {"b": np.zeros((2, 3), "f4"), "a": np.ones(3, "u1"), "c": np.arange(4), "e": np.zeros((0, 2))}
+    model.write(tmp_path / "m", {"ü": "\n\x01"}, arrays)
+    with safe_open(tmp_path / "m", framework="numpy") as file:
+        theirs = safetensors.numpy.save({name: file.get_tensor(name) for name in arrays}, file.metadata())
+    ours = (tmp_path / "m").read_bytes()
+    heads = [json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]) for data in (ours, theirs)]
+    assert heads[0] == heads[1]
+    assert len(ours) == len(theirs)
+
+
 def test_no_code_is_in_a_file(tmp_path):
     learned().save(tmp_path / "m")
     with safe_open(tmp_path / "m", framework="numpy") as file:
@@ -161,8 +192,8 @@ def full_disk(*args, **kwargs):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def half_a_file(tensors, filename, metadata=None):
-    Path(filename).write_bytes(safetensors.numpy.save(tensors, metadata)[:100])
+def half_a_file(file, metadata, stored):
+    file.write(safetensors.numpy.save(stored, metadata)[:100])
     full_disk()
 
 
@@ -177,8 +208,8 @@ def interrupted(*args, **kwargs):
         ("os.replace", interrupted),
         ("os.fsync", full_disk),
         ("os.chmod", full_disk),
-        ("safetensors.numpy.save_file", full_disk),
-        ("safetensors.numpy.save_file", half_a_file),
+        ("bayou.core.model_file._put", full_disk),
+        ("bayou.core.model_file._put", half_a_file),
     ],
 )
 @pytest.mark.parametrize("existed", [True, False])

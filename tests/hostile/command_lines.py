@@ -126,6 +126,9 @@ SOUND = [
         "simulate longtail --set n_categories=3 --examples 20 --out out/x.svm",
         "reproduce table1 --quick --out out/r",
         "demo --examples 1000 --out out/c.png",
+        "serve --learner marginal --bits 5 --data out/state",
+        "serve --model table.bayou --data out/state --port 0",
+        "replay out/state --out out/m.bayou",
     )
 ]
 LEARNERS = ("marginal", "ftrl", "adagrad", "gaussian", "marginal:prior_variance=.1", "ftrl:alpha=x", "marginal:", ":")
@@ -362,6 +365,8 @@ def arena() -> Iterator[Path]:
         stack.enter_context(mock.patch("bayou.runs.memory.free_memory", return_value=50_000_000))
         stack.enter_context(mock.patch.object(reproduce, "find", cheap))
         stack.enter_context(mock.patch("bayou.runs.warming.run_all"))
+        stack.enter_context(mock.patch("bayou.serve.server.Server.run"))
+        stack.enter_context(mock.patch("bayou.serve.server._bound"))
         for module, names in ((study, ("warm_up", "run", "write_report")), (picture, ["draw"]), (demo_words, ["show"])):
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, return_value=None))

@@ -243,7 +243,7 @@ def _calls_of_sources() -> Iterator[Call]:
     recipe = {
         "bits": 8, "label": "y", "positive": None, "label_above": None, "weight": "w", "ignore": [], "numeric": [],
         "category": [], "text": [], "bins": 5, "cross": [("s", "n")], "exact": False, "hash_all": None,
-        "negative_rate": 1.0,
+        "negative_rate": 1.0, "task": "auto", "date": [], "missing": [], "decimal": None, "ngrams": 1, "char_ngrams": 0,
     }  # fmt: skip
     run = {
         "format": "auto", "on_error": "skip", "threads": 0, "on_note": None, "on_progress": None, "learner": "marginal",
@@ -252,7 +252,17 @@ def _calls_of_sources() -> Iterator[Call]:
     }  # fmt: skip
     yield Call("train (table)", _own(bayou.train), data=table, **recipe, **_known(run))
     yield Call("train (svmlight)", _own(bayou.train), data="d.svm", bits=8, **_known(run))
-    asked = {"keep": (), "level": 0.9, "tags": None, "format": "auto", "on_error": "skip", "threads": 0}
+    reading = {"format": "auto", "on_error": "skip", "threads": 0, "on_note": None}
+    yield Call("look", _own(bayou.look), data=table, **recipe, **reading)
+    asked = {
+        "keep": (),
+        "level": 0.9,
+        "quantiles": (),
+        "tags": None,
+        "format": "auto",
+        "on_error": "skip",
+        "threads": 0,
+    }
     yield Call("predict", _own(predicted), data="d.svm", model="good.bayou", **asked)
 
 

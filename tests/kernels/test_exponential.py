@@ -27,10 +27,20 @@ def exp_unit(v):
     return exponential.exp_unit(v)
 
 
+@njit
+def log_sigmoid(v):
+    return exponential.log_sigmoid(v)
+
+
+@njit
+def log(v):
+    return exponential.log(v)
+
+
 def relative_error(found: np.ndarray, function, xs: np.ndarray) -> float:
     """The largest error in units of the exact value, which has more digits than the answer."""
     exact = function(xs.astype(np.longdouble))
-    return float(np.max(np.abs(found.astype(np.longdouble) - exact) / exact))
+    return float(np.max(np.abs(found.astype(np.longdouble) - exact) / np.abs(exact)))
 
 
 # Two units of the last place in float32: one is the series', one is rounding.
@@ -68,6 +78,19 @@ def test_exp2_is_held_within_its_range(dtype):
 def test_exp_unit_is_accurate(dtype):
     xs = points(0.0, 1.0, dtype)
     assert relative_error(apply(exp_unit, xs), np.exp, xs) < ACCURACY[dtype]
+
+
+def test_log_sigmoids_are_right_to_rounding():
+    z = np.concatenate([np.linspace(-30, 30, 4005), [0.0, 1e-300, -1e-300]])
+    np.testing.assert_allclose(apply(log_sigmoid, z), -np.logaddexp(0, -z), rtol=2e-14)
+
+
+def test_log_is_accurate_over_its_whole_range_and_near_1():
+    far, near = np.exp2(points(-1022, 1023, np.float64)), points(0.5, 2.0, np.float64)
+    xs = np.concatenate([far, near, 1.0 + np.exp2(-np.arange(1.0, 49.0))])
+    xs = np.where(xs == 1.0, 2.0, xs)
+    assert relative_error(apply(log, xs), np.log, xs) < 5e-16
+    assert (apply(log, np.ones(LANES)) == 0.0).all()
 
 
 def test_exponentials_say_that_they_are_for_jitted_code():

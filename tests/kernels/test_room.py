@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty, zeros
+from bayou.kernels.room import LINE, aligned, empty, zeros
 
 
 @kernel
@@ -24,6 +24,19 @@ def test_as_numpy_s(dtype):
         assert (plane.dtype, plane.shape, plane.sum(), plane[4, 2]) == (dtype, (5, 3), 7, 7)
         assert (full.dtype, full.shape, full.all()) == (bool, (2, 5), True)
         line[:] = plane[:] = 9
+
+
+@kernel
+def made_aligned(n, like):
+    return aligned(n, like.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_aligned_zeros_begin_with_a_cache_line(dtype):
+    for n in range(1, 60):
+        found = made_aligned(n, np.empty(1, dtype))
+        assert (found.dtype, found.shape, found.any(), found.ctypes.data % LINE) == (dtype, (n,), False, 0)
+        found[:] = 9
 
 
 def test_nothing_is_kept():

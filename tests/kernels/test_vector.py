@@ -84,6 +84,40 @@ def test_total_adds_in_one_fixed_order(dtype):
 
 
 @njit
+def totals(xs, start, stride, out):
+    vector.store(out, 0, vector.totals(xs, start, stride))
+
+
+@njit
+def highest(xs):
+    return vector.highest(vector.load(xs, 0))
+
+
+@njit
+def load_one(xs, place, out):
+    vector.store(out, 0, vector.load_one(xs, place))
+
+
+@both
+def test_totals_of_eight_vectors_have_the_bits_of_total(dtype):
+    xs = (np.random.default_rng(5).normal(size=200) * 1e3).astype(dtype)
+    out = np.empty(LANES, dtype)
+    for start, stride in ((0, LANES), (3, LANES), (5, 19)):
+        totals(xs, start, stride, out)
+        assert out.tolist() == [total(xs[start + k * stride :][:LANES]) for k in range(LANES)]
+
+
+@both
+def test_highest_and_load_one(dtype):
+    xs = np.random.default_rng(6).normal(size=LANES).astype(dtype)
+    out = np.empty(LANES, dtype)
+    for shift in range(LANES):
+        assert highest(np.roll(xs, shift)) == xs.max()
+        load_one(xs, shift, out)
+        assert (out == xs[shift]).all()
+
+
+@njit
 def any_above(xs, limit):
     return vector.any_above(vector.load(xs, 0), limit)
 

@@ -11,12 +11,11 @@ from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
 from bayou.core import threads
 from bayou.core.extras import Extras
 from bayou.evaluate.later import Ahead
-from bayou.kernels.vector import aligned_zeros
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
 from bayou.learners.classes.combining import combine
 from bayou.learners.classes.extending import extended, extends
-from bayou.learners.classes.stack import hear, look, new_lines, new_said, new_stack
+from bayou.learners.classes.stack import Heard, Stack, new_heard, new_said, new_stack
 from tests.laws.cases import bits
 from tests.reference.classes import SharedStack, inputs
 
@@ -45,6 +44,13 @@ def told(rng: np.random.Generator, rows: int, n_classes: int, outputs: int, size
     return said.astype(np.float32), rng.normal(0, size, (n_classes, rows))
 
 
+def heard_of(into: Stack, said: np.ndarray, log_odds: np.ndarray, spread: np.ndarray) -> Heard:
+    n_classes, rows, _, outputs = said.shape
+    heard = new_heard(into, rows, n_classes, outputs, np.arange(outputs), spread)
+    heard.lanes[:], heard.log_odds[:] = said, log_odds
+    return heard
+
+
 @pytest.mark.parametrize(
     ("n_classes", "outputs", "size"), [(1, 3, 2.0), (2, 9, 1.0), (5, 9, 3.0), (20, 9, 8.0), (3, 0, 5.0), (9, 14, 300.0)]
 )
@@ -56,11 +62,8 @@ def test_kernels_answer_as_the_reference_does(n_classes, outputs, size):
     labels[labels < 0] = n_classes + 3  # a class that is not known
     weights = rng.choice([0.0, 0.2, 1.0, 1.0, 2.5, 40.0], rows)
     into = new_stack(outputs, n_classes, has_offsets=True)
-    lines, got = new_lines(into, rows, n_classes), new_said(2, rows, n_classes)
-    for k in range(n_classes):
-        hear(said[k], np.arange(outputs), spread, log_odds[k], lines, k)
-    heard = lines.copy()
-    combine(into, lines, labels, weights, got, n_classes, 0, False, 0, rows)
+    heard, got = heard_of(into, said, log_odds, spread), new_said(2, rows, n_classes)
+    combine(into, heard, labels, weights, got, n_classes, 0, False, 0, rows)
     z = said[:, :, 0] / np.sqrt(1 + spread * said[:, :, 1].astype(float))
     z, log_odds = np.clip(z, -30, 30).transpose(1, 2, 0), np.clip(log_odds, -30, 30).T
     reference = SharedStack(outputs + 1)
@@ -77,10 +80,9 @@ def test_kernels_answer_as_the_reference_does(n_classes, outputs, size):
         np.testing.assert_allclose(into.covariance[j][:, : outputs + 2], stacker.covariance, rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(into.offsets[j, 0], stacker.b, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(into.shares, reference.shares, rtol=1e-6)
-    look(heard, into.slots, n_classes, 0, rows)
     _, base, F = inputs(z[3], log_odds[3])
-    np.testing.assert_allclose(heard[3, :, : outputs + 2], F, atol=1e-10)
-    np.testing.assert_allclose(heard[3, :, -1], base, rtol=1e-10)
+    np.testing.assert_allclose(heard.lines[3, :, : outputs + 2], F, atol=1e-10)
+    np.testing.assert_allclose(heard.lines[3, :, -1], base, rtol=1e-10)
 
 
 def test_nothing_becomes_non_finite_of_nasty_outputs():
@@ -90,21 +92,12 @@ def test_nothing_becomes_non_finite_of_nasty_outputs():
     said[:, :, 1] = np.abs(said[:, :, 1])
     log_odds[:, ::5] = rng.choice([0.0, 1e9, -1e9], log_odds[:, ::5].shape)
     into = new_stack(9, n_classes, has_offsets=True)
-    lines, got = new_lines(into, rows, n_classes), new_said(2, rows, n_classes)
-    for k in range(n_classes):
-        hear(said[k], np.arange(9), np.full(9, 0.4, np.float32), log_odds[k], lines, k)
-    combine(into, lines, rng.integers(0, 6, rows), rng.choice([1.0, 1e6], rows), got, n_classes, 0, False, 0, rows)
+    heard = heard_of(into, said, log_odds, np.full(9, 0.4, np.float32))
+    got = new_said(2, rows, n_classes)
+    combine(into, heard, rng.integers(0, 6, rows), rng.choice([1.0, 1e6], rows), got, n_classes, 0, False, 0, rows)
     assert all(np.isfinite(array).all() for array in (*got, *into[:-1]))
     np.testing.assert_allclose(got.probability.sum(axis=1), 1.0, rtol=1e-12)
     assert (np.linalg.eigvalsh(into.covariance[0][:, :11]) > 0).all()
-
-
-def test_log_sigmoids_are_right_to_rounding():
-    z = np.concatenate([np.linspace(-30, 30, 4001), [0.0, 1e-300, -1e-300]])
-    lines = aligned_zeros(len(z), 8, "float64").reshape(len(z), 1, 8)
-    hear(np.zeros((len(z), 2, 0), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32), z, lines, 0)
-    np.testing.assert_allclose(lines[:, 0, 0], -np.logaddexp(0, -z), rtol=2e-14)
-    np.testing.assert_allclose(lines[:, 0, 1], z, rtol=4e-16, atol=4e-16)
 
 
 # --- learning -------------------------------------------------------------------------------------------------------

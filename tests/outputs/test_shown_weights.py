@@ -183,3 +183,37 @@ def test_the_associated_view_is_the_banks_most_careful_lane(data):
     plain = Bank(4, lanes=[Lane()])
     with pytest.raises(BadInput, match="no scaled lane"):
         plain.reading([0], "associated")
+
+
+def test_a_standardised_number_keeps_its_weight():
+    """It comes with every row and has a mean square of 1, as one value of a column does; it is none."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=600).round(3)
+    label = (size + rng.normal(size=600) > 0).astype(int)
+    data = pa.table({"size": size, "site": rng.choice(["a", "b"], 600), "y": label})
+    learner = bayou.train(data, label="y", learner="marginal", bits=10).learner
+    shown = shown_weights(learner)
+    place = shown.names.index("size")
+    assert shown.uses.seen[place] == pytest.approx(1.0, abs=0.01)
+    assert shown.uses.square[place] == pytest.approx(1.0, abs=0.02)
+    assert shown.mean[place] == learner.mean[shown.features[place]]
+    assert shown.mean[place] > 1.0
+
+
+def test_slopes_and_parts_of_dates():
+    rng = np.random.default_rng(1)
+    n = 900
+    when = np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 366 * 24, n).astype("timedelta64[h]")
+    step, size = rng.integers(0, 12, n), rng.gamma(2.0, size=n)
+    late = rng.random(n) < 1 / (1 + np.exp(2.0 - 0.2 * step - 0.5 * size))
+    data = pa.table({"when": pa.array(when), "step": step, "size": size, "y": late.astype(int)})
+    learner = bayou.train(data, label="y", learner="marginal", bits=14).learner
+    shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
+    assert families(shown) == {
+        **{("when", part): True for part in ("hour", "weekday", "month", "weekend hour")},
+        **{("step", "value"): True, ("step", "slope"): False, ("size", "bin"): True, ("size", "slope"): False},
+    }
+    spread = {column.name: column.spread for column in shown.columns()}
+    for name, close in {"step": 1e-5, "size": 0.05}.items():  # within a bin a slope is taken at one place
+        own = [k for k, feature in enumerate(shown.names) if feature.startswith(name)]
+        assert spread[name] == pytest.approx(np.std(X[:, own] @ shown.mean[own]), rel=close)

@@ -41,6 +41,11 @@ def test_a_column_that_alone_tells_the_label_is_named(make, named):
     assert run.as_dict()["remarks"] == run.remarks
 
 
+def test_a_table_of_ids_says_that_there_is_nothing_to_learn_from():
+    rows = pa.table({"name": [f"n{k}" for k in range(100)], "y": [0, 1] * 50})
+    assert any(note.startswith("no column gives a feature") for note in train(rows, **OPTIONS).notes)
+
+
 def test_several_columns_are_named_and_features_without_columns_too(tmp_path):
     run = train(table(one=lambda y, rng: y.astype(int), two=lambda y, rng: ~y), **OPTIONS)
     assert run.remarks[0].startswith("column 'one', column 'two' each tell the label alone;")

@@ -48,6 +48,15 @@ class BadCell(Exception):
     pass
 
 
+def with_grams(words: list[str], ngrams: int, characters: int) -> list[str]:
+    """Words, their runs of up to `ngrams`, and each one's runs of so many characters, its ends among them."""
+    found = ["_".join(words[k : k + n]) for n in range(1, ngrams + 1) for k in range(len(words) - n + 1)]
+    if characters:
+        marked = [f"_{word}_" for word in words]
+        found += ["·" + word[k : k + characters] for word in marked for k in range(len(word) - characters + 1)]
+    return found
+
+
 # --- text into cells ------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +243,7 @@ def hashes(column, cell: bytes, recipe) -> list[tuple[int, float]]:
             text = b"" if says_missing(cell, recipe) else cell.strip(b" \t")
         return [named(text)]
     if column.role == "text":
-        words = _WORD.findall(cell.decode("utf-8", "replace").lower())
+        words = with_grams(_WORD.findall(cell.decode("utf-8", "replace").lower()), recipe.ngrams, recipe.char_ngrams)
         return [named(word.encode()) for word in dict.fromkeys(words)]
     try:
         x = when = None

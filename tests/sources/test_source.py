@@ -250,3 +250,24 @@ def test_a_link_to_nothing_is_named(tmp_path) -> None:
     (tmp_path / "b.svm").symlink_to("gone.svm")
     with pytest.raises(BadInput, match=r"b\.svm is a link to a file that is not there"):
         sources.open(str(tmp_path / "*.svm"))
+
+
+@pytest.mark.parametrize("form", ["svm", "vw", "csv", "jsonl"])
+def test_bad_lines_are_counted_by_kind(form, tmp_path, monkeypatch) -> None:
+    """However many there are of one kind, and however the data are cut: each kind has its count and its first line."""
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4096)
+    good, common, rare = {
+        "svm": ("1 1:1", "1 2:x", "one 1:1"),
+        "vw": ("1 |a b", "1 |a b:", "1 2 3 |a"),
+        "csv": ("u,1", "v,", 'w,"1'),
+        "jsonl": ('{"a": "u", "y": 1}', '{"a": "v"}', '{"a": 1'),
+    }[form]
+    lines = [good] + [common] * 400 + [rare] + [good] * 3
+    head = ["a,y"] if form == "csv" else []
+    path = write(tmp_path / f"x.{form}", "\n".join([*head, *lines, ""]).encode())
+    source = sources.open(path, recipe={"bits": 8, "task": "binary"}, on_error="skip")
+    assert sum(len(batch) for batch in source) == 4
+    first, second = sorted(source.kinds.values(), reverse=True)
+    assert (first[0], second[0], source.skipped) == (400, 1, 401)
+    assert f"x.{form}:{len(head) + 2}:" in first[1]
+    assert f"x.{form}:{len(head) + 402}:" in second[1]

@@ -9,7 +9,22 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import compare, edge, features, info, look, merge, predict, reproduce, select, simulate, train, warm
+from bayou.cli import (
+    compare,
+    edge,
+    features,
+    info,
+    look,
+    merge,
+    predict,
+    replay,
+    reproduce,
+    select,
+    serve,
+    simulate,
+    train,
+    warm,
+)
 from bayou.cli.demo import command as demo_command
 from bayou.cli.terminal import output, streams
 
@@ -47,6 +62,8 @@ for _command in (
     select.select,
     simulate.simulate,
     reproduce.reproduce,
+    serve.serve,
+    replay.replay,
     warm.warm,
     demo_command.demo,
 ):

@@ -266,6 +266,8 @@ def _put(out: str | None, header: list[str], rows: list[list[Any]]) -> None:
 
 def _value(name: str, column: str) -> str:
     """A feature's name without that of its column."""
+    if name == column:
+        return "(slope)"
     return name.removeprefix(column).lstrip(" ^").removeprefix("=") or "(missing)"
 
 

@@ -19,7 +19,7 @@ def look(
     reading: options.Group = {},  # noqa: B006
     as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
 ) -> None:
-    """Show what the columns of a table are taken for, and why; learn nothing.
+    """Show what the columns of a table are taken for; learn nothing.
 
     Of the first 10,000 rows: what each column is, the features that it gives, the share of its cells without a value,
     and some of its values; then what should make you look twice. Options of train that name columns overrule it.

@@ -56,6 +56,13 @@ _RECIPE: dict[str, Any] = {
             "five words are split anyway."
         ),
     ],
+    "ngrams": Annotated[
+        int | None, typer.Option(min=1, max=8, help="Texts also give runs of up to so many words, such as free_entry.")
+    ],
+    "char_ngrams": Annotated[
+        int | None,
+        typer.Option(min=1, max=8, help="Texts also give runs of so many characters of each word; for names."),
+    ],
     "bins": Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")],
     "missing": Annotated[
         list[str] | None,

@@ -114,7 +114,7 @@ def _shares(text: str | None) -> list[float]:
 
 def _summary(predictions: Predictions) -> list[str]:
     """What was skipped, and what the predictions were worth."""
-    said = [*predictions.bad, *predictions.source.remarks]
+    said = [*output.skipped_in_words(predictions.kinds), *predictions.source.remarks]
     if predictions.skipped:
         said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
     result = predictions.evaluation

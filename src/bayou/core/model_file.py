@@ -4,6 +4,9 @@ The file is safetensors (no code runs on load). Its metadata holds the format's 
 (xxh3, 64 bits) of the header and of every array, which is checked when the file is read; files of earlier versions have
 none. An array most of whose rows are zero is stored as the rows that are not, so that a table of four million features
 of which ten thousand were met takes the space of ten thousand.
+
+The same model gives the same bytes. safetensors' own writer puts the metadata in another order each time, and keeps all
+other threads of Python waiting while it copies, so files are written here; they are read by safetensors.
 """
 
 from __future__ import annotations
@@ -19,13 +22,18 @@ import numpy as np
 import xxhash
 
 from bayou.core.errors import BadModel
-from bayou.core.files import is_special, whole_file
+from bayou.core.files import whole_file
 
 FORMAT = "bayou-model"
 VERSION = 1
 _WORDS = {"format", "version", "header", "sparse", "checksums"}
 # Below this many rows a sparse copy gains nothing worth the second array.
 _WORTH_IT = 1024
+# What safetensors calls the types of arrays.
+_TYPES = {
+    "?": "BOOL", "u1": "U8", "i1": "I8", "u2": "U16", "i2": "I16", "u4": "U32", "i4": "I32", "u8": "U64", "i8": "I64",
+    "f2": "F16", "f4": "F32", "f8": "F64",
+}  # fmt: skip
 # Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
 _BLOCK_BYTES = 8 << 20
 
@@ -102,17 +110,24 @@ def _compare(what: str, found: str, expected: str) -> None:
 
 def packed(array: np.ndarray) -> Packed:
     """A copy of the rows with a bit set if that is smaller than the array, else the array itself."""
-    rows = _touched_rows(array)
-    return Packed(array.shape, rows, array if rows is None else array[rows])
+    if array.ndim and len(array) >= _WORTH_IT and worth_it(array.shape, array.dtype, _at_least(array)):
+        rows = nonzero_rows(array)
+        if worth_it(array.shape, array.dtype, len(rows)):
+            return Packed(array.shape, rows.astype(np.uint32), array[rows])
+    return Packed(array.shape, None, array)
 
 
-def _touched_rows(array: np.ndarray) -> np.ndarray | None:
-    """Rows with a bit set, if storing those alone is smaller than storing the array."""
-    if array.ndim == 0 or len(array) < _WORTH_IT:
-        return None
-    rows = nonzero_rows(array)
-    row_bytes = array.dtype.itemsize * _items(array.shape[1:])
-    return None if len(rows) * (row_bytes + 4) >= len(array) * row_bytes else rows.astype(np.uint32)
+def _at_least(array: np.ndarray) -> int:
+    """So many rows have a bit set at least; to count is quicker than to find them."""
+    if array.ndim > 1 or array.dtype.kind == "f":  # where -0.0 has a bit set, too
+        return 0
+    return int(np.count_nonzero(array))
+
+
+def worth_it(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
+    """Whether storing so many rows with their numbers is smaller than storing the array."""
+    row_bytes = dtype.itemsize * _items(shape[1:])
+    return shape[0] >= _WORTH_IT and touched * (row_bytes + 4) < shape[0] * row_bytes
 
 
 def nonzero_rows(array: np.ndarray) -> np.ndarray:
@@ -123,17 +138,14 @@ def nonzero_rows(array: np.ndarray) -> np.ndarray:
     return np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> None:
     """Write the file whole, or say why that cannot be and leave what was there as it is."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save, save_file
-
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
     for name, array in arrays.items():
-        shape, rows, kept = packed(array)
+        shape, rows, kept = array if isinstance(array, Packed) else packed(array)
         if rows is None or arrays.keys() & {f"{name}.rows", f"{name}.kept"}:
-            stored[name] = np.asarray(array, order="C")
+            stored[name] = np.asarray(array.whole() if isinstance(array, Packed) else array, order="C")
         else:
             shapes[name] = list(shape)
             stored[f"{name}.rows"] = rows
@@ -150,15 +162,34 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     except (TypeError, ValueError) as error:
         raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
     try:
-        with whole_file(path) as temporary:
-            if is_special(temporary):  # which safetensors would replace
-                with open(temporary, "wb") as file:
-                    file.write(save(stored, metadata=metadata))
-            else:
-                save_file(stored, temporary, metadata=metadata)
-    except (OSError, SafetensorError) as error:
+        with whole_file(path) as temporary, open(temporary, "wb") as file:
+            _put(file, metadata, stored)
+    except (OSError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
+
+
+def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:
+    """Write what safetensors reads: the length of a header, the header, the arrays, the widest numbers first."""
+    order = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name in order:
+        array, start = stored[name], end
+        kind = _TYPES.get(array.dtype.newbyteorder("=").str.lstrip("<>=|"))
+        if kind is None:
+            raise TypeError(f"{name} holds {array.dtype}, which is no number")
+        end += array.nbytes
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        array = stored[name]
+        little = array if array.dtype.byteorder != ">" else array.astype(array.dtype.newbyteorder("<"))
+        data: Any = little.reshape(-1).view(np.uint8).data if little.size else b""
+        for start in range(0, len(data), _BLOCK_BYTES):  # in parts, so that other threads have their turn
+            file.write(data[start : start + _BLOCK_BYTES])
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -19,6 +19,9 @@ from bayou.kernels.compiling import kernel
 MOST_NAMES = 1_000_000
 MOST_BYTES = 1 << 26
 
+# So many names are looked for one by one; for more, all are put in order.
+FEW = 32
+
 # Between the two features of a cross, as people read it.
 AND = b" & "
 
@@ -114,9 +117,13 @@ class Names:
     def name_of(self, indices: np.ndarray) -> list[str | None]:
         """The name of each of these features, or None. Bytes that are not UTF-8 are shown as replacement characters."""
         indices = np.asarray(indices, np.int64)
-        order = np.argsort(self._indices[: self._count])
+        own = self._indices[: self._count]
         known = self.named(indices)
-        places = iter(order[np.searchsorted(self._indices[: self._count], indices[known], sorter=order)].tolist())
+        if len(indices) <= FEW:
+            places = iter([int(np.argmax(own == index)) for index in indices[known].tolist()])
+        else:
+            order = np.argsort(own)
+            places = iter(order[np.searchsorted(own, indices[known], sorter=order)].tolist())
         ends, text = self._ends, self._text.data
         return [str(text[ends[k := next(places)] : ends[k + 1]], "utf-8", "replace") if yes else None for yes in known]
 
@@ -145,12 +152,12 @@ class Names:
         self.add(NewNames(other._indices[:n], spans, other._text, other._text, b""))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for a file."""
+        """All of it as arrays, for a file. Names that are added later come behind them, or into other arrays."""
         n = self._count
         return {
-            "indices": self._indices[:n].copy(),
-            "ends": self._ends[: n + 1].copy(),
-            "text": self._text[: self._ends[n]].copy(),
+            "indices": self._indices[:n],
+            "ends": self._ends[: n + 1],
+            "text": self._text[: self._ends[n]],
             "full": np.array([self.full], np.uint8),
         }
 

@@ -34,7 +34,7 @@ from bayou.core.checks import (
 )
 from bayou.core.errors import BadInput, BadModel
 
-KINDS = ("svmlight", "vw", "table")
+KINDS = ("svmlight", "vw", "table", "rows")
 # What there is to predict.
 TASKS = {
     "auto": "what the labels look like",
@@ -80,6 +80,7 @@ EDITION = 2
 
 # How many rows are looked at before a table's recipe is fixed.
 FIT_ROWS = 10_000
+MAX_GRAMS = 8
 # More bins than this could not be told apart by that many rows.
 MAX_BINS = 1_000
 
@@ -137,6 +138,8 @@ class Column:
         object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
 
     def _ascending(self, name: str, called: str) -> tuple[float, ...]:
+        if not getattr(self, name) and isinstance(getattr(self, name), tuple):
+            return ()
         what = f"the {name} of column {self.name!r}"
         found = tuple(as_number(edge) for edge in several(what, getattr(self, name), "finite numbers that ascend"))
         if not (np.isfinite(found).all() and (np.diff(found) > 0).all()):
@@ -182,7 +185,8 @@ class Recipe:
     """How a raw row becomes an example.
 
     Attributes:
-        kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines).
+        kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines); or "rows", for JSON objects
+            whose names are hashed as they come, which a server begins with that has no model.
         bits: features are numbered 0 to 2**bits - 1.
         exact: number features in order of appearance instead of hashing them: none ever share a number.
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
@@ -196,6 +200,7 @@ class Recipe:
         ignore, numeric, category, text, date: columns that are given these roles, whatever they hold.
         missing: more ways to write that a value is not there, in any case of letters; "" takes out the usual ones.
         decimal: "point" takes 1,400.5, $12 and 7 % for numbers, "comma" 1.400,5 and 12 €; None only plain ones.
+        ngrams: texts also give runs of up to so many words; char_ngrams: and runs of so many characters of a word.
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
         negative_rate: the share of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
@@ -224,6 +229,8 @@ class Recipe:
     date: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     decimal: str | None = None
+    ngrams: int = 1
+    char_ngrams: int = 0
     bins: int = 20
     negative_rate: float = 1.0
     columns: tuple[Column, ...] | None = None
@@ -236,6 +243,10 @@ class Recipe:
         one_of("a recipe's kind", self.kind, dict.fromkeys(KINDS))
         put("bits", whole_number("bits", self.bits, 1, 31))
         put("bins", whole_number("bins", self.bins, 0, MAX_BINS))
+        put("ngrams", whole_number("ngrams", self.ngrams, 1, MAX_GRAMS))
+        put("char_ngrams", whole_number("char_ngrams", self.char_ngrams, 0, MAX_GRAMS))
+        if self.kind != "table" and (self.ngrams, self.char_ngrams) != (1, 0):
+            raise BadInput(f"ngrams are made of a table's texts, and {self.kind} data have none; write out features.")
         put("exact", yes_or_no("exact", self.exact))
         put("hash_all", yes_or_no("hash_all", self.hash_all))
         put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
@@ -306,13 +317,17 @@ class Recipe:
         for option in NAMING:
             names = getattr(self, option)
             for name in (names,) if isinstance(names, str) else names or ():
-                if self.kind != "table":
+                if self.kind != "table" and not (self.kind == "rows" and option in ("label", "weight", "ignore")):
                     raise BadInput(f"{option} names the column {name!r}, but {self.kind} data have no columns.")
                 if name in given:
                     raise BadInput(f"column {name!r} is named by both {given[name]} and {option}; give it one role.")
                 given[name] = option
-        if self.cross and self.kind == "svmlight":
-            raise BadInput("cross needs columns or namespaces, and svmlight data have neither.")
+        if self.cross and self.kind in ("svmlight", "rows"):
+            raise BadInput(f"cross needs columns or namespaces, and {self.kind} data have neither.")
+        if self.kind == "rows" and (self.positive is not None or self.exact):
+            raise BadInput(
+                "rows of any names have labels 1, 0 or -1, true or false, and hashed names, never exact ones."
+            )
 
     @property
     def n_features(self) -> int:
@@ -330,7 +345,14 @@ class Recipe:
         plain["cross"] = [list(pair) for pair in self.cross]
         for name in _LISTS:
             plain[name] = list(plain[name])
-        usual: dict[str, Any] = {"date": [], "missing": [], "decimal": None, "edition": 1}
+        usual: dict[str, Any] = {
+            "date": [],
+            "missing": [],
+            "decimal": None,
+            "edition": 1,
+            "ngrams": 1,
+            "char_ngrams": 0,
+        }
         for name, without in usual.items():
             if plain[name] == without:
                 del plain[name]

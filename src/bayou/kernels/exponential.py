@@ -1,4 +1,4 @@
-"""Powers of two and of e, of vectors: polynomials that are right to a float32's, or a float64's, rounding."""
+"""Powers and logarithms of vectors: polynomials that are right to a float32's, or a float64's, rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.vector import LANES, Vec, nearest
+from bayou.kernels.vector import LANES, Vec, magnitude, nearest
+
+LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
 
 @intrinsic
@@ -134,3 +136,41 @@ def log1p_unit(t):
     first = (t * c[1] + c[0]) + t2 * (t * c[3] + c[2]) + t4 * ((t * c[5] + c[4]) + t2 * (t * c[7] + c[6]))
     second = (t * c[9] + c[8]) + t2 * (t * c[11] + c[10]) + t4 * ((t * c[13] + c[12]) + t2 * (t * c[15] + c[14]))
     return t * (first + t8 * (second + t8 * (t * c[17] + c[16])))
+
+
+@kernel(forceinline=True)
+def log_sigmoid(z):
+    """ln(1/(1 + e^-z)) of a vector of float64, for z within POWERS of its type."""
+    return min(z, 0.0) - log1p_unit(exp2_within(magnitude(z) * -LOG2E))
+
+
+@intrinsic
+def _parts(typingctx, vec):
+    """(e, m) with x = 2^e m and m in [sqrt(1/2), sqrt(2)), of a vector of positive, normal float64."""
+
+    def codegen(context, builder, sig, args):
+        whole = ir.VectorType(ir.IntType(64), LANES)
+        bits = builder.bitcast(args[0], whole)
+        root_half = ir.Constant(whole, [0x3FE6A09E667F3BCD] * LANES)
+        mantissa = ir.Constant(whole, [52] * LANES)
+        exponent = builder.ashr(builder.sub(bits, root_half), mantissa)
+        scaled = builder.bitcast(builder.sub(bits, builder.shl(exponent, mantissa)), args[0].type)
+        return context.make_tuple(builder, sig.return_type, [builder.sitofp(exponent, args[0].type), scaled])
+
+    return types.UniTuple(vec, 2)(vec), codegen
+
+
+_ARTANH = tuple(1.0 / (2 * k + 3) for k in range(10))  # behind the first term; the next one is 2e-18 of it
+
+
+@kernel(forceinline=True)
+def log(x):
+    """ln x of a vector of positive, normal float64: 2 artanh((m - 1)/(m + 1)), by its series."""
+    exponent, m = _parts(x)
+    s = (m - 1.0) / (m + 1.0)
+    s2 = s * s
+    s4 = s2 * s2
+    c = _ARTANH
+    low = (s2 * c[1] + c[0]) + s4 * (s2 * c[3] + c[2])
+    high = (s2 * c[5] + c[4]) + s4 * ((s2 * c[7] + c[6]) + s4 * (s2 * c[9] + c[8]))
+    return exponent * LN2 + (s + s * s2 * (low + s4 * s4 * high)) * 2.0

@@ -26,9 +26,11 @@ from numba.extending import intrinsic
 from bayou.kernels.compiling import kernel
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
     """`function` for kernels: inlined, its arrays (also those in tuples) borrowed. Arguments go by position."""
-    part = kernel(forceinline=True)(function).part
+    if function is None:
+        return lambda function: inlined(function, **options)
+    part = kernel(forceinline=True, **options)(function).part
 
     @intrinsic
     def call(typingctx, *args):

@@ -12,6 +12,10 @@ from numba.core.imputils import impl_ret_new_ref
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
+from bayou.kernels.compiling import kernel
+
+LINE = 64
+
 
 @intrinsic
 def empty(typingctx, shape, dtype):
@@ -21,6 +25,14 @@ def empty(typingctx, shape, dtype):
 @intrinsic
 def zeros(typingctx, shape, dtype):
     return _array(shape, dtype), _maker(shape, zero=True)
+
+
+@kernel(forceinline=True)
+def aligned(size, dtype):
+    """Zeros that begin where a cache line does: a vector of eight float64 is then one line, and not parts of two."""
+    whole = zeros(size + LINE, dtype)
+    skip = -whole.ctypes.data % LINE // whole.itemsize
+    return whole[skip : skip + size]
 
 
 def _array(shape, dtype):

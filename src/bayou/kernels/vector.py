@@ -136,6 +136,18 @@ def load(typingctx, array, start):
 
 
 @intrinsic
+def load_one(typingctx, array, place):
+    """array[place] in every lane."""
+    vec = Vec(array.dtype)
+
+    def codegen(context, builder, sig, args):
+        value = builder.load(address(context, builder, sig.args[0], args[0], args[1]))
+        return splat(context, builder, value, array.dtype, vec)
+
+    return vec(array, types.intp), codegen
+
+
+@intrinsic
 def store(typingctx, array, start, vec):
     """array[start : start + LANES] = vec"""
 
@@ -237,6 +249,47 @@ def total(typingctx, vec):
             width //= 2
             halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
             value = builder.fadd(*halves)
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return vec.scalar(vec), codegen
+
+
+@intrinsic
+def totals(typingctx, array, start, stride):
+    """`total` of LANES vectors of an array, the first at `start` and each `stride` further: one in each lane."""
+    vec = Vec(array.dtype)
+
+    def codegen(context, builder, sig, args):
+        kind = context.get_value_type(vec)
+        vectors = []
+        for k in range(LANES):
+            there = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, k)))
+            pointer = address(context, builder, sig.args[0], args[0], there)
+            value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
+            value.align = context.get_abi_sizeof(kind.element)
+            vectors.append(value)
+        width = LANES
+        while width > 1:  # each vector has 8/width sums of so many lanes
+            width //= 2
+            lower = [lane for lane in range(2 * LANES) if lane // width % 2 == 0]
+            upper = [lane + width for lane in lower]
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [builder.fadd(shuffle(builder, a, b, lower), shuffle(builder, a, b, upper)) for a, b in pairs]
+        return vectors[0]
+
+    return vec(array, types.intp, types.intp), codegen
+
+
+@intrinsic
+def highest(typingctx, vec):
+    """The largest of all lanes."""
+
+    def codegen(context, builder, sig, args):
+        value, width = args[0], LANES
+        while width > 1:
+            width //= 2
+            a, b = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+            value = builder.select(builder.fcmp_ordered(">", a, b), a, b)
         return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
     return vec.scalar(vec), codegen

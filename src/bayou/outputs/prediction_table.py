@@ -27,7 +27,7 @@ class PredictionRows(NamedTuple):
 
 def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
     """What can be said of its predictions. The first column is text where there are several classes."""
-    task, sure = learner.record.task, not learner.record.posterior
+    task, sure = learner.record.task, not learner.posterior
     if quantiles and (task != "regress" or sure):
         raise BadInput(f"--quantiles are of numbers with an interval, which {learner.name} does not predict.")
     if task == "classes":
@@ -54,7 +54,7 @@ def prediction_table(
     if learner.record.task == "classes":
         return _of_classes(learner, predicted, level)
     table = [predicted.expected] if learner.record.task == "regress" else [predicted.probability, predicted.mean]
-    if learner.record.posterior:
+    if learner.posterior:
         table += [predicted.variance, *predicted.interval(level)]
     return PredictionRows(np.stack([*table, *(predicted.quantile(share) for share in quantiles)]))
 
@@ -65,7 +65,7 @@ def _of_classes(learner: Any, predicted: Any, level: float) -> PredictionRows:
     if best is None:
         raise BadInput("the model has met no class yet, so it can predict none; train it first.")
     table = [probability]
-    if learner.record.posterior:
+    if learner.posterior:
         table += predicted.interval(level)
     own = [np.take_along_axis(part, best[:, None], axis=1)[:, 0] for part in table]
     return PredictionRows(np.vstack([*own, probability.T]), [names[k] for k in best.tolist()])

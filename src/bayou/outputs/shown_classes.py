@@ -29,7 +29,7 @@ class ShownClasses:
     >>> learner = Classes(n_features=3, learner="marginal")
     >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}] * 9, labels=[4, 5, 6] * 9))
     >>> shown = ShownClasses(learner)
-    >>> shown.names, shown.of(1).mean.argmax()
+    >>> shown.names, int(shown.of(1).mean.argmax())
     (['4', '5', '6'], 1)
     """
 

@@ -296,7 +296,9 @@ def _completed(frame: Frame, mean: np.ndarray | None) -> list[Family]:
     moments, family, size = frame.moments, frame.family, len(frame.families)
     if moments is None:
         return [Family(*key, False) for key in frame.families]
-    odd = np.abs(moments.square - moments.seen) + (0.0 if mean is None else mean == 0.0)
+    # Squares alone would not tell: a standardised number has a mean square of 1, too.
+    odd = np.abs(moments.square - moments.seen) + np.abs(moments.mean - moments.seen)
+    odd = odd + (0.0 if mean is None else mean == 0.0)
     seen, odd = (np.bincount(family + 1, sums, minlength=size + 1)[1:] for sums in (moments.seen, odd))
     complete = (np.abs(seen - 1.0) < COMPLETE) & (odd < COMPLETE)
     return [Family(*key, bool(yes)) for key, yes in zip(frame.families, complete, strict=True)]

@@ -102,6 +102,7 @@ class Comparison:
     seconds: float
     signal: int | None
     remarks: list[str] = field(default_factory=list)
+    kinds: list[tuple[int, str]] = field(default_factory=list)  # of bad lines: how many, and the first
 
     @property
     def ranked(self) -> list[Entrant]:
@@ -241,6 +242,7 @@ class Comparing:
             entrants,
             skipped=source.skipped + refused.count,
             bad=(source.bad + refused.sentences)[:20],
+            kinds=refused.kinds,
             folded=source.folded,
             seconds=time.perf_counter() - start,
             signal=interrupt.signal,

@@ -31,6 +31,8 @@ class RecipeOptions(TypedDict, total=False):
     date: Sequence[str] | None  # columns of dates or points in time
     missing: Sequence[str] | None  # what else says that a value is not there; "" clears the usual marks
     decimal: str | None  # "point" or "comma": numbers with separators and signs of currency
+    ngrams: int | None  # runs of up to so many words of texts
+    char_ngrams: int | None  # runs of so many characters of their words
     bins: int | None  # quantile bins for numbers
     cross: Sequence[tuple[str, str]] | None  # pairs of columns or namespaces
     exact: bool | None  # number features as they come; hash nothing

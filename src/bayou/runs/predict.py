@@ -209,3 +209,8 @@ class Predictions:
     @property
     def bad(self) -> list[str]:
         return (self.source.bad + self._refused.sentences)[:DESCRIBED]
+
+    @property
+    def kinds(self) -> list[tuple[int, str]]:
+        """Of bad lines: how many, and the first; the commonest kind before the others."""
+        return self._refused.kinds

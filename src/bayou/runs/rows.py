@@ -95,10 +95,11 @@ class Refused:
     Attributes:
         count: how many there were.
         sentences: what was wrong with the first few.
+        kinds: that, of those of the source and these, the commonest first: how many there were, and the first.
     """
 
     def __init__(self, source: Source) -> None:
-        self._skips = source.skips
+        self._skips, self._source = source.skips, source
         self.count = 0
         self.sentences: list[str] = []
 
@@ -117,3 +118,9 @@ class Refused:
         self.count += 1
         if len(self.sentences) < DESCRIBED:
             self.sentences.append(sentence)
+
+    @property
+    def kinds(self) -> list[tuple[int, str]]:
+        found = list(self._source.kinds.values())
+        found += [(self.count, self.sentences[0])] if self.count else []
+        return sorted(found, key=lambda kind: -kind[0])

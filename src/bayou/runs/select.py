@@ -15,6 +15,7 @@ from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.evaluate.classification import Meter
+from bayou.learners.classes.table import FEW, Table
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
@@ -125,10 +126,13 @@ class Selecting:
                 "--label-above what is positive."
             )
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
-        given.note(Note(memory.check(small, source.recipe.n_features * len(PRIORS))))
-        common = {**small.parameters, "n_features": source.recipe.n_features}
-        self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
         self._n_features = source.recipe.n_features
+        # Features are numbered as they come, so that memory is taken for those that are there.
+        self._table = Table(self._n_features, numbered=self._n_features > FEW)
+        each = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
+        given.note(Note(f"{len(PRIORS)} learners side by side, {each} bytes of memory for every feature that is met"))
+        common = {**small.parameters, "n_features": self._table.rows}
+        self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
         self._kept: list[tuple[csr_array, np.ndarray, np.ndarray]] = []
         self._step = 1
 
@@ -138,8 +142,7 @@ class Selecting:
         for batch in self.source:
             held = spread_evenly(seen, len(batch), self._holdout)
             seen += len(batch)
-            for learner in self.learners:
-                learner.learn(batch.with_labels(batch.labels, np.where(held, 0.0, batch.each_weight())))
+            self._learn(batch.take(np.flatnonzero(~held & (batch.each_weight() > 0))))
             self._keep(batch, np.flatnonzero(held))
             on_progress(self.source.bytes_done)
         self.source.check_learned((), 0)
@@ -163,6 +166,20 @@ class Selecting:
             notes=[*self._notes(path), *self.source.remarks],
         )
 
+    def _learn(self, batch: Batch) -> None:
+        weights = batch.each_weight()
+        placed = self._table.placed(batch, weights).with_labels(batch.labels, weights)
+        if self._table.rows > self.learners[0].n_features:
+            memory.check(self.learners[0], self._table.rows * len(PRIORS))
+            self.learners = [learner._resized(self._table.rows) for learner in self.learners]
+        for learner in self.learners:
+            learner.learn(placed)
+
+    def _features(self, places: np.ndarray) -> np.ndarray:
+        """The features that stand at some places."""
+        features = self._table.features()
+        return places if features is None else features[places - 1]
+
     def _keep(self, batch: Batch, rows: np.ndarray) -> None:
         """Held-out rows for the end."""
         X = csr_array((batch.values, batch.indices.astype(np.int64), batch.indptr), (len(batch), self._n_features))
@@ -173,9 +190,11 @@ class Selecting:
             self._kept = [(X[::2], labels[::2], weights[::2]) for X, labels, weights in self._kept]
             self._step *= 2
 
-    def _point(self, learner: SpikeSlab, features: np.ndarray, wanted: int | None = None) -> Point:
+    def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> Point:
         """The model of some features of a learner, by its formula: Phi(intercept + sum of weight * value)."""
-        weights = learner.weights_at(features).mean
+        order = np.argsort(self._features(places), kind="stable")
+        places = places[order]
+        features, weights = self._features(places), learner.weights_at(places).mean
         small = np.zeros(self._n_features)
         small[features] = weights
         meter = Meter()
@@ -186,7 +205,7 @@ class Selecting:
             inclusion_prior=learner.parameters["inclusion_prior"],
             features=features,
             weights=weights,
-            inclusion=learner.inclusion[features],
+            inclusion=learner.inclusion[places],
             intercept=learner.intercept[0],
             log_loss=result.log_loss,
             auc=result.auc,
@@ -197,9 +216,10 @@ class Selecting:
         """The learner that selected that many or the fewest more, cut to its most probable features."""
         enough = [k for k, point in enumerate(path) if point.size >= size]
         k = min(enough, key=lambda k: path[k].size) if enough else int(np.argmax([point.size for point in path]))
-        log_odds = self.learners[k].log_odds[path[k].features]
+        places = self.learners[k].selected
+        log_odds = self.learners[k].log_odds[places]
         first = np.sort(np.argsort(-log_odds, kind="stable")[:size])
-        return self._point(self.learners[k], path[k].features[first], wanted=size)
+        return self._point(self.learners[k], places[first], wanted=size)
 
     def _names(self, features: np.ndarray) -> dict[int, str]:
         names = self.source.extras.names

@@ -85,7 +85,8 @@ def train(
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
         task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
-        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, bins,
+        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, ngrams,
+            char_ngrams, bins,
             cross, exact, hash_all, negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
@@ -174,6 +175,10 @@ class Training:
         self.source.read_as(self.learner.parameters["dtype"])
         warm_up(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
+        if self.fitted and not any(column.gives for column in self.fitted):
+            self._say(
+                "no column gives a feature, so there is nothing to learn from; --category C takes an id all the same"
+            )
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
         """Where the run starts: at the beginning, or where one of the same data was interrupted."""
@@ -253,6 +258,7 @@ class Training:
             signal=interrupt.signal,
             seconds=seconds,
             bad=(self.source.bad + self._refused.sentences)[:20],
+            kinds=self._refused.kinds,
             folded=self.source.folded,
             seen_before=self._first > 0,
             unsaved=unsaved,

@@ -38,7 +38,8 @@ class TrainingRun:
         passes: how many were finished; converged: whether the learner says that more are of no use.
         signal: what interrupted the run, if anything.
         seconds: from the first example read to the last learned.
-        bad: the first bad lines, as sentences; folded: feature numbers that were too large for the table.
+        bad: the first bad lines, as sentences; kinds: how many there were of each kind, and the first, the commonest
+            before the others; folded: feature numbers that were too large for the table.
         seen_before: the examples that were scored had been learned from in an earlier pass.
         unsaved: why the model could not be written.
         later_loss: the log loss of the last half of the stream (in the first pass) as it was learned, and what is
@@ -61,6 +62,7 @@ class TrainingRun:
     signal: int | None
     seconds: float
     bad: list[str] = field(default_factory=list)
+    kinds: list[tuple[int, str]] = field(default_factory=list)
     folded: int = 0
     seen_before: bool = False
     unsaved: BadModel | None = None
@@ -85,6 +87,7 @@ class TrainingRun:
             "folded": self.folded,
             "seen_before": self.seen_before,
             "bad": self.bad,
+            "kinds": [{"lines": count, "first": first} for count, first in self.kinds],
             "remarks": self.remarks,
             "later_loss": None if self.later_loss is None else self.later_loss.as_dict(),
         }

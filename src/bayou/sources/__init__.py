@@ -70,7 +70,7 @@ def open(
     if not labels:
         extras = extras.for_predicting()
     kind = extras.required_recipe.kind
-    if kind != KIND[found]:
+    if kind != KIND[found] and not (kind == "rows" and found == "jsonl"):
         what = "a table" if files is None else f"{files.names[0]} ({found})"
         raise BadInput(
             f"{what} needs a recipe for {KIND[found]} data, but this one is for {kind} data; "
@@ -92,6 +92,11 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
         from bayou.sources.formats.vw.reader import VW
 
         return TextReader(data, VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags))
+    if extras.required_recipe.kind == "rows":
+        from bayou.sources.json_rows import JsonRows
+
+        names, classes = extras.names, extras.classes
+        return TextReader(data, JsonRows(extras.required_recipe, names, labels=labels, dtype=dtype, classes=classes))
     if found == "jsonl":
         from bayou.sources.formats.jsonl import JsonReader
 

@@ -14,7 +14,7 @@ from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
 from bayou.sources.reading.in_order import InOrder
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
 from bayou.sources.reading.reader import Placed, Reader
 
 ON_ERROR = {"raise": False, "skip": True}
@@ -40,7 +40,8 @@ class Source:
         extras: what a model needs to read such data again: the recipe (a table's is fitted by the time the first
             batch is out), the names met so far, the numbering. For a new model: `learner.extras = source.extras`.
         rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
-        bad: the first few of those as sentences, "file:line:column: what was expected".
+        bad: the first few of those as sentences, "file:line:column: what was expected"; kinds: by what was expected,
+            how many there were, and the first of them.
         span: where in the data the batch that is out begins and ends, as shares of them by bytes or rows; None where
             nobody knows how much there is.
         folded: indices that were too wide for the table of weights and were folded into it.
@@ -110,6 +111,7 @@ class Source:
     def _forget(self) -> None:
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
+        self.kinds: dict[str, tuple[int, str]] = {}
         self.odd: dict[str, tuple[int, list[str]]] = {}
         self._line = 0  # lines of the present file before the present block
         self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
@@ -178,8 +180,9 @@ class Source:
         rule = self._rule
         labels = rule.read(parsed.labels)
         strange = parsed.labels[np.isnan(labels) & ~np.isnan(parsed.labels)]
-        if self._labels_needed and np.isnan(labels).any():
-            bad = np.isnan(labels)
+        while self._labels_needed and (bad := np.isnan(labels)).any():
+            missing = np.isnan(parsed.labels)
+            bad = missing if missing.any() else bad  # one kind after the other
             parsed.drop(bad, [rule.what(label, parsed.texts) for label in parsed.labels[bad][:DESCRIBED]])
             labels = labels[~bad]
         raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if rule.two else labels
@@ -229,14 +232,16 @@ class Source:
         self.skipped += parsed.skipped
         self.folded += parsed.folded
         for bad in parsed.bad:
-            said = f"{self._placed(file, bad)}."
+            said, kind = f"{self._placed(file, bad)}.", kind_of(bad.what)
             if not self.skips:
                 raise BadInput(said)
             if len(self.bad) < DESCRIBED:
                 self.bad.append(said)
+            count, first = self.kinds.get(kind, (0, said))
+            self.kinds[kind] = count + parsed.kinds.pop(kind, 0), first
         for name, (more, cells) in parsed.odd.items():
-            count, first = self.odd.get(name, (0, []))
-            self.odd[name] = (count + more, first or [self._placed(file, cell) for cell in cells])
+            before, places = self.odd.get(name, (0, []))
+            self.odd[name] = (before + more, places or [self._placed(file, cell) for cell in cells])
 
     def _placed(self, file: str, bad: BadLine) -> str:
         place = f"{file}:{self._line + bad.line + 1}"

@@ -43,7 +43,9 @@ def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype=
     piece = parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross)
     slow = slow_vw.read(text, hash_all, cross, dtype) if text else slow_vw.Lines()
     assert piece.positions.tolist() == slow.positions
-    assert [(bad.line, bad.column) for bad in piece.bad] == slow.bad[:DESCRIBED]
+    assert [(bad.line, bad.column) for bad in piece.bad[:DESCRIBED]] == slow.bad[:DESCRIBED]
+    assert {(bad.line, bad.column) for bad in piece.bad} <= set(slow.bad)
+    assert piece.kinds.total() == len(slow.bad)
     assert piece.skipped == len(slow.bad)
     assert piece.lines == text.count(b"\n") + bool(text and not text.endswith(b"\n"))
     expected = [[(h % 2**bits, v) for h, v, _ in features] for features in slow.features]
@@ -96,7 +98,9 @@ def assert_read_exactly(text: bytes, dtype: str = "float32") -> None:
     assert np.diff(piece.indptr).tolist() == [len(features) for features in kept]
     assert names.name_of(piece.indices) == [f.shown for features in kept for f in features]
     assert piece.values.tolist() == [number(f.value) for features in kept for f in features]
-    assert [(bad.line, bad.column) for bad in piece.bad] == slow.bad[:DESCRIBED]
+    assert [(bad.line, bad.column) for bad in piece.bad[:DESCRIBED]] == slow.bad[:DESCRIBED]
+    assert {(bad.line, bad.column) for bad in piece.bad} <= set(slow.bad)
+    assert piece.kinds.total() == len(slow.bad)
 
 
 # --- the grammar, case by case --------------------------------------------------------------------------------------

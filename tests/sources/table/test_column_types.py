@@ -56,13 +56,13 @@ def columns_of(options=None, /, **values) -> dict[str, Column]:
 
 def test_few_numbers_are_values_and_many_are_bins() -> None:
     found = columns_of(
-        few=[k % 20 for k in range(400)],
-        two=[k % 2 * 0.5 for k in range(400)],
-        mostly=[0 if k % 5 else k % 3 for k in range(400)],
-        counts=[k % 40 for k in range(400)],
-        rare=[k % 50 for k in range(400)],
-        real=[k / 7 for k in range(400)],
-        zeros=[0 if k % 2 else k / 7 for k in range(399)] + [0],
+        few=[k % 20 for k in range(800)],
+        two=[k % 2 * 0.5 for k in range(800)],
+        mostly=[0 if k % 5 else k % 3 for k in range(800)],
+        counts=[k % 40 for k in range(800)],
+        rare=[k % 50 for k in range(800)],
+        real=[k / 7 for k in range(800)],
+        zeros=[0 if k % 2 else k / 7 for k in range(799)] + [0],
     )
     roles = {name: (column.role, len(column.edges), len(column.knots)) for name, column in found.items()}
     assert roles == {
@@ -75,7 +75,7 @@ def test_few_numbers_are_values_and_many_are_bins() -> None:
         "real": ("bins", 19, 33),
         "zeros": ("bins", 19, 0),
     }
-    fewer = columns_of({"bins": 5}, few=[k % 20 for k in range(400)])["few"]
+    fewer = columns_of({"bins": 5}, few=[k % 20 for k in range(800)])["few"]
     assert (fewer.role, len(fewer.edges)) == ("whole", 4)
 
 
@@ -93,6 +93,8 @@ def test_ids_are_left_out_unless_they_are_asked_for() -> None:
     asked = columns_of({"category": ["name", "counter"], "cross": [("back", "code")]}, **values)
     assert [asked[name].role for name in ("name", "counter", "back")] == ["category", "category", "bins"]
     assert columns_of(name=names[:50])["name"].role == "category"
+    assert columns_of(title=[f"the story of {name}" for name in names])["title"].role == "text"
+    assert columns_of(title=[f"story {name}" for name in names])["title"].role == "id"
     assert "400 different values in 400 rows" in columns_of(**values)["name"].why
 
 
@@ -137,6 +139,9 @@ def test_a_part_of_a_date_that_another_column_tells_is_left_out() -> None:
     assert "month is told by column 'month'" in told.why
     hour = [moment.hour + (k % 11 == 0) for k, moment in enumerate(moments)]  # in nine rows of ten
     assert columns_of(when=moments, hour=hour)["when"].parts == ("weekday", "month", "weekend hour")
+    # A part that hardly moves is not told by columns that have nothing to do with it.
+    slow = [first + datetime.timedelta(hours=k / 11) for k in range(300)]  # two days, the second of them short
+    assert columns_of(when=slow, m=[k % 7 for k in range(300)])["when"].parts == alone.parts
     days = [moment.date() for moment in moments]
     assert columns_of(when=days)["when"].parts == ("weekday", "month")
     still = [first + datetime.timedelta(minutes=k) for k in range(300)]  # one day: what stands still may move later

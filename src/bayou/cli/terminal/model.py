@@ -83,7 +83,11 @@ def column_in_words(column: Column) -> str:
         text += f", a slope from {column.knots[0]:g} to {column.knots[-1]:g}"
     if column.missing:
         text += f", {column.missing:.1%} missing"
-    return f"{text} ({column.why})" if column.why else text
+    if column.parts:
+        text += f", {', '.join(column.parts)}"
+    told = "; ".join(filter(None, [column.why, column.remark]))
+    text = f"{text} ({told})" if told else text
+    return f"{text}: {', '.join(column.examples)}" if column.examples else text
 
 
 def part_in_words(part: dict[str, Any]) -> str:

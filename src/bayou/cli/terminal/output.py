@@ -71,7 +71,7 @@ def say_note(note: Note) -> None:
 def say_skipped(run: Any, more: str = "") -> None:
     """What was left out of the data, or put where it may be in the way, and what there is to remark."""
     skipped, folded = run.skipped, run.folded
-    for sentence in [*run.bad[:SHOWN], *run.remarks]:
+    for sentence in [*skipped_in_words(run.kinds), *run.remarks]:
         say(sentence)
     if skipped:
         say(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
@@ -80,6 +80,12 @@ def say_skipped(run: Any, more: str = "") -> None:
             f"{folded:,} feature numbers were too large for the table and were folded into it; "
             "with more --bits they would have weights of their own"
         )
+
+
+def skipped_in_words(kinds: list[tuple[int, str]]) -> list[str]:
+    """The first bad line of each kind and how many there are of it, the commonest first."""
+    said = [first if count < 2 else f"{first} ({count:,} lines are like this one)" for count, first in kinds[:SHOWN]]
+    return said + [f"and {len(kinds) - SHOWN} more kinds of bad lines"] * (len(kinds) > SHOWN)
 
 
 def say_all_alike() -> None:

@@ -116,9 +116,17 @@ def _in_words(meter: Running) -> str:
 
 def _bar(total: int | None) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    how_far = [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()] if total else [TimeElapsedColumn()]
+    known = [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
+    how_far = known if total else [SpinnerColumn(), TimeElapsedColumn()]
     return Progress(
         "{task.description}",
         *how_far,

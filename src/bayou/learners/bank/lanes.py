@@ -13,7 +13,7 @@ import numpy as np
 
 from bayou.core import links
 from bayou.kernels.compiling import kernel
-from bayou.kernels.exponential import exp2
+from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.gather import prefetch
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
@@ -21,7 +21,6 @@ from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, like, load,
 from bayou.learners.bank.steps import (
     LIMIT_32,
     LIMIT_64,
-    LOG2E,
     SCALE_PRECISION,
     evidence,
     heavy_evidence,

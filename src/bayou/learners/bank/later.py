@@ -23,25 +23,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import LOG2E, exp2, log
+from bayou.kernels.inlining import inlined
 from bayou.kernels.random import in_sample
-from bayou.kernels.room import empty
-from bayou.learners.bank.combination import (
+from bayou.kernels.room import empty, zeros
+from bayou.kernels.vector import LANES, fill, highest, load, store, total, where_above
+from bayou.learners.bank.combination import SCORE
+from bayou.learners.bank.levels import (
+    BLOCK,
+    CHANCE,
     DAMPED_MEMORY,
-    SCORE,
-    combined,
+    FIELDS,
+    MINUS,
+    ODDS,
+    OTHER,
+    PLUS,
+    SHARE,
+    SHRINK,
+    WEIGHT,
+    Y,
+    conclude,
+    hear,
     learn_damping,
-    learn_stackers,
-    scratch_for,
+    mix,
+    new_block,
+    next_shares,
+    say,
+    stack,
 )
 
-KEPT, SHARE, MOST = 16384, 8, 8192
+KEPT, EIGHTH, MOST = 16384, 8, 8192
 # The best output with a variance has a share of at least exp(-FARTHEST), which changes no probability.
 FARTHEST = 230.0
+# Who is this far behind has no share at all, rather than one that is no normal number.
+NOTHING, NEVER = 690.0, 1e300
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows, then over kept ones.
-LOSS, WEIGHT, GAP, GAP_SQUARED, KEPT_WEIGHT = range(5)
+LOSSES, WEIGHTS, GAPS, GAPS_SQUARED, KEPT_WEIGHTS = range(5)
 # Rows of what is said of kept examples; NaN of all others.
 LOST, TOLD = range(2)
 
@@ -78,7 +97,7 @@ def new_tally() -> np.ndarray:
 def later_loss(tally: np.ndarray) -> LaterLoss | None:
     """Of the buckets that hold the last half of all rows; None before any row was kept."""
     sums = np.cumsum(tally[::-1], axis=0)
-    last_half = sums[int(np.searchsorted(sums[:, WEIGHT], sums[-1, WEIGHT] / 2.0))]
+    last_half = sums[int(np.searchsorted(sums[:, WEIGHTS], sums[-1, WEIGHTS] / 2.0))]
     loss, weight, gap, squared, kept = last_half.tolist()
     if not (kept > 0.0 and weight > 0.0):
         return None
@@ -94,7 +113,7 @@ def next_block(weights, row, examples, stop, keep=KEPT):
     Which rows are kept, all of the first `keep`, is a function of their numbers alone. Rows of weight 0 do not count.
     A block ends where `stop` examples will have been learned.
     """
-    before, size = examples, max(1, min(examples // SHARE, MOST))
+    before, size = examples, max(1, min(examples // EIGHTH, MOST))
     last = examples + size if stop < 0 else min(examples + size, stop)
     kept = empty(min(size, weights.size - row), np.int64)
     n = 0
@@ -108,35 +127,51 @@ def next_block(weights, row, examples, stop, keep=KEPT):
     return row, examples - before, kept[:n]
 
 
+@inlined
+def _renew(losses, at_loss, kept, knows, shares, at_share, room):
+    """Shares from evidence."""
+    zero = fill(load(losses, 0), 0.0)
+    none = zero - NEVER
+    most = most_known = none
+    for at in range(0, room, LANES):
+        gained = where_above(load(kept, at), 0.0, load(losses, at_loss + at) * -1.0, none)
+        most, most_known = max(most, gained), max(most_known, where_above(load(knows, at), 0.0, gained, none))
+    best, best_known = highest(most), highest(most_known)
+    # Variances are those of the outputs that know theirs, by their evidence, however far AdaGrad is ahead of them.
+    far = max(best - best_known - FARTHEST, 0.0) if best_known > -NEVER else 0.0
+    whole = zero
+    for at in range(0, room, LANES):
+        behind = where_above(load(knows, at), 0.0, zero + far, zero) - load(losses, at_loss + at) - best
+        share = where_above(behind, -NOTHING, exp2(behind * LOG2E), zero)
+        share = where_above(load(kept, at), 0.0, share, zero)
+        whole = whole + share
+        store(shares, at_share + at, share)
+    part = 1.0 / total(whole)
+    for at in range(0, room, LANES):
+        store(shares, at_share + at, load(shares, at_share + at) * part)
+
+
 @kernel
 def renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
-    room, n_outputs, n_finals, losses = into.shares.size, into.lane_of.size, into.final_shares.size, into.losses[0]
-    shares, kept, final_shares, knows = into.shares, into.kept, into.final_shares, into.knows
-    least = least_known = np.inf
-    for o in range(2, n_outputs + 2):
-        if kept[o] > 0.0:
-            least = min(least, losses[o])
-            if knows[o] > 0.0:
-                least_known = min(least_known, losses[o])
-    # Variances are those of the outputs that know theirs, by their evidence, however far AdaGrad is ahead of them.
-    far = max(least_known - least - FARTHEST, 0.0) if least_known < np.inf else 0.0
-    whole = 0.0
-    for o in range(2, n_outputs + 2):
-        ahead = least - losses[o] + (far if knows[o] > 0.0 else 0.0)
-        shares[o] = math.exp(ahead) if kept[o] > 0.0 else 0.0
-        whole += shares[o]
-    for o in range(2, n_outputs + 2):
-        shares[o] /= whole
-    least = losses[room + 1]
-    for j in range(1, n_finals):
-        least = min(least, losses[room + 1 + j])
-    whole = 0.0
-    for j in range(n_finals):
-        final_shares[j] = math.exp(least - losses[room + 1 + j])
-        whole += final_shares[j]
-    for j in range(n_finals):
-        final_shares[j] /= whole
+    room, finals, all_finals = into.shares.size, zeros(LANES, np.float64), zeros(LANES, np.float64)
+    all_finals[1 : 1 + into.final_shares.size] = 1.0
+    losses = into.losses[0]
+    _renew(losses, 0, into.kept, into.knows, into.shares, 0, room)
+    _renew(losses, room, all_finals, all_finals, finals, 0, LANES)
+    into.final_shares[:] = finals[1 : 1 + into.final_shares.size]
+
+
+@inlined
+def _bayes(lines, numbers, losses, at_loss, kept, knows, room, r):
+    """The shares after row r, from all losses so far."""
+    line, c = r * FIELDS * room, numbers[WEIGHT + r]
+    of_label = line + (PLUS * room if numbers[Y + r] > 0.0 else MINUS * room)
+    for at in range(0, room, LANES):
+        loss = load(losses, at_loss + at)
+        more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
+        store(losses, at_loss + at, more)
+    _renew(losses, at_loss, kept, knows, lines, line + (FIELDS + SHARE) * room, room)
 
 
 @kernel
@@ -148,32 +183,36 @@ def learn_delayed(said, signs, weights, rows, ahead, into, counted, delayed):
     the log-odds that it said, either way.
     """
     means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
-    room, n_finals, width, told = into.shares.size, into.final_shares.size, said.shape[2], said.reshape(-1)
-    here = scratch_for(into, said)
-    summed, kept, damping, n_outputs = into.losses[0], into.kept, into.damping, into.lane_of.size
-    chances, final_chances = here.chances, here.final_chances
-    for n in range(rows.size):
-        row = rows[n]
-        c, y = np.float64(weights[row]), np.float64(signs[row])
-        place = (n if ahead else row) * 2 * width
-        _, _, sure_plus, sure_minus, variance = combined(into, here, told, place, width, means, covariances)
-        counted += 1
-        learn_damping(into, here, 0.0, counted)
-        damping[SCORE] += (math.sqrt(1.0 + C8 * variance) - 1.0 - damping[SCORE]) * max(1.0 / counted, DAMPED_MEMORY)
-        positive = y > 0.0
-        label, final_label = (0, 0) if positive else (room, n_finals)
-        lost = -math.log((sure_plus if positive else sure_minus) / (sure_plus + sure_minus))
-        summed[room] += c * lost
-        delayed[TOLD, row] = math.log(sure_plus / sure_minus)
-        if ahead:
-            delayed[LOST, row] = lost
-        for o in range(2, n_outputs + 2):
-            if kept[o] > 0.0:
-                summed[o] -= c * math.log(chances[label + o])
-        for j in range(n_finals):
-            summed[room + 1 + j] -= c * math.log(final_chances[final_label + j])
-        learn_stackers(into, here, means, covariances, final_label, y, c)
-        renew_shares(into)
+    room, width, told = into.shares.size, said.shape[2], said.reshape(-1)
+    losses, damping = into.losses[0], into.damping
+    here = new_block(into, said, rows.size)
+    places, numbers = here.places, here.numbers
+    for start in range(0, rows.size, BLOCK):
+        n = min(BLOCK, rows.size - start)
+        for r in range(n):
+            row = rows[start + r]
+            places[r] = (start + r if ahead else row) * 2 * width
+            numbers[Y + r], numbers[WEIGHT + r] = signs[row], weights[row]
+        hear(into, here, told, width, n)
+        for r in range(n):
+            say(into, here, r)
+            _bayes(here.outputs, numbers, losses, 0, into.kept, into.knows, room, r)
+        mix(into, here, n)
+        for r in range(n):
+            stack(into, here, means, covariances, r)
+            _bayes(here.finals, numbers, losses, room, here.final_floor, here.final_floor, LANES, r)
+        conclude(into, here, n)
+        for r in range(n):
+            row, counted = rows[start + r], counted + 1
+            learn_damping(into, here, r, 1.0, counted)
+            latest = max(1.0 / counted, DAMPED_MEMORY)
+            damping[SCORE] += (numbers[SHRINK + r] - 1.0 - damping[SCORE]) * latest
+            lost = -math.log(numbers[CHANCE + r] if numbers[Y + r] > 0.0 else numbers[OTHER + r])
+            losses[room] += numbers[WEIGHT + r] * lost
+            delayed[TOLD, row] = numbers[ODDS + r]
+            if ahead:
+                delayed[LOST, row] = lost
+        next_shares(into, here, n)
     return counted
 
 
@@ -199,10 +238,10 @@ def count(tally, live, weights, delayed, examples):
         if examples >= ends:
             bucket = min(int(BUCKETS_PER_OCTAVE * math.log2(examples) + 1e-9), tally.shape[0] - 1)
             ends = 2.0 ** ((bucket + 1) / BUCKETS_PER_OCTAVE)
-        tally[bucket, LOSS] += c * live[row]
-        tally[bucket, WEIGHT] += c
+        tally[bucket, LOSSES] += c * live[row]
+        tally[bucket, WEIGHTS] += c
         if not math.isnan(delayed[row]):
             gap = delayed[row] - live[row]
-            tally[bucket, GAP] += c * gap
-            tally[bucket, GAP_SQUARED] += c * gap * gap
-            tally[bucket, KEPT_WEIGHT] += c
+            tally[bucket, GAPS] += c * gap
+            tally[bucket, GAPS_SQUARED] += c * gap * gap
+            tally[bucket, KEPT_WEIGHTS] += c

@@ -101,10 +101,9 @@ LEARNED, RESTS = range(2)
 
 
 class Told(NamedTuple):
-    """What a bank says of some rows, and what that was made of."""
+    """What a bank says of some rows: for the next ones, and for later ones."""
 
     scores: Scores
-    said: np.ndarray  # what the lanes said: mean and variance of each row's score in every lane
     delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
@@ -202,16 +201,19 @@ class Bank(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        told = self._run_told(batch, signs, weights)
+        told = self._run_told(batch, signs, weights, self._nothing_said(len(batch)))
         if told.delayed is not None:
             lost = log_losses(signs, told.scores.expected)
             count(self._tally, lost, weights, told.delayed[LOST], self._examples)
         return told.scores
 
-    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Told:
-        """`_run`, with all that was said on the way, for those who combine banks."""
+    def _nothing_said(self, rows: int) -> np.ndarray:
+        """Room for what lanes say of some rows: mean and variance of the score in every lane."""
+        return np.empty((rows, 2, self._lanes.width), self._dtype)
+
+    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, said: np.ndarray) -> Told:
+        """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say."""
         rows = len(batch)
-        said = np.empty((rows, 2, self._lanes.width), self._dtype)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if told else None
@@ -222,7 +224,7 @@ class Bank(Learner):
             row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed)
             if examples == stop:
                 self._narrow(NARROWING[stop])
-        return Told(scores, said, delayed)
+        return Told(scores, delayed)
 
     def _run_until(
         self,
@@ -285,7 +287,7 @@ class Bank(Learner):
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What lanes say of some rows before they learn any of them."""
         chosen = batch.take(rows)
-        said = np.empty((len(rows), 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(len(rows))
         self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), 0, -1, said)
         return said
 
@@ -298,7 +300,7 @@ class Bank(Learner):
     def _follow_nothing(self) -> None:
         """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
         nothing, scores = np.zeros(0, self._dtype), np.empty(0)
-        said = np.empty((0, 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(0)
         combine(said, nothing, nothing, self._combination, 0, 0, 0, scores, scores, scores)
         self._learn_delayed(said, nothing, nothing, np.empty(0, np.int64), None, np.empty((2, 0)))
 
@@ -306,7 +308,7 @@ class Bank(Learner):
         """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
         rows = len(batch)
         nothing = np.zeros(rows, self._dtype)
-        said = np.empty((rows, 2, self._lanes.width), self._dtype)
+        said = self._nothing_said(rows)
         self._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         combine(said, nothing, nothing, self._frozen_combination, 0, rows, 0, *scores[:3])
@@ -405,7 +407,9 @@ class Bank(Learner):
 
     def _weights_at(self, features: Any) -> np.ndarray:
         """Means and variances of some weights."""
-        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
+        asked = isinstance(features, np.ndarray) and features.dtype.kind in "iu"
+        places = features.astype(np.int64, copy=False) if asked else np.arange(self._n_features)[features]
+        return weights_of(self._lanes, self._frozen_combination, places)
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination)

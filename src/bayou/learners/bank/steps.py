@@ -6,15 +6,12 @@ Each takes eight lanes at a time but `heavy_evidence`, which takes one score. Th
 
 from __future__ import annotations
 
-import math
-
 from bayou.core import links
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.vector import like, sqrt, where_above
 
-LOG2E = 1.0 / math.log(2.0)
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
 SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0

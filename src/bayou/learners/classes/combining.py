@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from bayou.core.threads import all_done
-from bayou.learners.classes.stack import Said, Stack, look, share, stack
+from bayou.learners.classes.stack import Heard, Said, Stack, look, share
+from bayou.learners.classes.stacker import stack
 
 # Threads of their own are worth it for at least so many rows times classes.
 WORTH_THREADS = 1024
@@ -15,7 +16,7 @@ WORTH_THREADS = 1024
 
 def combine(
     into: Stack,
-    lines: np.ndarray,
+    heard: Heard,
     numbers: np.ndarray,
     weights: np.ndarray,
     said: Said,
@@ -35,11 +36,11 @@ def combine(
         return
     middle, apart = (first + last) // 2, (last - first) * n_classes >= WORTH_THREADS
     halves = ((first, middle), (middle, last))
-    all_done([partial(look, lines, into.slots, n_classes, *half) for half in halves], apart)
+    all_done([partial(look, heard, n_classes, *half) for half in halves], apart)
     c = weights.astype(np.float64)
     stackers = [
-        partial(stack, lines, numbers, c, into, j, n_classes, first, last, said.answers[j], said.spread[j])
+        partial(stack, heard.lines, numbers, c, into, j, n_classes, first, last, said.answers[j], said.spread[j])
         for j in range(len(into.mean))
     ]
     all_done(stackers, apart)
-    share(lines, numbers, c, into, said, n_classes, examples, float(follows), certain, first, last)
+    share(heard.lines, numbers, c, into, said, n_classes, examples, float(follows), certain, first, last)

@@ -59,7 +59,7 @@ from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.inside import ALL, OWN, Inside
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
-from bayou.learners.classes.stack import Said, hear, new_lines, new_said, new_stack
+from bayou.learners.classes.stack import Heard, Said, new_heard, new_said, new_stack
 from bayou.learners.classes.table import FEW, Shared, Table
 
 # Lines of the stack take no more than this at a time.
@@ -180,6 +180,10 @@ class Classes(Inside):
         combination = learner._combination
         return combination.lane_of, combination.output_spread[combination.slots]
 
+    def _new_heard(self, rows: int, n_classes: int) -> Heard:
+        width = self._like._lanes.width if isinstance(self._like, Bank) else 0
+        return new_heard(self._stack, rows, n_classes, width, *self._outputs_of(self._like))
+
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, None]:
@@ -216,10 +220,10 @@ class Classes(Inside):
         self._resize()
         n_classes, starts = len(self._labels), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
-        lines, said = new_lines(self._stack, rows, n_classes), new_said(2, rows, n_classes)
+        heard, said = self._new_heard(rows, n_classes), new_said(2, rows, n_classes)
         delayed = np.full((n_classes, 2, rows), np.nan)
         work = [
-            partial(self._listen, k, placed, numbers, weights, start, int(seen[start]), lines, said.own, delayed[k])
+            partial(self._listen, k, placed, numbers, weights, start, int(seen[start]), heard, said.own, delayed[k])
             for k, start in enumerate(starts)
         ]
         all_done(work, apart=rows * n_classes >= WORTH_THREADS)
@@ -227,13 +231,13 @@ class Classes(Inside):
         edges = [0, *(joins + 1).tolist(), rows]
         later = np.full(rows, np.nan)
         for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
-            combine(self._stack, lines, numbers, taught, said, known, int(seen[first]), self._certain, first, last)
+            combine(self._stack, heard, numbers, taught, said, known, int(seen[first]), self._certain, first, last)
             told = delayed[:known, :, first:last]
             kept = first + np.flatnonzero(~np.isnan(told[:, TOLD]).any(axis=0)) if known else []
             if len(kept):
-                heard = self._say_later(delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
+                delayed_said = self._say_later(delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
                 ahead = ~np.isnan(delayed[:known, LOST, kept]).any(axis=0)
-                later[kept[ahead]] = _of_own(heard.probability, numbers[kept])[ahead]
+                later[kept[ahead]] = _of_own(delayed_said.probability, numbers[kept])[ahead]
                 self._progress[DELAYED] += np.count_nonzero(taught[kept])
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
         self._learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
@@ -258,7 +262,7 @@ class Classes(Inside):
         weights: np.ndarray,
         start: int,
         examples: int,
-        lines: np.ndarray,
+        heard: Heard,
         own: np.ndarray,
         delayed: np.ndarray,
     ) -> None:
@@ -269,26 +273,25 @@ class Classes(Inside):
         learner._examples = int(self._learned[number, ALL])
         if isinstance(learner, Bank):
             learner._missed = examples - learner._examples
-            scores, lanes, later = learner._run_told(part, signs, weights[rows])
+            scores, later = learner._run_told(part, signs, weights[rows], heard.lanes[number, rows])
             if later is not None:
                 delayed[:, rows] = later
         else:
-            scores, lanes = learner._run(part, signs, weights[rows]), np.zeros((len(part), 2, 0), self._dtype)
+            scores = learner._run(part, signs, weights[rows])
         learner._examples += int(np.count_nonzero(weights[rows]))
         self._learned[number, ALL] = learner._examples
-        hear(lanes, *self._outputs_of(learner), learner.prediction(scores).log_odds, lines[rows], number)
+        heard.log_odds[number, rows] = learner.prediction(scores).log_odds
         if scores.variance is not None:
             own[rows, number] = scores.variance
 
     def _say_later(self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0) -> Said:
         """What the stack for later rows makes of banks' log-odds, shape (rows, classes)."""
         rows, n_classes = log_odds.shape
-        lines, said = new_lines(self._later, rows, n_classes), new_said(1, rows, n_classes)
+        nothing = np.zeros(0, np.int64), np.zeros(0, self._dtype)
+        heard, said = new_heard(self._later, rows, n_classes, 0, *nothing), new_said(1, rows, n_classes)
         said.own[:] = own
-        nothing = np.zeros((rows, 2, 0), self._dtype), np.zeros(0, np.int64), np.zeros(0, self._dtype)
-        for k in range(n_classes):
-            hear(*nothing, np.ascontiguousarray(log_odds[:, k]), lines, k)
-        combine(self._later, lines, numbers, weights, said, n_classes, 0, self._certain, 0, rows, follows=False)
+        heard.log_odds[:] = log_odds.T
+        combine(self._later, heard, numbers, weights, said, n_classes, 0, self._certain, 0, rows, follows=False)
         return said
 
     def _run_next(self, batch: Batch) -> Any:

@@ -8,6 +8,7 @@ has the column `user.age`. A key that a line lacks, or has as null, is an empty 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,15 @@ import numpy as np
 
 from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.blocks import Block, Files
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock
+from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
 from bayou.sources.table import cells
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns, check_width
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.grams import text_of_words
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.summary import ColumnSummary
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
-from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -51,7 +52,7 @@ class JsonLines:
             texts += column
         data, starts, stops = places_of(texts)
         for c in self._texts:
-            data = plain_words(data, starts, stops, c * n, 1, n)
+            data = text_of_words(data, starts, stops, c * n, 1, n, self._plan.recipe)
         table = np.zeros((width, 8), np.int64)
         table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
         table[:, cells.STARTS] = starts.ctypes.data + 4 * n * np.arange(width)
@@ -63,8 +64,9 @@ class JsonLines:
             lines=lines,
             n_lines=n_lines,
             lists=lists if lists.any() else None,
-            bad=bad,
+            bad=in_short(bad),
             skipped=skipped,
+            kinds=Counter(kind_of(line.what) for line in bad),
         )
 
 
@@ -98,8 +100,7 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
         except (TypeError, ValueError):
             place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
         skipped += 1
-        if len(bad) < DESCRIBED:
-            bad.append(BadLine(number, place, what))
+        bad.append(BadLine(number, place, what))
     return np.array(lines, np.int64), objects, bad, skipped, number + 1
 
 

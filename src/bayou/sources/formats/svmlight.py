@@ -28,7 +28,7 @@ from bayou.kernels.scan import (
     trailing_zeros,
 )
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock, all_ones
+from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch
 
 # What was wrong, by the kernel's code.
@@ -66,7 +66,7 @@ class Svmlight:
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
-        bad = np.empty((DESCRIBED, 3), np.int64)
+        bad = np.empty((most, 3), np.int64)  # memory is taken as lines turn out bad
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
         )
@@ -78,8 +78,9 @@ class Svmlight:
             weights=None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad=[BadLine(int(line), int(column), _WHAT[code]) for line, column, code in bad[:skipped]],
+            bad=described(bad[:skipped], _WHAT),
             skipped=skipped,
+            kinds=counted(bad[:skipped], _WHAT),
             folded=folded,
             bounds=Bounds(*bounds),
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from bayou.core.names import NewNames
     from bayou.sources.reading.blocks import Block
 
-# How many of a block's bad lines are described; all are counted.
+# How many of a block's bad lines are described, the first of each kind among them; all are counted.
 DESCRIBED = 20
 
 
@@ -24,6 +26,44 @@ class BadLine(NamedTuple):
     line: int  # within the block, from 0
     column: int  # the byte within the line, from 1; 0 if the line as a whole is meant
     what: str  # "expected a number after ':'"
+
+
+def kind_of(what: str) -> str:
+    """What many lines may have wrong in common: the sentence without what was found in this one.
+
+    >>> kind_of("expected a number in column age, not 'old'"), kind_of("expected 3 cells, found 2")
+    ('expected a number in column age', 'expected 3 cells')
+    """
+    return re.split(", (?:not|found) ", what)[0]
+
+
+def first_of_each(kinds: np.ndarray) -> np.ndarray:
+    """Which lines to describe, of bad ones of these kinds: the first few, and the first one of each kind."""
+    _, first = np.unique(kinds, return_index=True)
+    return np.unique(np.concatenate([np.sort(first)[:DESCRIBED], np.arange(min(len(kinds), DESCRIBED))]))
+
+
+def in_short(bad: Iterable[BadLine]) -> list[BadLine]:
+    """At most DESCRIBED of them in order, and the first of each kind."""
+    ordered, met = sorted(bad), set[str]()
+    short = []
+    for number, line in enumerate(ordered):
+        kind = kind_of(line.what)
+        if number < DESCRIBED or kind not in met:
+            short.append(line)
+        met.add(kind)
+    return short
+
+
+def described(bad: np.ndarray, what: Mapping[int, str]) -> list[BadLine]:
+    """Lines, columns and what was wrong by its code, of the lines that are to be described."""
+    return [BadLine(int(line), int(column), what[code]) for line, column, code in bad[first_of_each(bad[:, 2])]]
+
+
+def counted(bad: np.ndarray, what: Mapping[int, str]) -> Counter[str]:
+    """How many bad lines there are of each kind."""
+    codes, often = np.unique(bad[:, 2], return_counts=True)
+    return Counter({what[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
 
 
 class Bounds(NamedTuple):
@@ -50,6 +90,7 @@ class ParsedBlock:
     tags: list[str] | None = None
     bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0  # bad lines, described or not
+    kinds: Counter[str] = field(default_factory=Counter)  # how many there are of each kind
     folded: int = 0  # indices too wide for the table, folded into it
     bounds: Bounds | None = None
     new_names: NewNames | None = None
@@ -72,6 +113,7 @@ class ParsedBlock:
             lines=block.lines,
             bad=bad,
             skipped=len(bad),
+            kinds=Counter(kind_of(line.what) for line in bad),
             broken=None if block.lines else block.trouble,
         )
 
@@ -88,10 +130,13 @@ class ParsedBlock:
         return batch
 
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
-        """Take rows out (where `rows` is true): they turned out bad, for these reasons (of the first few)."""
+        """Take rows out (where `rows` is true): bad ones of one kind, for these reasons (of the first few)."""
         described = [BadLine(int(line), 1, what) for line, what in zip(self.positions[rows], reasons, strict=False)]
-        self.bad = sorted([*self.bad, *described])[:DESCRIBED]
+        if not described:
+            return
+        self.bad = in_short([*self.bad, *described])
         self.skipped += int(rows.sum())
+        self.kinds[kind_of(described[0].what)] += int(rows.sum())
         self.bounds = None
         keep = ~rows
         lengths = np.diff(self.indptr)

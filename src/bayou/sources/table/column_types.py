@@ -48,7 +48,7 @@ def fit(
     if label is None and labels:
         raise BadInput(f"say with --label which column is to be predicted; the columns are {_listed(names)}.")
     if label is not None and labels:
-        recipe = decide(recipe, Labels(summaries[label].counts(), f"the label, column {label!r},"), tell)
+        recipe = decide(recipe, Labels(summaries[label].by_text(), f"the label, column {label!r},"), tell)
     fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
     crosses(fitted)
     return fitted

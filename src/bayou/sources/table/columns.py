@@ -60,6 +60,7 @@ class Columns:
     lists: np.ndarray | None = None
     bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     place: Callable[[int, int], int] = lambda row, column: 0
 
     def whole_text(self, row: int, column: int, most: int = 1 << 30) -> str:

@@ -7,7 +7,7 @@
     dates and points in time          date: the hour, weekday, month, and the hour of weekends and of other days, each
                                       unless it does not move (hours) or another column tells it
     true and false                    flag
-    more than WORDS words a cell      text: its words
+    more than WORDS words a cell      text: its words; so are cells that all differ, of more than SOME_WORDS words
     anything else                     category
     nearly as many values as rows     id: nothing; so is a whole number that only rises or only falls
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +33,13 @@ from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 
 # With more words than this in a cell, on average, no two cells will be equal, but their words will.
 WORDS = 5
+# Where nearly every cell is different, more words than this are enough: a title, a query.
+SOME_WORDS = 2.5
 # A value that comes so often repeats, and if more than half of the rows have such values, values count.
-REPEATED = 10
-# A column of so many values that tells a part of a date in this share of the rows makes the part needless.
-TELLING, TOLD = (2, 200), 0.9
+REPEATED = 20
+# A column of so many values, each of which comes so often on average, that tells a part of a date in this share of the
+# rows, and is wrong at most half as often as who always says the commonest, makes the part needless.
+TELLING, OFTEN, TOLD = (2, 200), 10, 0.9
 # Whole numbers that are seconds (or thousandths) since 1970: the column says so, and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
 _BETWEEN = 6.3e8, 4.1e9
@@ -47,18 +51,18 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
     """The columns of a table; `usual` are roles that a known layout gives them unless an option names them."""
     asked = _asked(recipe, summaries)
     crossed = {name for pair in recipe.cross for name in pair}
+    remarks = remarks_on(recipe, summaries)
     columns = []
     for name, summary in summaries.items():
         role = asked.get(name, usual.get(name))
         decided = role or _role(name, summary, recipe, keep=name in crossed)
-        column = _column(name, decided, summary, recipe.bins, slope=role is None)
-        why = f"as asked; {column.why}" if name in asked and column.why else "as asked" if name in asked else column.why
-        shown = tuple(value for value in summary.values if value != "...")
-        missing = summary.missing / max(summary.rows, 1)
-        columns.append(replace(column, why=why, examples=shown, missing=missing))
-    dated = (_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
-    remarks = remarks_on(recipe, summaries)
-    return tuple(replace(column, remark=remarks.get(column.name, "")) for column in dated)
+        if decided in ("bins", "whole") and not recipe.bins:
+            decided = "numeric"
+        said = "; ".join(filter(None, ["as asked" if name in asked else "", _seen(decided, summary)]))
+        shown: dict[str, Any] = {"why": said, "examples": [value for value in summary.values if value != "..."]}
+        shown |= {"missing": summary.missing / max(summary.rows, 1), "remark": remarks.get(name, "")}
+        columns.append(Column(name, decided, **_fitted(name, decided, summary, recipe.bins, role is None), **shown))
+    return tuple(_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
 
 
 def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
@@ -81,9 +85,10 @@ def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
         return "date" if _is_unix(name, summary) else _role_of_number(summary, recipe.bins)
     if summary.kind in ("date", "flag"):
         return summary.kind
-    if summary.words > WORDS:
+    alone = is_id(summary) and not summary.lists and not keep
+    if summary.words > (SOME_WORDS if alone else WORDS):
         return "text"
-    return "id" if is_id(summary) and not summary.lists and not keep else "category"
+    return "id" if alone else "category"
 
 
 def _is_unix(name: str, summary: ColumnSummary) -> bool:
@@ -98,37 +103,35 @@ def _role_of_number(summary: ColumnSummary, bins: int) -> str:
         return "numeric"
     if summary.distinct <= bins:
         return "code" if np.abs(summary.numbers).max() >= _EXACT else "values"
-    if not summary.whole:
-        return "bins"
-    _, counts = np.unique(summary.numbers, return_counts=True)
-    return "whole" if counts[counts >= REPEATED].sum() > summary.numbers.size / 2 else "bins"
+    often = summary.counts[summary.counts >= REPEATED].sum()
+    return "whole" if summary.whole and 2 * often > summary.counts.sum() else "bins"
 
 
-def _column(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool) -> Column:
-    if role in ("bins", "whole") and not bins:
-        role = "numeric"
-    column = Column(name, role, why=_seen(role, summary))
+def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool) -> dict[str, Any]:
+    """What the numbers of a column decide about it: edges, knots, its centre and scale."""
+    fitted: dict[str, Any] = {}
     if role in ("bins", "whole"):
-        column = replace(column, edges=quantile_edges(summary.numbers, bins))
-    if role in ("bins", "values") and slope:
-        _, counts = np.unique(summary.numbers, return_counts=True)
-        if len(counts) > 2 and counts.max() < counts.sum() / 2:
-            knots, levels = knots_and_levels(summary.numbers)
-            column = replace(column, knots=knots, levels=levels)
+        fitted["edges"] = quantile_edges(summary.numbers, bins)
+    if (
+        role in ("bins", "values")
+        and slope
+        and summary.distinct > 2
+        and 2 * summary.counts.max() < summary.counts.sum()
+    ):
+        fitted["knots"], fitted["levels"] = knots_and_levels(summary.numbers)
     if role == "numeric":
         if summary.odd is not None and not len(summary.numerals):
             raise BadInput(
                 f"column {name!r} cannot be numeric: it holds {summary.odd!r}, which is not a number. "
                 "Leave it out of --numeric, or mend the data."
             )
-        centre, scale = centre_and_scale(summary.numerals)
-        column = replace(column, centre=centre, scale=scale)
+        fitted["centre"], fitted["scale"] = centre_and_scale(summary.numerals)
     if role == "date" and summary.kind in ("flag", "text") and not summary.dates:
         raise BadInput(
             f"column {name!r} cannot be a date: it holds {summary.odd!r}; expected dates such as 2013-01-31, with or "
             "without a time such as 10:30. Leave it out of --date, or mend the data."
         )
-    return column
+    return fitted
 
 
 def _seen(role: str, summary: ColumnSummary) -> str:
@@ -193,8 +196,10 @@ def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -
         if part not in (HOURS, MONTH) or summary.kind != "number" or summary.distinct != 1 or not there.any():
             return False
         return float(summary.numbers[0]) == float(values[there][0] + (part == MONTH))
-    if summary.which is None or not TELLING[0] <= summary.distinct <= TELLING[1]:
+    few = TELLING[0] <= summary.distinct <= TELLING[1] and OFTEN * summary.distinct <= len(values)
+    if summary.which is None or not few:
         return False
     pairs = np.zeros((summary.distinct + 1, int(values.max()) + 1), np.int64)
     np.add.at(pairs, (summary.which[there], values[there]), 1)
-    return bool(pairs.max(axis=1).sum() >= TOLD * np.count_nonzero(there))
+    rows, told, guessed = pairs.sum(), pairs.max(axis=1).sum(), pairs.sum(axis=0).max()
+    return bool(told >= TOLD * rows and rows - told <= (rows - guessed) / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
 from bayou.sources.labels import is_text
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, all_ones
+from bayou.sources.reading.parsed import BadLine, ParsedBlock, all_ones, first_of_each, in_short, kind_of
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import assembly, cells, features, new_names, numbers, words
 from bayou.sources.table.columns import Columns, check_names
@@ -36,6 +37,7 @@ class Plan:
 
     Attributes:
         columns: the recipe's columns that are read, in order.
+        recipe: as it was fitted.
         labels: whether a row without a label is bad.
         positive: the text of a positive label, or None.
         scratch: room for the block that a thread works on.
@@ -54,6 +56,7 @@ class Plan:
             raise BadInput("the recipe is not fitted yet: nothing is known about the table's columns.")
         unread = ("ignored", "id") if labels else ("ignored", "id", "weight")
         self.columns = tuple(column for column in recipe.columns if column.role not in unread)
+        self.recipe = recipe
         self.labels = labels
         self.positive = recipe.positive
         self.scratch = Scratch()
@@ -122,7 +125,8 @@ class _Block:
                 break
             self.rows = self.rows[self.wrong[self.rows] == 0]
         self._assemble(total)
-        described = [self._describe(int(row)) for row in np.flatnonzero(self.wrong)[:DESCRIBED]]
+        wrong = np.flatnonzero(self.wrong)
+        described = [self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]]
         return ParsedBlock(
             indptr=self.indptr,
             indices=self.indices,
@@ -131,8 +135,9 @@ class _Block:
             weights=None if weights is None else weights[self.rows],
             positions=columns.lines[self.rows],
             lines=columns.n_lines,
-            bad=sorted(columns.bad + described)[:DESCRIBED],
+            bad=in_short(columns.bad + described),
             skipped=columns.skipped + columns.rows - len(self.rows),
+            kinds=columns.kinds + self._kinds(),
             new_names=self._new_names(),
             texts=self._label_texts(labels),
             odd=self._odd_cells(),
@@ -268,6 +273,15 @@ class _Block:
         new_names.copy_names(spans, text)
         kept = spans[:, :4] if self._plain else spans
         return NewNames(self.indices[places], kept.astype(np.int32), text, arrays.prefix_text, b"=")
+
+    def _kinds(self) -> Counter[str]:
+        """How many rows there are of each kind of bad ones."""
+        codes, first, often = np.unique(self.wrong, return_index=True, return_counts=True)
+        found: Counter[str] = Counter()
+        for code, row, count in zip(codes.tolist(), first.tolist(), often.tolist(), strict=True):
+            if code:
+                found[kind_of(self._describe(row).what)] += count
+        return found
 
     def _describe(self, row: int) -> BadLine:
         column, what = divmod(int(self.wrong[row]), 16)

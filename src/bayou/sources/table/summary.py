@@ -34,13 +34,13 @@ class ColumnSummary:
         odd: the first value that is not a number, if there is one.
         as_written: numbers stand there as text, so that 007 can be told from 7.
         rows, missing: how many rows there were, and how many of them without a value.
-        distinct: how many different values.
+        counts: how often each of its different values came.
         others: a few values that are not of the column's kind, and n_others: how many there are.
         number_share: the share of numbers among the values; numerals: all that can be read as numbers.
         dates: how many values are dates; lists: whether there are lists among them.
         by_row: the number or point in time of each row, NaN where there is none.
         which: which value each row has, of at most FEW_VALUES: 0 for none.
-        counts: gives how often each value comes, as text, in the order of their first rows.
+        by_text: gives how often each value comes, as text, in the order of their first rows.
     """
 
     kind: str = "nothing"
@@ -51,7 +51,7 @@ class ColumnSummary:
     as_written: bool = False
     rows: int = 0
     missing: int = 0
-    distinct: int = 0
+    counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     others: Sequence[str] = ()
     n_others: int = 0
     number_share: float = 0.0
@@ -60,11 +60,16 @@ class ColumnSummary:
     lists: bool = False
     by_row: np.ndarray | None = None
     which: np.ndarray | None = None
-    counts: Callable[[], dict[str, int]] = dict
+    by_text: Callable[[], dict[str, int]] = dict
 
     @property
     def whole(self) -> bool:
         return self.kind == "number" and bool((self.numbers == np.floor(self.numbers)).all())
+
+    @property
+    def distinct(self) -> int:
+        """How many different values there are."""
+        return len(self.counts)
 
     @property
     def there(self) -> int:
@@ -118,7 +123,7 @@ class Looked:
         own = {"number": NUMBER, "date": POINT}.get(kind)
         others = np.flatnonzero((looks != NOTHING) & (looks != own)) if own is not None else np.empty(0, np.int64)
         by_row = np.where(looks == own, numbers, np.nan) if own is not None else None
-        values, first, which = _values(looks, by_row, keys)
+        every, first, which = _values(looks, by_row, keys)
         odd = np.flatnonzero((looks != NOTHING) & (looks != NUMBER))
         return ColumnSummary(
             kind=kind,
@@ -129,15 +134,15 @@ class Looked:
             as_written=as_written,
             rows=len(looks),
             missing=int(counts[NOTHING]),
-            distinct=values,
+            counts=every,
             others=[text(row) for row in others[:3].tolist()],
             n_others=len(others),
             number_share=counts[NUMBER] / max(int(n), 1),
             numerals=np.concatenate(self._numerals),
             dates=int(counts[POINT]),
             by_row=by_row,
-            which=which if values <= FEW_VALUES else None,
-            counts=lambda: _counted(looks, keys, text),
+            which=which,
+            by_text=lambda: _counted(looks, keys, text),
         )
 
 
@@ -160,15 +165,18 @@ def _kind(counts: np.ndarray, n: int) -> str:
     return "flag" if counts[TRUTH] == n else "text"
 
 
-def _values(looks: np.ndarray, by_row: np.ndarray | None, keys: np.ndarray) -> tuple[int, list[int], np.ndarray]:
-    """(how many different values, the first rows of them in order, which of them each row has: 0 for none)."""
+def _values(
+    looks: np.ndarray, by_row: np.ndarray | None, keys: np.ndarray
+) -> tuple[np.ndarray, list[int], np.ndarray | None]:
+    """(how often each value comes, the first rows of values in order, which of them each row has, if there are few)."""
     there = np.flatnonzero(looks != NOTHING if by_row is None else ~np.isnan(by_row))
     found = keys[there] if by_row is None else by_row[there]
-    values, first, which = np.unique(found, return_index=True, return_inverse=True)
-    every = np.zeros(len(looks), np.int16)
+    values, first, counts = np.unique(found, return_index=True, return_counts=True)
+    which = None
     if len(values) <= FEW_VALUES:
-        every[there] = which + 1
-    return len(values), there[np.sort(first)].tolist()[: SHOWN + 1], every
+        which = np.zeros(len(looks), np.int16)
+        which[there] = np.searchsorted(values, found) + 1
+    return counts, there[np.sort(first)[: SHOWN + 1]].tolist(), which
 
 
 def _shown(texts: list[str]) -> list[str]:

@@ -22,9 +22,9 @@ from bayou.sources.formats.arrow.cells import (
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table import cells
 from bayou.sources.table.columns import Columns
+from bayou.sources.table.grams import text_of_words
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.typed_values import column_as_cells, places_of
-from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +120,7 @@ class BatchCells:
 
     def __init__(self, plan: Plan) -> None:
         width = len(plan.columns)
-        self._texts = [column.role == "text" for column in plan.columns]
+        self._recipe, self._texts = plan.recipe, [column.role == "text" for column in plan.columns]
         self._table = np.zeros((width, 8), np.int64)
         self._alive: list[object] = []
         self.numbers: dict[int, np.ndarray] = {}
@@ -128,7 +128,7 @@ class BatchCells:
 
     def add_cells(self, c: int, data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> None:
         if self._texts[c]:
-            data = plain_words(data, starts, stops, 0, 1, len(starts))
+            data = text_of_words(data, starts, stops, 0, 1, len(starts), self._recipe)
         self._table[c, :4] = data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1
         self._alive += [data, starts, stops]
 

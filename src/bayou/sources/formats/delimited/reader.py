@@ -6,6 +6,7 @@ name: a file may have them in another order, or have more of them, than the one 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,15 +30,15 @@ from bayou.sources.formats.delimited.split import (
 )
 from bayou.sources.labels import Tell
 from bayou.sources.reading.blocks import Block, Files, whole_lines
-from bayou.sources.reading.parsed import BadLine, ParsedBlock
+from bayou.sources.reading.parsed import BadLine, ParsedBlock, first_of_each, kind_of
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import cells
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns
 from bayou.sources.table.fitting import FittingReader
+from bayou.sources.table.grams import text_of_words
 from bayou.sources.table.plan import Plan
 from bayou.sources.table.summary import ColumnSummary, Looked
-from bayou.sources.table.words import plain_words
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -67,7 +68,8 @@ class TableParser:
     def _columns(self, found: Cells) -> Columns:
         data = found.data
         for c in self._texts:
-            data = plain_words(data, found.starts, found.stops, self._where[c], found.width, found.rows)
+            cells_of = found.starts, found.stops, self._where[c], found.width, found.rows
+            data = text_of_words(data, *cells_of, self._plan.recipe)
         return Columns(
             rows=found.rows,
             table=_table(found, data, self._where),
@@ -76,9 +78,10 @@ class TableParser:
             n_lines=found.n_lines,
             bad=[
                 BadLine(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
-                for line, byte, what, count in found.bad
+                for line, byte, what, count in found.bad[first_of_each(found.bad[:, 2])]
             ],
             skipped=found.skipped,
+            kinds=Counter(kind_of(_WHAT[what]).format(width=found.width) for what in found.bad[:, 2].tolist()),
             place=lambda row, c: int(found.starts[row * found.width + self._where[c]]) - int(found.begins[row]) + 1,
         )
 

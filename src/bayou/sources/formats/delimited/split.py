@@ -26,7 +26,6 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
 from bayou.sources.reading.blocks import Block, whole_lines
-from bayou.sources.reading.parsed import DESCRIBED
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table.columns import check_names, check_width
 
@@ -54,7 +53,7 @@ class Cells:
     begins: np.ndarray  # int64, where each row begins
     lines: np.ndarray  # int64, the line it begins in
     n_lines: int
-    bad: np.ndarray  # int64, of the first bad rows: line, byte within it (from 1), what, how many cells
+    bad: np.ndarray  # int64, of the bad rows: line, byte within it (from 1), what, how many cells
     skipped: int  # all bad rows
 
     @property
@@ -144,7 +143,7 @@ def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, s
     starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
     rows = (size - start) // max(width, 2) + 1
     begins, lines = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    bad = np.empty((DESCRIBED, 4), np.int64)
+    bad = np.empty(((size - start) // 2 + 2, 4), np.int64)  # memory is taken as rows turn out bad
     quoted = _any_quote(data, start, size)
     if quoted:
         data = data.copy()

@@ -69,7 +69,7 @@ from bayou.sources.formats.vw.pairs import WHAT as WHAT_OF_PAIRS
 from bayou.sources.formats.vw.pairs import add_pairs
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock, all_ones
+from bayou.sources.reading.parsed import BadLine, Bounds, ParsedBlock, all_ones, counted, described, in_short, kind_of
 from bayou.sources.reading.scratch import Scratch
 
 # While names are being learned, a feature met again within this many others is not reported again.
@@ -118,7 +118,7 @@ class VW:
         spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
-        bad = np.empty((DESCRIBED, 3), np.int64)
+        bad = np.empty((room, 3), np.int64)  # memory is taken as lines turn out bad
         crossed = len(self._rules) > 0
         last = -1 if crossed or self._way != NUMBERS else np.int64(self._mask)
         rows, nonzeros, named, lines, skipped, weighted, bounds = read_lines(
@@ -140,8 +140,9 @@ class VW:
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad=_described(bad[:skipped]),
+            bad=described(bad[:skipped], WHAT),
             skipped=skipped,
+            kinds=counted(bad[:skipped], WHAT),
             bounds=bounds if bounds.canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
@@ -187,13 +188,10 @@ class VW:
                 for line, code in zip(parsed.positions, wrong, strict=True)
                 if code
             ]
-            parsed.bad = sorted(parsed.bad + more[:DESCRIBED])[:DESCRIBED]
+            parsed.bad = in_short(parsed.bad + more)
             parsed.skipped += len(more)
+            parsed.kinds.update(kind_of(line.what) for line in more)
             kept = wrong == 0
             parsed.labels, parsed.positions, tags = parsed.labels[kept], parsed.positions[kept], tags[kept]
             parsed.weights = None if parsed.weights is None else parsed.weights[kept]
         return origins, tags
-
-
-def _described(bad: np.ndarray) -> list[BadLine]:
-    return [BadLine(int(line), int(column), WHAT[code]) for line, column, code in bad]

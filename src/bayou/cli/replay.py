@@ -1,0 +1,41 @@
+"""`bayou replay`: the model of a server again, from its log alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayou.cli import options
+from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
+
+
+def replay(
+    state: Annotated[Path, typer.Argument(help="The folder that `bayou serve --data` had.")],
+    out: Annotated[Path, typer.Option(help="Where to write the model.")],
+    name: Annotated[str | None, typer.Option(help="Which model, where the folder has several.")] = None,
+) -> None:
+    """Make the model of a server again, from its log alone.
+
+    All that was learned is learned once more, from the beginning. The file is that which the server would write,
+    byte for byte. The server may run meanwhile; what is logged later is left out.
+
+    Example:
+
+        bayou replay ./state --out m.bayou
+    """
+    options.check_outputs({"--out": out})
+    with output.preparing():
+        try:
+            from bayou.serve.folder import replayed
+        except ModuleNotFoundError as error:
+            raise BadUsage(
+                f"{error.name} is not installed; `pip install bayou[serve]` installs what is needed."
+            ) from None
+    with output.progress(None, "entries") as show:
+        model = replayed(state, name, lambda done, last: show(done))
+    model.copy().save(out)
+    output.say(f"{model.version:,} entries of the log, {model.learner.examples:,} examples in all")
+    output.say(f"the model is in {out}")

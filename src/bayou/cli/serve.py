@@ -1,0 +1,120 @@
+"""`bayou serve`: the command. bayou.serve does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bayou.cli import options
+from bayou.cli.terminal import output
+from bayou.cli.usage import BadUsage
+
+# As bayou.serve.server has them; that module is too heavy for showing help.
+HOST, PORT = "127.0.0.1", 8642
+UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def serve(
+    data: Annotated[Path, typer.Option(help="The folder for the log and the snapshots; made if it is not there.")],
+    model: Annotated[
+        list[str] | None, typer.Option(help="The model to go on with: FILE, or NAME=FILE again and again.")
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="Begin with nothing, by this learner, and take any JSON row.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A parameter of --learner: name=value.")] = None,
+    bits: options.Bits = None,
+    label: Annotated[str | None, typer.Option(help="With --learner: the name of the label in rows.")] = None,
+    weight: Annotated[str | None, typer.Option(help="With --learner: the name of the weight in rows.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at; others than this machine need --tokens.")] = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file of lines `read TOKEN` and `write TOKEN`: who may do what.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Follow the snapshots of another server.")] = False,
+    wait: Annotated[str, typer.Option(help="How long rows wait for their labels: 90s, 30min, 12h, 7d.")] = "7d",
+    default_label: Annotated[
+        str | None, typer.Option(help="The label of rows whose own did not come; if not given, they are not learned.")
+    ] = None,
+    open_rows: Annotated[int, typer.Option(min=1, help="Rows that wait for labels, at most.")] = 10_000_000,
+    snapshot_every: Annotated[int, typer.Option(min=1, help="Examples between two snapshots.")] = 100_000,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 32 << 20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request, at most.")] = 100_000,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait, at most.")] = 4096,
+) -> None:
+    """Serve models that learn from what they are sent, over HTTP.
+
+    Rows are predicted, rows with labels learned, and labels may come later. What was acknowledged is on disk, whatever
+    happens. The live page is at the address that is shown.
+
+    Example:
+
+        bayou serve --model m.bayou --data ./state
+
+        bayou serve --learner bank --data ./state
+    """
+    if learner is not None and model:
+        raise BadUsage("--learner begins with nothing and --model goes on with a model; give one of them.")
+    if learner is None and (set_ or bits is not None or label is not None or weight is not None):
+        raise BadUsage("--set, --bits, --label and --weight are for --learner; a model has its own.")
+    if read_only and (model or learner):
+        raise BadUsage("--read-only follows what is in --data; leave --model and --learner out.")
+    seconds = _seconds(wait)
+    with output.preparing():
+        try:
+            from bayou.serve import server as serving
+        except ModuleNotFoundError as error:
+            raise BadUsage(
+                f"{error.name} is not installed; `pip install bayou[serve]` installs what is needed."
+            ) from None
+        from bayou.serve.served import Options, new_learner, state_path
+        from bayou.serve.tokens import Tokens
+
+        recipe = {name: value for name, value in {"label": label, "weight": weight}.items() if value is not None}
+        models: dict[str, Any] = serving.models_of(model or [])
+        if learner is not None:
+            models[serving.DEFAULT] = lambda: new_learner(learner, set_ or [], bits or 22, recipe)
+        server = serving.Server(
+            state_path(str(data)),
+            models,
+            Options(
+                snapshot_every=snapshot_every,
+                wait=seconds,
+                default=None if default_label is None else _value(default_label),
+                open_rows=open_rows,
+                read_only=read_only,
+                body=max_body,
+                rows=max_rows,
+                queue=max_waiting,
+            ),
+            None if tokens is None else Tokens.of(tokens),
+            host,
+            port,
+            output.say,
+        )
+    server.run()
+
+
+def _seconds(text: str) -> float:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = UNITS.get(text[len(number) :])
+    try:
+        seconds = float(number) * (unit or 0.0)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < 1e9:
+        raise BadUsage(f"--wait is {text}; expected a time such as 90s, 30min, 12h or 7d.")
+    return seconds
+
+
+def _value(text: str) -> Any:
+    """A number or truth value as such, anything else as text."""
+    import json
+
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) else text

@@ -1,0 +1,125 @@
+"""A learner's state as it is at one moment, copied in parts while the learner goes on.
+
+Copying all of a large table at once would keep everybody waiting who wants a prediction. Here the rows of the tables
+with a row for each feature are copied some at a time, between batches; of the rows that a batch is about to change and
+that were not copied yet, an image is kept before (`before`). What comes out is what stood there at the beginning, to
+the bit, and gives the same file as `Learner.save` would have then.
+
+Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Learners that
+keep their tables otherwise (several classes, dense ones) are copied at once.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from bayou.core import model_file
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner
+from bayou.core.registry import find
+
+# Rows that are copied at a time: half a millisecond or so.
+BLOCK_ROWS = 1 << 14
+# Tables smaller than this are copied at once.
+WORTH_IT = 4 << 20
+
+
+class GradualCopy:
+    """What a learner is now; `step` until that is True, calling `before` before each batch that is learned meanwhile.
+
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=2**20)
+    >>> batch = Batch.from_rows([{7: 1.0, 9: 2.0}], labels=[1])
+    >>> p = learner.learn(batch)
+    >>> copy, mean = GradualCopy(learner), learner.mean
+    >>> while not copy.step():
+    ...     copy.before(batch)
+    ...     p = learner.learn(batch)
+    >>> bool((copy.learner().mean == mean).all()), learner.examples > 1
+    (True, True)
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self._name = learner.name
+        with learner._lock:
+            self._header, arrays = learner._saved(learner.extras)
+            in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
+            large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
+            self._tables = {name: arrays[name] for name in large}
+            own = learner._arrays().keys() - large  # all others are copies already, or never change
+            self._small = {k: a.copy() if k in own else a for k, a in arrays.items() if k not in large}
+        self._order = list(arrays)
+        self._size = max((len(table) for table in self._tables.values()), default=0)
+        self._next = 0  # the first row that is not copied yet
+        self._imaged = np.zeros(self._size, bool)
+        self._images: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+        self._blocks: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._tables}
+        self.done = not self._tables
+
+    def before(self, batch: Batch) -> None:
+        """Keep what a batch that is about to be learned will change."""
+        if self.done:
+            return
+        rows = np.unique(batch.indices)
+        rows = rows[rows >= self._next]
+        rows = rows[~self._imaged[rows]]
+        if len(rows):
+            self._imaged[rows] = True
+            self._images.append((rows, {name: table[rows] for name, table in self._tables.items()}))
+
+    def step(self) -> bool:
+        """Copy some more rows; whether all are copied."""
+        if self.done:
+            return True
+        start, stop = self._next, min(self._next + BLOCK_ROWS, self._size)
+        images = [(rows, kept) for rows, kept in self._images if rows[-1] >= start and rows[0] < stop]
+        for name, table in self._tables.items():
+            block = table[start:stop].copy()
+            for rows, kept in images:
+                first, last = np.searchsorted(rows, (start, stop))
+                block[rows[first:last] - start] = kept[name][first:last]
+            touched = model_file.nonzero_rows(block)
+            self._blocks[name].append(((touched + start).astype(np.uint32), block[touched]))
+        self._next, self.done = stop, stop == self._size
+        if self.done:
+            self._images, self._tables = [], {name: table[:0] for name, table in self._tables.items()}
+        return self.done
+
+    def finish(self) -> None:
+        """Copy all the rest now."""
+        while not self.step():
+            pass
+
+    def _arrays(self) -> dict[str, np.ndarray | model_file.Packed]:
+        found: dict[str, np.ndarray | model_file.Packed] = dict(self._small)
+        for name, blocks in self._blocks.items():
+            rows, kept = _joined([rows for rows, _ in blocks]), _joined([block for _, block in blocks])
+            packed = model_file.Packed((self._size, *kept.shape[1:]), rows, kept)
+            small = model_file.worth_it(packed.shape, kept.dtype, len(rows))
+            found[name] = packed if small else model_file.Packed(packed.shape, None, packed.whole())
+        return {name: found[name] for name in self._order}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file that `Learner.save` would have written at the beginning."""
+        self.finish()
+        model_file.write(path, self._header, self._arrays())
+
+    def learner(self) -> Learner:
+        """The learner as it was at the beginning, one of its own."""
+        self.finish()
+        packed = {k: a if isinstance(a, model_file.Packed) else model_file.packed(a) for k, a in self._arrays().items()}
+        made: Any = find(self._name).load()._restored(self._header, packed)
+        return made
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """One after another; NumPy lets other threads run while it copies."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    at = 0
+    for part in parts:
+        whole[at : at + len(part)] = part
+        at += len(part)
+    return whole

@@ -1,0 +1,274 @@
+"""A stacker of several classes: its answers, row by row, and what each label tells it.
+
+The equations are in the docstring of `learner`, and what a line is in `stack`. Vectors run across slots where classes
+are added up, and across classes where each has a number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.core.links import C8
+from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.inlining import inlined
+from bayou.kernels.room import aligned, zeros
+from bayou.kernels.vector import (
+    LANES,
+    fill,
+    highest,
+    load,
+    load_one,
+    sqrt,
+    store,
+    total,
+    totals,
+    where_above,
+)
+from bayou.learners.classes.stack import LEAST, LOG_BASE, MEMORY
+
+# A weight above 1 is several steps, and counts for no more than this many: far from home a long step overshoots.
+MOST_REPEATS = 8
+# Numbers of each class: whether there is one, l_k, b_k, what its precision has gained, mean and variance of its score,
+# sqrt(g), q, d.
+REAL, KNOWN, B, GAINED, M, S, ROOT, Q, D, OF_CLASS = range(10)
+
+
+class Work(NamedTuple):
+    """What a stacker works with."""
+
+    mean: np.ndarray
+    C: np.ndarray  # with rows to a multiple of four
+    A: np.ndarray
+    B: np.ndarray  # I + C A
+    weighted: np.ndarray  # lines times g_k q_k
+    u: np.ndarray
+    slope: np.ndarray
+    of_class: np.ndarray
+    sums: np.ndarray
+    unit: np.ndarray  # 1 in the middle
+
+
+@kernel(forceinline=True)
+def _new_work(into, which, n_classes):
+    room, slots, padded = into.prior.size, into.covariance.shape[1], (n_classes + LANES - 1) // LANES * LANES
+    rows = (slots + 3) // 4 * 4
+    work = Work(
+        *(aligned(room, np.float64), aligned(rows * room, np.float64), aligned(rows * room, np.float64)),
+        *(aligned(rows * room, np.float64), aligned(n_classes * room, np.float64), aligned(room, np.float64)),
+        *(aligned(room, np.float64), aligned(OF_CLASS * padded, np.float64), aligned(2 * padded * LANES, np.float64)),
+        zeros(2 * max(room, padded), np.float64),
+    )
+    work.unit[max(room, padded)] = 1.0
+    for slot in range(room):
+        work.mean[slot] = into.mean[which, slot]
+        for i in range(slots):
+            work.C[i * room + slot] = into.covariance[which, i, slot]
+    for k in range(n_classes):
+        work.of_class[REAL * padded + k] = 1.0
+        work.of_class[B * padded + k] = into.offsets[which, 0, k]
+        work.of_class[GAINED * padded + k] = into.offsets[which, 1, k]
+    return work
+
+
+@kernel(forceinline=True)
+def _keep(into, which, n_classes, work):
+    """What was learned, where it belongs."""
+    room, slots, padded = into.prior.size, into.covariance.shape[1], work.of_class.size // OF_CLASS
+    for slot in range(room):
+        into.mean[which, slot] = work.mean[slot]
+        for i in range(slots):
+            into.covariance[which, i, slot] = work.C[i * room + slot]
+    for k in range(n_classes):
+        into.offsets[which, 0, k] = work.of_class[B * padded + k]
+        into.offsets[which, 1, k] = work.of_class[GAINED * padded + k]
+
+
+@inlined
+def _answer(view, begin, work, room, n_classes, offset_prior):
+    """Mean and variance of each class's score, and q, the softmax."""
+    numbers, C, sums, padded = work.of_class, work.C, work.sums, work.of_class.size // OF_CLASS
+    zero = fill(load(C, 0), 0.0)
+    for k in range(n_classes):
+        line = begin + k * room
+        numbers[KNOWN * padded + k] = view[line + room - LOG_BASE]
+        score = spread = zero
+        for at in range(0, room, LANES):
+            even = odd = zero
+            for i in range(0, C.size // room, 2):
+                even = even + load(C, i * room + at) * load_one(view, line + i)
+                odd = odd + load(C, i * room + room + at) * load_one(view, line + i + 1)
+            seen = load(view, line + at)
+            score, spread = score + load(work.mean, at) * seen, spread + (even + odd) * seen
+        store(sums, k * LANES, score)
+        store(sums, (padded + k) * LANES, spread)
+    best = zero - 1e300
+    for k in range(0, padded, LANES):
+        m = totals(sums, k * LANES, LANES) + load(numbers, KNOWN * padded + k) + load(numbers, B * padded + k)
+        s = max(totals(sums, (padded + k) * LANES, LANES), 0.0)
+        s = s + offset_prior / (load(numbers, GAINED * padded + k) * offset_prior + 1.0)
+        root = 1.0 / sqrt(s * C8 + 1.0)
+        logit = where_above(load(numbers, REAL * padded + k), 0.0, m * root, zero - 1e300)
+        best = max(best, logit)
+        store(numbers, S * padded + k, s)
+        store(numbers, ROOT * padded + k, root)
+        store(numbers, M * padded + k, logit)
+    most, whole = highest(best), zero
+    for k in range(0, padded, LANES):
+        q = exp2((load(numbers, M * padded + k) - most) * LOG2E) * load(numbers, REAL * padded + k)
+        whole = whole + q
+        store(numbers, Q * padded + k, q)
+    part = 1.0 / total(whole)
+    for k in range(0, padded, LANES):
+        q = max(load(numbers, Q * padded + k) * part, LEAST) * load(numbers, REAL * padded + k)
+        store(numbers, Q * padded + k, q)
+
+
+@inlined
+def _product(into, left, right, n, room, plus):
+    """into = left right + plus I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
+    middle = plus.size // 2
+    zero = fill(load(left, 0), 0.0)
+    for i in range(0, n, 4):
+        for at in range(0, room, LANES):
+            first = second = third = fourth = zero
+            for j in range(n):
+                row, place = load(right, j * room + at), i * room + j
+                first = first + row * load_one(left, place)
+                second = second + row * load_one(left, place + room)
+                third = third + row * load_one(left, place + 2 * room)
+                fourth = fourth + row * load_one(left, place + 3 * room)
+            there = middle + at - i
+            store(into, i * room + at, first + load(plus, there))
+            store(into, (i + 1) * room + at, second + load(plus, there - 1))
+            store(into, (i + 2) * room + at, third + load(plus, there - 2))
+            store(into, (i + 3) * room + at, fourth + load(plus, there - 3))
+
+
+@inlined
+def _weigh(view, begin, work, room, n_classes, c):
+    """u, the slope, and A, of a label of weight c, four rows at a time."""
+    numbers, A, weighted, padded = work.of_class, work.A, work.weighted, work.of_class.size // OF_CLASS
+    zero = fill(load(A, 0), 0.0)
+    for at in range(0, room, LANES):
+        u = slope = zero
+        for k in range(n_classes):
+            seen, root = load(view, begin + k * room + at), load_one(numbers, ROOT * padded + k)
+            part = seen * (root * load_one(numbers, Q * padded + k))
+            u, slope = u + part, slope + seen * load_one(numbers, D * padded + k)
+            store(weighted, k * room + at, part * root * c)
+        store(work.u, at, u)
+        store(work.slope, at, slope)
+    for i in range(0, A.size // room, 4):
+        for at in range(0, room, LANES):
+            u = load(work.u, at) * -c
+            first, second = u * load_one(work.u, i), u * load_one(work.u, i + 1)
+            third, fourth = u * load_one(work.u, i + 2), u * load_one(work.u, i + 3)
+            for k in range(n_classes):
+                row, place = load(weighted, k * room + at), begin + k * room + i
+                first = first + row * load_one(view, place)
+                second = second + row * load_one(view, place + 1)
+                third = third + row * load_one(view, place + 2)
+                fourth = fourth + row * load_one(view, place + 3)
+            store(A, i * room + at, first)
+            store(A, (i + 1) * room + at, second)
+            store(A, (i + 2) * room + at, third)
+            store(A, (i + 3) * room + at, fourth)
+
+
+@inlined
+def _solve(C, B, slots, room):
+    """C <- B^-1 C by elimination with pivots; then symmetric again."""
+    stride = np.uint64(room)
+    for i in range(slots):
+        pivot, most = i, 0.0
+        for r in range(i, slots):
+            size = abs(B[np.uint64(r) * stride + np.uint64(i)])
+            if size > most:
+                pivot, most = r, size
+        if pivot != i:
+            for at in range(0, room, LANES):
+                for table in (B, C):
+                    mine, other = load(table, i * room + at), load(table, pivot * room + at)
+                    store(table, i * room + at, other)
+                    store(table, pivot * room + at, mine)
+        inverse = 1.0 / load_one(B, i * room + i)
+        for r in range(i + 1, slots):
+            factor = load_one(B, r * room + i) * inverse
+            for at in range(i // LANES * LANES, room, LANES):
+                store(B, r * room + at, load(B, r * room + at) - load(B, i * room + at) * factor)
+            for at in range(0, room, LANES):
+                store(C, r * room + at, load(C, r * room + at) - load(C, i * room + at) * factor)
+    for at in range(0, room, LANES):
+        for i in range(slots - 1, -1, -1):
+            left = load(C, i * room + at)
+            for q in range(i + 1, slots):
+                left = left - load(C, q * room + at) * load_one(B, i * room + q)
+            store(C, i * room + at, left / load_one(B, i * room + i))
+    for i in range(np.uint64(slots)):
+        for j in range(i):
+            C[i * stride + j] = C[j * stride + i] = 0.5 * (C[i * stride + j] + C[j * stride + i])
+
+
+@inlined
+def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, offset_prior):
+    """What a label tells the coefficients and the offsets."""
+    numbers, C, mean, padded = work.of_class, work.C, work.mean, work.of_class.size // OF_CLASS
+    middle, rows = work.unit.size // 2, work.C.size // room
+    for k in range(0, padded, LANES):
+        off = load(work.unit, middle - label + k) - load(numbers, Q * padded + k)
+        store(numbers, D * padded + k, off * load(numbers, ROOT * padded + k) * c)
+    _weigh(view, begin, work, room, n_classes, c)
+    _product(work.B, C, work.A, rows, room, work.unit)
+    _solve(C, work.B, slots, room)
+    for at in range(0, room, LANES):
+        moved = load(mean, at)
+        for i in range(slots):
+            moved = moved + load(C, i * room + at) * load_one(work.slope, i)
+        store(mean, at, moved)
+        if memory > 0.0:
+            for i in range(slots):
+                pull = load(work.unit, middle - i + at) * (load_one(prior, i) * memory)
+                store(C, i * room + at, load(C, i * room + at) * (1.0 - memory) + pull)
+    if offset_prior == 0.0:
+        return
+    for k in range(0, padded, LANES):
+        root, q, gained = (
+            load(numbers, ROOT * padded + k), load(numbers, Q * padded + k), load(numbers, GAINED * padded + k)
+        )  # fmt: skip
+        v = offset_prior / (gained * offset_prior + 1.0)
+        h = root * root * q * (1.0 - q) * c
+        store(numbers, B * padded + k, load(numbers, B * padded + k) + v * load(numbers, D * padded + k))
+        v = 1.0 / (1.0 / v + h / max(1.0 - h * v, 0.5))
+        gained = max(1.0 / (v + (offset_prior - v) * memory) - 1.0 / offset_prior, 0.0)
+        store(numbers, GAINED * padded + k, gained)
+
+
+@kernel
+def stack(lines, labels, weights, into, which, n_classes, first, last, answers, variances):
+    """One stacker over rows `first` to `last`: its answers, and the variances of its scores; it learns on its way.
+
+    Rows of weight 0 and of a label that is not among the classes teach nothing. `into` is a `Stack`.
+    """
+    prior, slots, room, view = into.prior, into.covariance.shape[1], lines.shape[2], lines.reshape(-1)
+    memory = MEMORY * which  # the second one forgets
+    work = _new_work(into, which, n_classes)
+    numbers, padded = work.of_class, work.of_class.size // OF_CLASS
+    for row in range(first, last):
+        begin = row * lines.shape[1] * room
+        c = min(weights[row], float(MOST_REPEATS)) if 0 <= labels[row] < n_classes else 0.0
+        steps = math.ceil(c)
+        for step in range(max(steps, 1)):
+            _answer(view, begin, work, room, n_classes, into.offset_prior)
+            if step == 0:
+                for k in range(n_classes):
+                    answers[row, k], variances[row, k] = numbers[Q * padded + k], numbers[S * padded + k]
+            if steps > 0:
+                _learn(
+                    *(view, begin, work, prior, slots, room, n_classes, labels[row]),
+                    *(c / steps, memory, into.offset_prior),
+                )
+    _keep(into, which, n_classes, work)

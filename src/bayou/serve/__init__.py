@@ -1,0 +1,26 @@
+"""`bayou serve`: an online learning server that loses nothing. See docs/howto/serve.md.
+
+    network ──▶ app ──▶ owner (one thread a model: reads, predicts, learns) ──▶ answers
+                          │        ▲
+                          ▼        │
+                      committer ──▶ log (SQLite: everything that changes the model, before anybody is told)
+
+The log has everything: a model is a function of it, and `bayou replay` makes it again, byte for byte. Snapshots only
+make a start quick.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayou.serve.client import Client as Client
+    from bayou.serve.client import Refused as Refused
+
+__all__ = ["Client", "Refused"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from bayou.serve import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module 'bayou.serve' has no attribute {name!r}")

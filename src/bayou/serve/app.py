@@ -1,0 +1,427 @@
+"""The server's face to the network: plain ASGI, a table of paths, JSON in and out, a sentence for every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from bayou.core.errors import BadInput, BadModel
+from bayou.serve import answers, pages
+from bayou.serve.bodies import Refused, checked_id, decompressed, form_of, ids_of, labels_of, lines_of
+from bayou.serve.log import ARROW, JSON
+from bayou.serve.metrics import metrics
+from bayou.serve.served import Served
+from bayou.serve.tokens import READ, WRITE, Tokens
+from bayou.serve.work import LABEL, LEARN, PREDICT, Work
+
+# A body longer than this is read, and its answer written, by another thread.
+LONG = 64 << 10
+# How often the live page hears of news, in seconds; and how many pages may listen.
+BEAT, MOST_LISTENERS = 1.0, 100
+
+_JSON = (b"content-type", b"application/json")
+JSON_HEAD = [_JSON]
+# Headers that need a closer look.
+_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin"))
+_LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
+_USUAL_TYPES = frozenset((b"application/json", b"application/x-www-form-urlencoded"))
+Handler = Callable[["Request", Served], Awaitable[tuple[int, bytes]]]
+Send = Callable[[Any], Awaitable[None]]
+
+
+class Request:
+    """What a handler needs of a request."""
+
+    __slots__ = ("body", "headers", "query", "receive", "scope", "send")
+
+    def __init__(self, scope: Any, receive: Any, send: Send) -> None:
+        self.scope, self.receive, self.send = scope, receive, send
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.query: dict[str, list[str]] = {}
+        self.body = b""
+        if scope["query_string"]:
+            try:
+                self.query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
+            except UnicodeDecodeError:
+                raise Refused(400, "the part of the address behind the question mark is no text.") from None
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def asked(self, name: str) -> str | None:
+        found = self.query.get(name)
+        return None if found is None else found[-1]
+
+
+class App:
+    """Routes requests to models."""
+
+    def __init__(self, models: Mapping[str, Served], tokens: Tokens, single: str | None, port: int) -> None:
+        self.models, self.tokens, self.single = models, tokens, single
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
+        self.refused: dict[int, int] = {}
+        self._listeners = 0
+        self._handlers: dict[str, tuple[str, str, Handler]] = {
+            "predict": ("POST", READ, self._predict),
+            "learn": ("POST", WRITE, self._learn),
+            "label": ("POST", WRITE, self._label),
+            "snapshot": ("POST", WRITE, self._snapshot),
+            "features": ("GET", READ, self._features),
+            "info": ("GET", READ, self._info),
+        }
+        self._own: dict[str, Callable[[Request], Awaitable[None]]] = {
+            "/": self._page,
+            "/docs": self._page,
+            "/openapi.json": self._openapi,
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+        }
+        # One row and no token is what most requests are.
+        hot = single is not None and not tokens.needed
+        self._hot = {"/predict": PREDICT, "/learn": LEARN} if hot else {}
+        self._loop = asyncio.get_running_loop
+        self._routes: dict[str, tuple[str, str | None]] = (
+            {f"/{name}": (name, single) for name in self._handlers} if single is not None else {}
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await _lifespan(receive, send)
+            return
+        try:
+            kind = self._hot.get(scope["path"])
+            if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
+                receive = await self._one_row(kind, scope["headers"], receive, send)
+            if receive is not None:
+                await self._route(scope, receive, send)
+        except Refused as error:
+            await self._refuse(send, error)
+        except (BadInput, BadModel) as error:
+            await self._refuse(send, Refused(422, str(error)))
+        except RuntimeError as error:
+            if "the handler is closed" not in str(error):  # by a client that did not wait for its answer
+                raise
+
+    async def _one_row(self, kind: int, headers: Any, receive: Any, send: Send) -> Any:
+        """The short way, for one JSON row about which there is nothing else to say.
+
+        For all other requests, what to receive the body from, which was looked at already; None if all is done.
+        """
+        served = self.models[self.single or ""]
+        owner, usual = served.owner, True
+        for name, value in headers:
+            if (
+                name in _UNUSUAL
+                or (name == b"content-type" and value not in _USUAL_TYPES)
+                or (name == b"host" and value not in self._hosts)
+            ):
+                usual = False
+        if not usual or owner is None or served.state != "ready" or served.options.read_only:
+            return receive
+        message = await receive()
+        body = message.get("body", b"")
+        if (
+            message.get("more_body", True)
+            or len(body) > LONG
+            or not body.startswith(b"{")
+            or b"\n" in body
+            or (kind == PREDICT and b'"id"' in body)
+            or JSON not in owner.model.reading.forms
+            or owner.broken is not None
+            or len(owner.waiting) >= served.options.queue
+        ):
+            return _again(message, receive)
+        work = Work(kind, JSON, (body,), True, self._loop().create_future())
+        owner.submit(work)
+        status, said = await work.future
+        if status == 200:
+            await send({"type": "http.response.start", "status": 200, "headers": [_JSON, _length(said)]})
+            await send({"type": "http.response.body", "body": said})
+        else:
+            self.refused[status] = self.refused.get(status, 0) + 1
+            await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
+        return None
+
+    async def _refuse(self, send: Send, error: Refused) -> None:
+        self.refused[error.status] = self.refused.get(error.status, 0) + 1
+        head = list(JSON_HEAD)
+        if error.status in (429, 503):
+            head.append((b"retry-after", b"1"))
+        if error.status == 401:
+            head.append((b"www-authenticate", b"Bearer"))
+        if error.status == 413:
+            head.append((b"connection", b"close"))  # what is left of the body is not waited for
+        await _respond(send, error.status, answers.error(error.sentence, error.rows), head)
+
+    def _check_sender(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse what another site's page has a browser send: it would be let in because the browser is here."""
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if origin is not None and origin.rpartition(b"//")[2] != host:
+            raise Refused(403, "a page of another site sent this; only the server's own pages may.")
+        if not self.tokens.needed and host is not None and host not in self._hosts:
+            known = _LOOPBACK.fullmatch(host)
+            if known is None:
+                raise Refused(403, "without tokens the server answers to this machine's own names alone (Host).")
+
+    async def _route(self, scope: Any, receive: Any, send: Send) -> None:
+        path = scope["path"]
+        self._check_sender(dict(scope["headers"]))
+        found: tuple[str, str | None] | None = self._routes.get(path)
+        if found is None:
+            own = self._own.get(path)
+            if own is not None:
+                self._method(scope, "GET")
+                await own(Request(scope, receive, send))
+                return
+            found = self._model_route(path)
+        name, model = found
+        request = Request(scope, receive, send)
+        served = self.models.get(model or "")
+        if served is None:
+            known = ", ".join(self.models)
+            raise Refused(404, f"there is no model of that name; there are: {known}.")
+        if name == "events":
+            self._method(scope, "GET")
+            self.tokens.check(request.headers.get(b"authorization"), READ)
+            await self._events(request, served)
+            return
+        method, needed, handler = self._handlers[name]
+        self._method(scope, method)
+        self.tokens.check(request.headers.get(b"authorization"), needed)
+        if served.state != "ready" or served.owner is None:
+            raise Refused(503, served.why)
+        if method == "POST":
+            request.body = await self._body(request, served)
+        status, body = await handler(request, served)
+        if status != 200:
+            self.refused[status] = self.refused.get(status, 0) + 1
+        await _respond(send, status, body, JSON_HEAD if status != 503 else [*JSON_HEAD, (b"retry-after", b"1")])
+
+    def _model_route(self, path: str) -> tuple[str, str | None]:
+        """/models/NAME/WHAT, and for one model /events."""
+        parts = path.split("/")
+        if path == "/events" and self.single is not None:
+            return "events", self.single
+        if len(parts) == 4 and parts[1] == "models" and (parts[3] in self._handlers or parts[3] == "events"):
+            return parts[3], parts[2]
+        where = "" if self.single is not None else f" Models are under /models/: {', '.join(self.models)}."
+        raise Refused(404, f"there is nothing at this address; /docs shows what there is.{where}")
+
+    def _method(self, scope: Any, method: str) -> None:
+        if scope["method"] != method:
+            raise Refused(405, f"this address takes {method}, not {scope['method'][:20]}.")
+
+    async def _body(self, request: Request, served: Served) -> bytes:
+        """All of it, unless it is too large or does not come."""
+        most = served.options.body
+        declared = request.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > most:
+            raise Refused(413, f"the body has {int(declared):,} bytes; at most {most:,} can be sent at once.")
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the body ended before it was whole.")
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            size += len(parts[-1])
+            if size > most:
+                raise Refused(413, f"the body has more than {most:,} bytes; send less at once.")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    # --- what changes or asks the model -------------------------------------------------------------------------------
+
+    async def _predict(self, request: Request, served: Served) -> tuple[int, bytes]:
+        work = await self._rows(request, served, PREDICT)
+        if work.ids is not None:
+            if served.options.read_only:
+                raise Refused(403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id.")
+            self.tokens.check(request.headers.get(b"authorization"), WRITE)
+        return await self._done(work, served)
+
+    async def _learn(self, request: Request, served: Served) -> tuple[int, bytes]:
+        self._writable(served)
+        work = await self._rows(request, served, LEARN)
+        key = request.header(b"idempotency-key") or request.asked("request")
+        work.key = None if not key else checked_id(key)
+        return await self._done(work, served)
+
+    def _writable(self, served: Served) -> None:
+        if served.options.read_only:
+            raise Refused(403, "this is a read-only replica; send what is to be learned to the server that it follows.")
+
+    async def _rows(self, request: Request, served: Served, kind: int) -> Work:
+        """The rows of a request, ready for the model's thread."""
+        assert served.owner is not None
+        options, reading = served.options, served.owner.model.reading
+        if len(served.owner.waiting) >= options.queue:
+            raise Refused(429, f"{options.queue:,} requests are waiting already; try again in a moment.")
+        form, in_lines = form_of(request.header(b"content-type"), reading.forms)
+        reading.check_form(form)
+        level = _level(request.asked("level"))
+        body, encoding = request.body, request.header(b"content-encoding")
+        future = asyncio.get_running_loop().create_future()
+        work = Work(kind, form, (), True, future, level=level)
+
+        def read() -> None:
+            text = decompressed(body, encoding, options.body)
+            lines, work.single = lines_of(text, form, in_lines, options.rows)
+            if not lines or lines == [b""]:
+                raise Refused(422, "the body has no rows.")
+            if kind == PREDICT:
+                work.ids = ids_of(lines, request.asked("id"), form, work.single)
+            work.lines = lines
+            if len(text) > LONG or form == ARROW:
+                work.read = reading.read(form, lines, kind == LEARN)
+                if work.read.n > options.rows:
+                    raise Refused(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
+
+        if len(body) > LONG or encoding or form == ARROW:
+            await asyncio.get_running_loop().run_in_executor(served.pool, read)
+        else:
+            read()
+        return work
+
+    async def _done(self, work: Work, served: Served) -> tuple[int, bytes]:
+        assert served.owner is not None
+        if served.owner.broken is not None:
+            raise Refused(503, served.owner.broken)
+        served.owner.submit(work)
+        status, body = await work.future
+        if isinstance(body, tuple):
+            body = await asyncio.get_running_loop().run_in_executor(served.pool, answers.several, *body)
+        return status, body
+
+    async def _label(self, request: Request, served: Served) -> tuple[int, bytes]:
+        self._writable(served)
+        assert served.owner is not None
+        if len(served.owner.waiting) >= served.options.queue:
+            raise Refused(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
+        text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
+        labels, single = labels_of(text, served.options.rows)
+        if not labels:
+            raise Refused(422, "the body has no labels.")
+        future = asyncio.get_running_loop().create_future()
+        bodies = [bytes(one.label) for one in labels]
+        work = Work(LABEL, 0, bodies, single, future, ids=[checked_id(one.id) for one in labels])
+        work.answer = [
+            b'{"label":%s}' % body if one.weight == 1.0 else b'{"label":%s,"weight":%r}' % (body, one.weight)
+            for body, one in zip(bodies, labels, strict=True)
+        ]
+        return await self._done(work, served)
+
+    async def _snapshot(self, request: Request, served: Served) -> tuple[int, bytes]:
+        self._writable(served)
+        version = await asyncio.wrap_future(served.snapshot())
+        return 200, answers.encode({"version": version, "file": str(served.folder.snapshot(version))})
+
+    async def _features(self, request: Request, served: Served) -> tuple[int, bytes]:
+        top = _whole("top", request.asked("top"), 50, 100_000)
+        return 200, answers.encode(await asyncio.wrap_future(served.features(top)))
+
+    async def _info(self, request: Request, served: Served) -> tuple[int, bytes]:
+        return 200, answers.encode(served.info())
+
+    # --- what the server says of itself -------------------------------------------------------------------------------
+
+    async def _events(self, request: Request, served: Served) -> None:
+        """News of a model, again and again, until nobody listens."""
+        if self._listeners >= MOST_LISTENERS:
+            raise Refused(429, f"{MOST_LISTENERS} pages listen already.")
+        if served.state != "ready":
+            raise Refused(503, served.why)
+        self._listeners += 1
+        gone = asyncio.ensure_future(_until_gone(request.receive))
+        try:
+            head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+            await request.send({"type": "http.response.start", "status": 200, "headers": head})
+            while not gone.done() and served.state == "ready":
+                data = b"data: %s\n\n" % answers.encode(served.picture())
+                await request.send({"type": "http.response.body", "body": data, "more_body": True})
+                await asyncio.wait([gone], timeout=BEAT)
+            await request.send({"type": "http.response.body", "body": b""})
+        finally:
+            self._listeners -= 1
+            gone.cancel()
+
+    async def _page(self, request: Request) -> None:
+        page = pages.live(list(self.models), self.single) if request.scope["path"] == "/" else pages.docs()
+        await _respond(request.send, 200, page.text, page.head)
+
+    async def _openapi(self, request: Request) -> None:
+        await _respond(request.send, 200, pages.openapi(list(self.models), self.single, self.tokens.needed), JSON_HEAD)
+
+    async def _healthz(self, request: Request) -> None:
+        await _respond(request.send, 200, b'{"alive":true}', JSON_HEAD)
+
+    async def _readyz(self, request: Request) -> None:
+        states = {name: served.state for name, served in self.models.items()}
+        broken = [served.owner.broken for served in self.models.values() if served.owner and served.owner.broken]
+        ready = not broken and all(state == "ready" for state in states.values())
+        await _respond(
+            request.send, 200 if ready else 503, answers.encode({"ready": ready, "models": states}), JSON_HEAD
+        )
+
+    async def _metrics(self, request: Request) -> None:
+        self.tokens.check(request.headers.get(b"authorization"), READ)
+        text, kind = metrics(self.models, self.refused)
+        await _respond(request.send, 200, text, [(b"content-type", kind.encode())])
+
+
+async def _respond(send: Send, status: int, body: bytes, head: Sequence[tuple[bytes, bytes]]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [*head, _length(body)]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", b"%d" % len(body)
+
+
+def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
+    """What receives a message that was looked at already, and then the others."""
+    waiting = [message]
+
+    async def receive_again() -> Any:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
+
+
+async def _until_gone(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _lifespan(receive: Any, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+def _level(text: str | None) -> float:
+    if text is None:
+        return 0.95
+    try:
+        level = float(text)
+    except ValueError:
+        level = 0.0
+    if not 0.0 < level < 1.0:
+        raise Refused(422, "level is a number between 0 and 1, such as 0.9.")
+    return level
+
+
+def _whole(name: str, text: str | None, default: int, most: int) -> int:
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 <= int(text) <= most):
+        raise Refused(422, f"{name} is a whole number from 0 to {most:,}.")
+    return int(text)

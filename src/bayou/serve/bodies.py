@@ -1,0 +1,161 @@
+"""Bodies of requests as rows: what they are written in, decompressed, cut into lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
+
+TYPES = {
+    "application/json": JSON,
+    "application/x-ndjson": JSON,
+    "application/ndjson": JSON,
+    "application/jsonl": JSON,
+    "text/x-vw": VW,
+    "text/x-svmlight": SVMLIGHT,
+    "application/vnd.apache.arrow.stream": ARROW,
+}
+_LINES = {"application/x-ndjson", "application/ndjson", "application/jsonl"}
+# What senders say who say nothing.
+_ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
+LONGEST_ID = 256
+
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Refused(Exception):
+    """A request that is answered with a sentence: (status, sentence, rows)."""
+
+    def __init__(self, status: int, sentence: str, rows: dict[int, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.rows = status, sentence, rows
+
+
+class _Id(msgspec.Struct):
+    id: Any = None
+
+
+class Label(msgspec.Struct):
+    """A label that comes later."""
+
+    id: str | int
+    label: msgspec.Raw
+    weight: float = 1.0
+
+
+_id_of = msgspec.json.Decoder(_Id)
+_labels = msgspec.json.Decoder(list[Label])
+_label = msgspec.json.Decoder(Label)
+
+
+def form_of(content_type: str, forms: tuple[int, ...]) -> tuple[int, bool]:
+    """How a body is written, and whether it is one JSON value in each line."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in _ANY:
+        return forms[0], False
+    if kind not in TYPES:
+        raise Refused(415, f"Content-Type {kind!r} is not known; there are: {', '.join(TYPES)}.")
+    return TYPES[kind], kind in _LINES
+
+
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """What was sent, at most so many bytes of it."""
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in ("gzip", "zstd"):
+        raise Refused(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
+    import pyarrow as pa
+
+    try:
+        with pa.CompressedInputStream(pa.py_buffer(body), encoding) as stream:
+            parts, size = [], 0
+            while part := stream.read(1 << 20):
+                parts.append(part)
+                size += len(part)
+                if size > most:
+                    raise Refused(413, f"the body is larger than {most:,} bytes when it is decompressed; send less.")
+    except (OSError, pa.ArrowException) as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise Refused(400, f"the body is not what its Content-Encoding says ({encoding}): {said}.") from None
+    return b"".join(parts)
+
+
+def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[list[bytes], bool]:
+    """The rows of a body, one in each line, and whether it is one row by itself."""
+    if form == ARROW:
+        return [body], False
+    if form == JSON and not lines:
+        text = body.strip()
+        if text.startswith(b"["):
+            try:
+                rows = [bytes(row).replace(b"\n", b" ") for row in _raw_list.decode(text)]
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
+            return _counted(rows, most), False
+        return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
+    rows = [line for line in body.split(b"\n") if line and not line.isspace()]
+    return _counted(rows, most), form != JSON and len(rows) == 1
+
+
+def _counted(rows: list[bytes], most: int) -> list[bytes]:
+    if len(rows) > most:
+        raise Refused(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
+    return rows
+
+
+def ids_of(lines: list[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+    """Under which ids rows are to be remembered; None if there are none."""
+    if given is not None:
+        if len(lines) != 1:
+            raise Refused(422, "?id= is for one row; give each of several rows a field `id`.")
+        if form not in (JSON, VW):
+            raise Refused(422, "rows are remembered as JSON or VW text; send this one so.")
+        return [checked_id(given)]
+    if form != JSON:
+        return None
+    found: list[str | None] = []
+    for index, line in enumerate(lines):
+        key = None
+        if b'"id"' in line:
+            try:
+                key = _id_of.decode(line).id
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                key = None  # it is no row, and will be refused as such
+        try:
+            found.append(None if key is None else checked_id(key))
+        except Refused as error:
+            raise Refused(422, error.sentence, {index: error.sentence} if not single else None) from None
+    return found if any(key is not None for key in found) else None
+
+
+def checked_id(key: Any) -> str:
+    """An id as text."""
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise Refused(422, "an id is a text or a whole number.")
+    text = str(key)
+    if not 0 < len(text.encode("utf-8", "surrogatepass")) <= LONGEST_ID:
+        raise Refused(422, f"an id has 1 to {LONGEST_ID} bytes.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Refused(422, "an id is text in whole characters.") from None
+    return text
+
+
+def labels_of(body: bytes, most: int) -> tuple[list[Label], bool]:
+    """Labels that come later, and whether it was one by itself."""
+    text = body.strip()
+    single = not text.startswith(b"[")
+    try:
+        found = [_label.decode(text)] if single else _labels.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise Refused(422, f'expected {{"id": ..., "label": ...}}, or a list of such: {error}.') from None
+    if len(found) > most:
+        raise Refused(413, f"the body has {len(found):,} labels; at most {most:,} can be sent at once.")
+    bad = {k: "a weight is from 0 to 1,000,000." for k, one in enumerate(found) if not 0 <= one.weight <= 1e6}
+    if bad:
+        raise Refused(422, next(iter(bad.values())), None if single else bad)
+    return found, single

@@ -1,0 +1,136 @@
+"""A client for `bayou serve`: rows in, predictions out, and a retry that learns nothing twice."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from bayou.core.errors import BadInput
+
+Row = Mapping[str, Any]
+# Refusals that pass: too many requests, a server that starts.
+AGAIN = (429, 503)
+
+
+class Refused(BadInput):
+    """The server's answer was no.
+
+    Attributes:
+        status: of the answer; rows: what was wrong with rows, each with its index.
+    """
+
+    def __init__(self, status: int, sentence: str, rows: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(sentence)
+        self.status, self.rows = status, list(rows)
+
+
+class Client:
+    """Speaks to a server.
+
+    What fails because the server is busy, starts again or cannot be reached is tried again for `patience` seconds; rows
+    to learn carry an id of their own, so that they are learned once however often they were sent.
+
+    Args:
+        url: where the server is, such as http://127.0.0.1:8642.
+        token: one with the scope `write`, to learn, or `read`, to predict.
+        model: which one, where the server has several.
+        patience: seconds to try for.
+
+    >>> from bayou.serve import Client
+    >>> with Client("http://127.0.0.1:8642", token="secret") as client:  # doctest: +SKIP
+    ...     client.learn([{"age": 37, "site": "a.com", "label": 1}])
+    ...     client.predict({"age": 35, "site": "a.com"}, id="visit 7")["probability"]
+    ...     client.label("visit 7", 0)
+    """
+
+    def __init__(self, url: str, token: str | None = None, model: str | None = None, patience: float = 30.0) -> None:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._prefix = "" if model is None else f"/models/{model}"
+        self._patience = patience
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(60.0, connect=5.0))
+
+    def predict(self, rows: Row | Sequence[Row], *, id: str | None = None, level: float = 0.95) -> Any:
+        """What the model believes of a row, or of each of several; under an id it is remembered for its label."""
+        query: dict[str, Any] = {"level": level} | ({} if id is None else {"id": id})
+        told = self._post("/predict", rows, query)
+        return told if isinstance(rows, Mapping) else told["predictions"]
+
+    def learn(self, rows: Row | Sequence[Row], *, request: str | None = None) -> Any:
+        """Learn rows with labels, all or none; what was predicted of each before, or None if that was done before."""
+        told = self._post("/learn", rows, {"request": request or uuid.uuid4().hex})
+        if told.get("duplicate"):
+            return None
+        return told if isinstance(rows, Mapping) else told["predictions"]
+
+    def label(self, id: str | int, label: Any, weight: float = 1.0) -> str:
+        """Bring the label of a row that was predicted under an id: what became of it, such as "joined"."""
+        return self._post("/label", {"id": id, "label": label, "weight": weight}, {})["outcome"]
+
+    def labels(self, labels: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Bring several labels, each {"id": ..., "label": ...}: what became of each."""
+        return [one["outcome"] for one in self._post("/label", labels, {})["labels"]]
+
+    def features(self, top: int = 50) -> list[dict[str, Any]]:
+        """The largest weights, by name."""
+        return self._call("GET", "/features", None, {"top": top})["features"]
+
+    def info(self) -> dict[str, Any]:
+        """The learner, its recipe, what it has seen."""
+        return self._call("GET", "/info", None, {})
+
+    def snapshot(self) -> int:
+        """Have the model written to disk; its version."""
+        return self._call("POST", "/snapshot", None, {})["version"]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """News of the model, every second."""
+        with self._http.stream("GET", f"{self._prefix}/events", timeout=None) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def _post(self, path: str, body: Any, query: dict[str, Any]) -> Any:
+        return self._call("POST", path, json.dumps(body).encode(), query)
+
+    def _call(self, method: str, path: str, body: bytes | None, query: dict[str, Any]) -> Any:
+        until, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                told = self._http.request(
+                    method,
+                    self._prefix + path,
+                    content=body,
+                    params=query,
+                    headers={} if body is None else {"content-type": "application/json"},
+                )
+                if told.status_code == 200:
+                    return told.json()
+                refused = _refused(told)
+            except httpx.TransportError as error:
+                refused = Refused(0, f"{self._http.base_url} does not answer ({error}).")
+            if refused.status not in (0, *AGAIN) or time.monotonic() + pause > until:
+                raise refused
+            time.sleep(pause)
+            pause = min(2.0 * pause, 1.0)
+
+
+def _refused(told: httpx.Response) -> Refused:
+    try:
+        said = told.json()
+        return Refused(told.status_code, str(said["error"]), said.get("rows", ()))
+    except (ValueError, KeyError, TypeError):
+        return Refused(told.status_code, f"the server answered {told.status_code}.")

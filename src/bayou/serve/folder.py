@@ -1,0 +1,135 @@
+"""Where the state of a served model is kept: its log, the model it began with, and snapshots of it.
+
+    STATE/models/NAME/base.bayou             the model that the log goes on from
+                      log.sqlite, head       the log
+                      snapshots/N.bayou      the model after entry N of the log, written whole
+
+A server holds a lock on the folder, so that no other writes to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.gradual_copy import GradualCopy
+from bayou.core.learner import Learner
+from bayou.core.storage import load
+from bayou.serve.log import BadLog, Log
+from bayou.serve.model import LiveModel
+
+if sys.platform != "win32":
+    import fcntl
+
+DEFAULT = "default"
+KEPT = 2
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def check_name(name: str) -> str:
+    """Refuse what is no name for a model: it stands in paths and addresses."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"a model is called {name!r}; use up to 64 letters, digits, dots, hyphens and underscores.")
+    return name
+
+
+def names_in(state: Path) -> list[str]:
+    """The models that a folder holds."""
+    models = state / "models"
+    if not os.path.isdir(models):  # which also answers of a name that no folder can have
+        return []
+    return sorted(entry.name for entry in models.iterdir() if os.path.isfile(entry / "base.bayou"))
+
+
+class Folder:
+    """The folder of one model."""
+
+    def __init__(self, state: Path, name: str) -> None:
+        self.name = check_name(name)
+        self.path = state / "models" / name
+        self.base, self.snapshots = self.path / "base.bayou", self.path / "snapshots"
+        self._lock: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        return os.path.isfile(self.base)
+
+    def lock(self) -> None:
+        """Have the folder for this process alone."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.snapshots.mkdir(exist_ok=True)
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise BadInput(f"{self.path} cannot be made ({error.strerror}); give another --data.") from None
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BadInput(
+                    f"{self.path} is in use by another server; give another --data, or --read-only to follow it."
+                ) from None
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def begin(self, learner: Learner) -> None:
+        """Keep the model that the log goes on from."""
+        learner.save(self.base)
+
+    def versions(self) -> list[int]:
+        """The snapshots that there are, the newest first."""
+        found = self.snapshots.glob("*.bayou") if self.snapshots.is_dir() else ()
+        return sorted((int(path.stem) for path in found if path.stem.isdigit()), reverse=True)
+
+    def snapshot(self, version: int) -> Path:
+        return self.snapshots / f"{version:012d}.bayou"
+
+    def load(self, log: Log | None, says: list[str]) -> LiveModel:
+        """The newest whole snapshot, or the model that all began with; a snapshot that cannot be used is told of."""
+        for version in self.versions():
+            if log is not None and version > log.last:
+                raise BadLog(
+                    f"{log.path} is damaged: it ends at entry {log.last:,}, but there is a snapshot of entry "
+                    f"{version:,}. Restore the log from a copy, or begin again with that snapshot."
+                )
+            try:
+                return LiveModel(load(self.snapshot(version)), version)
+            except BadModel as error:
+                says.append(f"the snapshot of entry {version:,} is left out: {error}")
+        return LiveModel(load(self.base))
+
+    def write(self, copied: GradualCopy, version: int) -> Path:
+        """Write a snapshot, and remove those that nobody needs any more."""
+        path = self.snapshot(version)
+        copied.save(path)
+        for old in self.versions()[KEPT:]:
+            self.snapshot(old).unlink(missing_ok=True)
+        return path
+
+
+def replayed(state: Path, name: str | None = None, on_progress: object = None) -> LiveModel:
+    """The model of a server, from its log alone."""
+    names = names_in(state)
+    if not names:
+        raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
+    if name is None and len(names) > 1:
+        raise BadInput(f"{state} holds several models; say which with --name: {', '.join(names)}.")
+    folder = Folder(state, name or names[0])
+    if not folder.exists:
+        raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")
+    log = Log(folder.path, write=False)
+    try:
+        model = LiveModel(load(folder.base))
+        for unit in log.units():
+            model.replay(log, unit)
+            if callable(on_progress):
+                on_progress(model.version, log.last)
+    finally:
+        log.close()
+    return model

@@ -1,0 +1,185 @@
+"""Rows that wait for their label, labels that wait for their row, and requests that were learned once: by id, on disk.
+
+All of it is in the log's database and changes in the log's transactions, so that it is what the log says, always; in
+memory there are counts alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayou.serve.log import Item
+
+# What an entry of the log is.
+LEARN, ROW, LABEL, EXPIRE = range(4)
+# What an id is.
+OPEN, JOINED, EXPIRED, EARLY = range(4)
+# What can become of a label.
+OUTCOMES = ("joined", "duplicate", "early", "unknown", "late")
+WAIT = 7 * 86400.0
+MOST_OPEN, MOST_EARLY = 10_000_000, 1_000_000
+# Of what is closed at once so many at a time.
+AT_ONCE = 1000
+
+
+class Ids:
+    """What is known of ids.
+
+    Attributes:
+        open, early: how many rows wait for a label, and labels for a row.
+        counts: what became of labels and rows since the start, by name.
+        wait: for so many seconds rows wait for labels, labels for rows, and ids are known after they were closed.
+        default: the label, as JSON, of rows whose own did not come; None: they are not learned.
+        most_open, most_early: so many rows and labels wait at most.
+        delays: seconds from row to label, of those joined since somebody looked.
+    """
+
+    SCHEMA = """
+    CREATE TABLE ids (id TEXT PRIMARY KEY, n INTEGER NOT NULL, at REAL NOT NULL, state INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX ids_by_time ON ids (state, at);
+    CREATE TABLE requests (key TEXT PRIMARY KEY, n INTEGER NOT NULL, at REAL NOT NULL) WITHOUT ROWID;
+    CREATE INDEX requests_by_time ON requests (at);
+    """
+
+    def __init__(self, db: sqlite3.Connection, body_of: Callable[[int], tuple[int, bytes]]) -> None:
+        self._db, self._body_of = db, body_of
+        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()  # of the transaction that is under way
+        self.delays: list[float] = []
+        self._delays: list[float] = []
+        self.wait = WAIT
+        self.default: bytes | None = None
+        self.most_open, self.most_early = MOST_OPEN, MOST_EARLY
+        found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
+        self.open, self.early = found.get(OPEN, 0), found.get(EARLY, 0)
+        self._open, self._early = self.open, self.early
+
+    def decide(self, item: Item, n: int, now: float) -> Any:
+        """What becomes of an item that would be entry n: the entry that it joins, None, or False if it changes nothing.
+
+        It is said in the item, with what is to be learned because of it.
+        """
+        if item.kind == LEARN:
+            return None if item.key is None else self._once(item, n, now)
+        if item.kind == ROW:
+            return self._row(item, n, now)
+        return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
+
+    def _once(self, item: Item, n: int, now: float) -> Any:
+        """Rows to learn; a request that was learned already is not."""
+        found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
+        if found is not None:
+            item.outcome, item.n = "duplicate", found[0]
+            self._counts["request duplicate"] += 1
+            return False
+        self._db.execute("INSERT INTO requests VALUES (?, ?, ?)", (item.key, n, now))
+        return None
+
+    def _row(self, item: Item, n: int, now: float) -> Any:
+        """A row that was predicted; its label may be here already."""
+        found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
+        if found is None:
+            self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, OPEN))
+            self._open += 1
+            item.outcome = "remembered"
+            return None
+        if found[1] != EARLY:
+            item.outcome = "known"  # the first row under an id is the one that its label is for
+            self._counts["row known"] += 1
+            return False
+        self._close(item.key, now, JOINED)
+        self._early -= 1
+        self._counts["joined"] += 1
+        item.outcome, item.learns = "joined", [(item.form, item.body, self._body_of(found[0])[1])]
+        return found[0]
+
+    def _label(self, item: Item, n: int, now: float) -> Any:
+        found = self._db.execute("SELECT n, at, state FROM ids WHERE id = ?", (item.key,)).fetchone()
+        if found is not None and found[2] == OPEN:
+            item.outcome = "joined"
+            item.learns = [(*self._body_of(found[0]), item.body)]
+            self._close(item.key, now, JOINED)
+            self._open -= 1
+            self._delays.append(now - found[1])
+        elif found is not None:
+            item.outcome = {JOINED: "duplicate", EXPIRED: "late", EARLY: "duplicate"}[found[2]]
+        elif self._early < self.most_early:
+            item.outcome = "early"
+            self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, EARLY))
+            self._early += 1
+        else:
+            item.outcome = "unknown"
+        self._counts[item.outcome] += 1
+        if item.outcome == "joined":
+            return found[0]
+        return None if item.outcome == "early" else False
+
+    def _close(self, key: str | None, now: float, state: int) -> None:
+        self._db.execute("UPDATE ids SET state = ?, at = ? WHERE id = ?", (state, now, key))
+
+    def _expire(self, item: Item, now: float) -> Any:
+        """Close some of what has waited for too long; open rows get the default label, if there is one.
+
+        What was closed so long ago is forgotten, and of open rows no more than `most_open` are kept, the newest.
+        """
+        db, before = self._db, now - self.wait
+        where = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
+        for state in (JOINED, EXPIRED, EARLY):
+            old = db.execute(f"SELECT id FROM ids {where}", (state, before, AT_ONCE)).fetchall()
+            db.executemany("DELETE FROM ids WHERE id = ?", old)
+            if state == EARLY:
+                self._early -= len(old)
+                self._counts["unknown"] += len(old)
+        db.execute(
+            "DELETE FROM requests WHERE key IN (SELECT key FROM requests WHERE at < ? LIMIT ?)", (before, AT_ONCE)
+        )
+        late = db.execute(f"SELECT id, n FROM ids {where}", (OPEN, before, AT_ONCE)).fetchall()
+        for key, _ in late:
+            self._close(key, now, EXPIRED)
+        self._open -= len(late)
+        self._counts["expired"] += len(late)
+        if self._open > self.most_open:
+            oldest = "SELECT id FROM ids WHERE state = ? ORDER BY at LIMIT ?"
+            dropped = db.execute(oldest, (OPEN, min(self._open - self.most_open, 100 * AT_ONCE))).fetchall()
+            db.executemany("DELETE FROM ids WHERE id = ?", dropped)
+            self._open -= len(dropped)
+            self._counts["dropped"] += len(dropped)
+        if self.default is None or not late:
+            return False
+        item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in late))
+        item.learns = [(*self._body_of(n), self.default) for _, n in late]
+        return None
+
+    def due(self, now: float) -> bool:
+        """Whether there is something to close."""
+        if self._open > self.most_open:
+            return True
+        before = now - self.wait
+        found = self._db.execute(
+            "SELECT EXISTS (SELECT 1 FROM ids WHERE state = 0 AND at < ?) "
+            "OR EXISTS (SELECT 1 FROM ids WHERE state = 1 AND at < ?) "
+            "OR EXISTS (SELECT 1 FROM ids WHERE state = 2 AND at < ?) "
+            "OR EXISTS (SELECT 1 FROM ids WHERE state = 3 AND at < ?) "
+            "OR EXISTS (SELECT 1 FROM requests WHERE at < ?)",
+            (before,) * 5,
+        ).fetchone()
+        return bool(found[0])
+
+    def remember(self) -> None:
+        """The transaction is on disk."""
+        self.open, self.early = self._open, self._early
+        self.counts += self._counts
+        self._counts.clear()
+        if self._delays:
+            self.delays = (self.delays + self._delays)[-10_000:]
+            self._delays = []
+
+    def forget(self) -> None:
+        """The transaction was rolled back."""
+        self._open, self._early = self.open, self.early
+        self._counts.clear()
+        self._delays = []

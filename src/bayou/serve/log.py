@@ -1,0 +1,291 @@
+"""The log: everything that changes a model, in order, on disk before anybody is told that it was done.
+
+An SQLite database (WAL, synchronous=FULL). One thread writes, whatever has queued up in one transaction. Entries are
+numbered from 1 without gaps, and carry a checksum. `unit` says which of them were learned as one batch, so that whoever
+reads the log learns in the same batches, and a model made from it has the same bits.
+
+    learn   rows with labels, as they were sent
+    row     a row that was predicted under an id, whose label is to come
+    label   the label for an id
+    expire  rows whose label did not come in time, and the label that they were given
+
+Which row a label joins is decided here (`ids`), in the transaction that logs it, and is part of the entry.
+
+SQLite cuts off, without a word, whatever stands behind a damaged place of its write-ahead log. So after each commit the
+number that was reached is put into a small file beside it, `head`, which no commit waits for: a log that ends before
+that number was damaged, and that is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import xxhash
+
+from bayou.core.errors import BadModel
+from bayou.serve.ids import EXPIRE, LABEL, LEARN, ROW, Ids
+
+__all__ = ["ARROW", "EXPIRE", "JSON", "LABEL", "LEARN", "ROW", "SVMLIGHT", "VW", "BadLog", "Entry", "Item", "Log"]
+
+# How a body is written: JSON lines, VW text, svmlight, an Arrow stream.
+JSON, VW, SVMLIGHT, ARROW = range(4)
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE log (
+    n INTEGER PRIMARY KEY, unit INTEGER NOT NULL, at REAL NOT NULL, kind INTEGER NOT NULL, form INTEGER NOT NULL,
+    key TEXT, body BLOB NOT NULL, joins INTEGER, sum INTEGER NOT NULL
+);
+"""
+_VERSION = "1"
+_COLUMNS = "n, unit, at, kind, form, key, body, joins, sum"
+_INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ABOUT = struct.Struct("<qqdbbq")
+_HEAD = struct.Struct("<qqQ")
+
+
+class BadLog(BadModel):
+    """A log that cannot be trusted."""
+
+
+class NoRoom(Exception):
+    """Nothing was logged: the disk is full, or the system refuses."""
+
+
+@dataclass(slots=True)
+class Item:
+    """What somebody wants to be logged, and what became of it.
+
+    Attributes:
+        outcome: of a label or a row, one of `ids.OUTCOMES`; of rows to learn "" or "duplicate".
+        n: its number in the log; of a duplicate that of the first; 0 if there is none.
+        learns: rows to learn because of it, each with its label: (form, row, label).
+    """
+
+    kind: int
+    form: int
+    key: str | None
+    body: bytes
+    outcome: str = ""
+    n: int = 0
+    learns: Sequence[tuple[int, bytes, bytes]] = ()
+
+
+class Entry(NamedTuple):
+    """A line of the log."""
+
+    n: int
+    unit: int
+    at: float
+    kind: int
+    form: int
+    key: str | None
+    body: bytes
+    joins: int | None
+    sum: int
+
+
+def _checksum(n: int, unit: int, at: float, kind: int, form: int, key: str | None, body: bytes, joins: Any) -> int:
+    about = _ABOUT.pack(n, unit, at, kind, form, -1 if joins is None else joins)
+    parts = about + (b"" if key is None else b"\0" + key.encode("utf-8", "surrogatepass")) + b"\0" + body
+    return xxhash.xxh3_64_intdigest(parts) - (1 << 63)  # SQLite's numbers have a sign
+
+
+class Log:
+    """The log of one model, and the ids that wait for a label. One thread writes; any may read from one of its own.
+
+    Attributes:
+        path: the database.
+        last, unit: the number of the last entry and of its unit; 0 if there is none.
+    """
+
+    def __init__(self, folder: Path, *, write: bool = True) -> None:
+        self.path, self._head_path, self._writes = folder / "log.sqlite", folder / "head", write
+        fresh = not self.path.exists()
+        if fresh and not write:
+            raise BadLog(f"{folder}: there is no log here; `bayou serve --data` makes one.")
+        with self._said():
+            self._db = self._connect()
+            if fresh:
+                self._db.executescript(f"BEGIN; {_SCHEMA} {Ids.SCHEMA} COMMIT;")
+                self.put_meta("version", _VERSION)
+                self.put_meta("began", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+            if self.meta("version") != _VERSION:
+                raise BadLog(f"{self.path} is a log of another version of bayou ({self.meta('version')}).")
+            last = self._db.execute("SELECT n, unit, sum FROM log ORDER BY n DESC LIMIT 1").fetchone() or (0, 0, 0)
+        self.last, self.unit = last[0], last[1]
+        self._at = 0.0
+        self._pending: dict[int, Entry] = {}  # what the transaction that is under way will write
+        self._check_head()
+        self.ids = Ids(self._db, self._body_of) if write else None
+        self._head = os.open(self._head_path, os.O_RDWR | os.O_CREAT, 0o600) if write else None
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "rwc" if self._writes else "ro"
+        place = f"{self.path.absolute().as_uri()}?mode={mode}"
+        db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
+        if self._writes:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA cache_size=-16000")
+        return db
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """What SQLite finds wrong, as a sentence."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if _is_full(error):
+                raise NoRoom(str(error)) from error
+            raise BadLog(f"{self.path} cannot be read ({error}).") from error
+        except sqlite3.DatabaseError as error:
+            raise BadLog(
+                f"{self.path} is damaged ({error}); restore it from a copy, or begin again with the newest snapshot: "
+                "bayou serve --model SNAPSHOT --data NEW_FOLDER."
+            ) from error
+
+    def meta(self, name: str) -> str | None:
+        """Something that was noted about the log as a whole."""
+        found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if found is None else found[0]
+
+    def put_meta(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def commit(self, units: Iterable[Sequence[Item]], at: float | None = None) -> None:
+        """Log all that changes anything, and say in each item what became of it; all of it, or nothing (`NoRoom`)."""
+        assert self.ids is not None
+        now = self._at = max(self._at, time.time() if at is None else at)
+        last, unit, lines = self.last, self.unit, self._pending
+        with self._transaction():
+            for items in units:
+                unit += 1
+                for item in items:
+                    joins = self.ids.decide(item, last + 1, now)
+                    if joins is not False:
+                        item.n = last = last + 1
+                        about = (last, unit, now, item.kind, item.form, item.key, item.body, joins)
+                        lines[last] = Entry(*about, _checksum(*about))
+            self._db.executemany(_INSERT, lines.values())
+        self.last, self.unit = last, unit
+        if self._head is not None and lines:
+            with contextlib.suppress(OSError):  # it only tells of damage
+                os.pwrite(self._head, _HEAD.pack(last, unit, lines[last].sum + (1 << 63)), 0)
+        lines.clear()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        assert self.ids is not None
+        with self._said():
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                self.ids.forget()
+                self._pending.clear()
+                with contextlib.suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                raise
+        self.ids.remember()
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def units(self, after: int = 0, until: int | None = None) -> Iterator[list[Entry]]:
+        """The entries behind one number, unit by unit; damage is said."""
+        expected = after + 1
+        unit: list[Entry] = []
+        for entry in self._entries(after, self.last if until is None else until):
+            if entry.n != expected or _checksum(*entry[:-1]) != entry.sum:
+                self._refuse(expected, entry.n)
+            if unit and entry.unit != unit[0].unit:
+                yield unit
+                unit = []
+            unit.append(entry)
+            expected += 1
+        if expected != (self.last if until is None else until) + 1:
+            self._refuse(expected, None)
+        if unit:
+            yield unit
+
+    def _entries(self, after: int, until: int) -> Iterator[Entry]:
+        while after < until:
+            with self._said():
+                found = self._db.execute(
+                    f"SELECT {_COLUMNS} FROM log WHERE n > ? AND n <= ? ORDER BY n LIMIT 1000", (after, until)
+                ).fetchall()
+            if not found:
+                return
+            yield from map(Entry._make, found)
+            after = found[-1][0]
+
+    def learned_by(self, entry: Entry) -> Sequence[tuple[int, bytes, bytes]]:
+        """The rows that an entry has learned besides its own: (form, row, label)."""
+        if entry.kind == EXPIRE:
+            label, _, numbers = entry.body.partition(b"\n")
+            return [(*self._body_of(int(n)), label) for n in numbers.split(b",")]
+        if entry.joins is None:
+            return ()
+        form, other = self._body_of(entry.joins)
+        return [(entry.form, entry.body, other) if entry.kind == ROW else (form, other, entry.body)]
+
+    def _body_of(self, n: int) -> tuple[int, bytes]:
+        found = self._pending.get(n)
+        if found is None:
+            found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (n,)).fetchone()
+        if found is None or _checksum(*found[:-1]) != found[-1]:
+            self._refuse(n, None)
+        return found[4], found[6]
+
+    def _refuse(self, expected: int, found: int | None) -> NoReturn:
+        what = f"entry {expected:,} is missing" if found not in (expected, None) else f"entry {expected:,} is not whole"
+        raise BadLog(
+            f"{self.path} is damaged: {what}. Restore the log from a copy, or begin again with a snapshot: "
+            "bayou serve --model SNAPSHOT --data NEW_FOLDER."
+        )
+
+    def _check_head(self) -> None:
+        """Compare where the log ends with where it is known to have ended."""
+        with contextlib.suppress(FileNotFoundError):
+            data = self._head_path.read_bytes()
+            if len(data) != _HEAD.size:
+                return
+            n, _, total = _HEAD.unpack(data)
+            with self._said():
+                found = self._db.execute("SELECT sum FROM log WHERE n = ?", (n,)).fetchone()
+            if n and (found is None or found[0] + (1 << 63) != total):
+                raise BadLog(
+                    f"{self.path} is damaged: it ends at entry {self.last:,}, but {n:,} were acknowledged. Restore the "
+                    "log from a copy, or begin again with the newest snapshot: bayou serve --model SNAPSHOT --data "
+                    "NEW_FOLDER."
+                )
+
+    def reader(self) -> Log:
+        """Another view of the log, for another thread."""
+        return Log(self.path.parent, write=False)
+
+    def close(self) -> None:
+        """Write back what is in the write-ahead log, and close."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        if self._head is not None:
+            os.close(self._head)
+            self._head = None
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    """Whether the system, not the database, is at fault."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)

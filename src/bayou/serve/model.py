@@ -1,0 +1,130 @@
+"""A model that is served: what happens to it when it learns a unit of the log, whether live or from the log alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.extras import Counters
+from bayou.core.gradual_copy import GradualCopy
+from bayou.core.learner import Learner
+from bayou.core.prediction import HORIZONS
+from bayou.core.uses import Uses
+from bayou.serve.log import ARROW, LEARN, BadLog, Entry, Log
+from bayou.serve.reading import Read, Reading
+
+# Rows that are learned at once: some milliseconds, for which predictions wait. Units are cut at these places always.
+PIECE = 2048
+NEXT = "next"
+assert NEXT in HORIZONS
+
+
+class LiveModel:
+    """A learner, how it reads rows, and how far in the log it is.
+
+    Attributes:
+        version: the last entry of the log that it knows.
+        counters: what it has seen in all, and how well it predicted that.
+    """
+
+    def __init__(self, learner: Learner, version: int = 0) -> None:
+        self.learner, self.version = learner, version
+        self.reading = Reading(learner)
+        self._uses = learner.extras.uses or Uses()
+        # Sums go on from those of the snapshot, in the order of the log: added up apart, they would round otherwise.
+        counters = learner.extras.counters or Counters(loss_name=self.loss_name)
+        # A run more, once, however often it is started again.
+        self.counters = replace(counters, runs=counters.runs + (not version), loss_name=self.loss_name)
+
+    @property
+    def loss_name(self) -> str:
+        return "squared_loss" if self.learner.record.task == "regress" else "log_loss"
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(
+        self, read: Read, version: int, before: Callable[[Batch], Any] | None = None
+    ) -> Iterator[tuple[Batch, Any, np.ndarray]]:
+        """Learn the rows of a unit, piece by piece: each with its predictions from before, and their losses.
+
+        `before` is called before each piece is learned.
+        """
+        names = self.learner.extras.names
+        if names is not None:
+            for found in read.names:
+                names.add(found)
+        for start in range(0, len(read.batch), PIECE):
+            piece = read.batch[start : start + PIECE] if len(read.batch) > PIECE else read.batch
+            if before is not None:
+                before(piece)
+            told = self.learner.observe(piece)
+            losses = losses_of(told, piece, self.learner.record.task)
+            self._count(piece, losses)
+            yield piece, told, losses
+        self.version = version
+
+    def _count(self, piece: Batch, losses: np.ndarray) -> None:
+        weights = piece.each_weight()
+        self._uses.count(piece)
+        self.counters = replace(
+            self.counters,
+            examples=self.counters.examples + int(np.count_nonzero(weights)),
+            nonzeros=self.counters.nonzeros + piece.counted_nonzeros,
+            weight=self.counters.weight + float(np.sum(weights)),
+            loss=self.counters.loss + float(np.sum(weights * losses)),
+        )
+
+    def replay(self, log: Log, entries: Sequence[Entry]) -> None:
+        """Learn a unit as the log has it."""
+        read = self._read_again(log, entries)
+        if read is not None and read.bad and entries[0].kind == LEARN:
+            row, why = next(iter(read.bad.items()))
+            raise BadLog(
+                f"{log.path}: entry {entries[0].n:,} was learned once and cannot be read now (row {row}: {why}) Use "
+                "the version of bayou that wrote it."
+            )
+        if read is not None:
+            for _ in self.learn(read, entries[-1].n):
+                pass
+        self.version = entries[-1].n
+
+    def _read_again(self, log: Log, entries: Sequence[Entry]) -> Read | None:
+        if entries[0].kind == LEARN:
+            form = entries[0].form
+            lines = [line for entry in entries for line in ([entry.body] if form == ARROW else entry.body.split(b"\n"))]
+            return self.reading.read(form, lines, learns=True)
+        rows = [row for entry in entries for row in log.learned_by(entry)]
+        return self.reading.joined_rows(rows) if rows else None
+
+    # --- predicting and keeping ---------------------------------------------------------------------------------------
+
+    def predict(self, batch: Batch) -> Any:
+        """For the next row of the stream."""
+        return self.learner.predict(batch, horizon=NEXT)
+
+    def of_full_stream(self, told: Any) -> Any:
+        """What was said while learning, as `predict` says it."""
+        return told.of_full_stream(self.learner.negative_rate)
+
+    def copy(self) -> GradualCopy:
+        """What the model is now, to be copied in parts."""
+        extras = self.learner.extras
+        extras.counters, extras.unfinished = self.counters, None
+        extras.uses = self._uses if extras.recipe is not None else None
+        return GradualCopy(self.learner)
+
+
+def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:
+    """The loss of each prediction: squared for numbers, otherwise -ln of the probability that the label had."""
+    labels = np.asarray(batch.labels)
+    if task == "regress":
+        return np.square(told.expected - labels)
+    if task == "classes":
+        chance = told.chance_of(labels)
+    else:
+        chance = np.where(labels > 0, told.expected, 1.0 - told.expected)
+    return -np.log(np.maximum(chance, 1e-14))

@@ -1,0 +1,443 @@
+"""The thread that owns a model: predictions, learning and copies happen here and nowhere else, one after another.
+
+    request ──▶ incoming ──▶ read, checked ──▶ predicted ──────────────────────────▶ answer
+                                  └──▶ log (`committer`) ──▶ committed ──▶ learned ──▶ answer
+
+What has queued up meanwhile is done as one batch. Rows are read and checked before they are logged, logged before they
+are learned, and learned before anybody is told, in the order of the log: so a prediction knows everything that was
+acknowledged before it was asked, and waits for no disk. Long work is done in pieces, with predictions between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.gradual_copy import GradualCopy
+from bayou.core.learner import Learner
+from bayou.serve import answers, units
+from bayou.serve.committer import Committer
+from bayou.serve.live import Live
+from bayou.serve.log import Item, Log
+from bayou.serve.model import PIECE, LiveModel, losses_of
+from bayou.serve.reading import Read
+from bayou.serve.work import LABEL as LABELS
+from bayou.serve.work import LEARN as LEARNS
+from bayou.serve.work import PREDICT, Unit, Work
+
+# Weights are looked at so often, in seconds, for the live page.
+LOOK = 5.0
+Copied = Callable[[GradualCopy, int], Any]
+
+
+class Owner(threading.Thread):
+    """The thread of one model.
+
+    Attributes:
+        model: what it owns.
+        live: what is watched of it.
+        broken: why nothing works any more, if that is so.
+    """
+
+    def __init__(self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live) -> None:
+        super().__init__(name="bayou-model", daemon=True)
+        self.model, self.live, self._log, self._loop = model, live, log, loop
+        self.broken: str | None = None
+        self._incoming: deque[Work] = deque()
+        self._committed: deque[Unit] = deque()
+        self._applying: Iterator[None] | None = None
+        self._long: deque[Iterator[None]] = deque()
+        self._copies: deque[Copied] = deque()
+        self._copying: tuple[GradualCopy, int, list[Copied]] | None = None
+        self._answers: list[tuple[asyncio.Future[Any], tuple[int, Any]]] = []
+        self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
+        self._asleep, self._bell = False, threading.Lock()
+        self._bell.acquire()
+        self._ends = False
+        self._looked = 0.0
+        self.on_examples: Callable[[int], None] = lambda examples: None
+        self.committer = None if log is None else Committer(log, self._take_back, self._break)
+
+    # --- for other threads --------------------------------------------------------------------------------------------
+
+    def submit(self, work: Work) -> None:
+        """Have something done; its future will tell. In the loop's thread."""
+        self.waiting.add(work.future)
+        self._incoming.append(work)
+        self._wake()
+
+    def copy(self, then: Copied) -> None:
+        """Have what the model is by then copied, and something done with it in this thread, quickly."""
+        self._copies.append(then)
+        self._wake()
+
+    def end(self) -> None:
+        """Do all that is under way, and stop."""
+        self._ends = True
+        self._wake()
+
+    def replace(self, model: LiveModel) -> None:
+        """Predict by another model from now on; for one that is not learning."""
+        self.model = model
+
+    def _take_back(self, committed: Sequence[Unit]) -> None:
+        self._committed.extend(committed)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            with contextlib.suppress(RuntimeError):  # somebody else has rung
+                self._bell.release()
+
+    def _break(self, why: str) -> None:
+        self.broken = (
+            f"the model is out of order: {why}; nothing that was acknowledged is lost. Start the server again."
+        )
+        self._wake()
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.committer is not None:
+            self.committer.start()
+        super().start()
+
+    def run(self) -> None:
+        try:
+            while not self._over():
+                self._step()
+        except Exception as error:
+            import traceback
+
+            traceback.print_exc()
+            self._break(f"{type(error).__name__}: {error}")
+        self._refuse_all()
+
+    def _over(self) -> bool:
+        """Whether it was told to stop, or must, and has nothing left to do."""
+        if self.broken is not None:
+            return True
+        busy = self._incoming or self._committed or self._applying or self._long or self._copies or self._copying
+        if not self._ends or busy or self._answers:
+            return False
+        if self.committer is not None and self.committer.is_alive():
+            self.committer.end()
+            self.committer.join()
+            return not self._committed
+        return True
+
+    def _step(self) -> None:
+        works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
+        if works:
+            self._take(works)
+        busy = self._advance_units() | self._advance_long() | self._advance_copy()
+        if self._answers:
+            told, self._answers = self._answers, []
+            self._loop.call_soon_threadsafe(self._deliver, told)
+        if not (works or busy or self._incoming or self._committed):
+            self._look()
+            self._sleep(0.2)
+
+    def _sleep(self, seconds: float) -> None:
+        self._asleep = True
+        if not (self._incoming or self._committed or self._copies or self._ends):
+            self._bell.acquire(timeout=seconds)
+        self._asleep = False
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            self.live.look_at_weights(self.model.learner)
+
+    def _refuse_all(self) -> None:
+        """Leave nobody waiting."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
+
+    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], tuple[int, Any]]], over: bool = False) -> None:
+        """In the loop's thread: hand answers to whoever waits for them."""
+        for future, answer in told:
+            self.waiting.discard(future)
+            if not future.done():
+                future.set_result(answer)
+        if over:
+            why = (503, answers.error(self.broken or "the server stops; try again in a moment."))
+            self._deliver([(future, why) for future in list(self.waiting)])
+
+    def _say(self, work: Work, status: int, body: Any) -> None:
+        self._answers.append((work.future, (status, body)))
+
+    # --- what comes in ------------------------------------------------------------------------------------------------
+
+    def _take(self, works: Sequence[Work]) -> None:
+        """Concurrent requests have no order among them: predictions first, then rows with labels, then labels."""
+        kinds: tuple[list[Work], ...] = ([], [], [])
+        for work in works:
+            kinds[work.kind].append(work)
+        for some in _alike(kinds[PREDICT]):
+            if some[0].read is not None:
+                self._long.append(self._predict_long(some[0]))
+            else:
+                self._predict(some)
+        for some in _alike(kinds[LEARNS]):
+            self._learn(some)
+        if kinds[LABELS]:
+            self._label(kinds[LABELS])
+
+    def _readable(self, works: list[Work], learns: bool) -> tuple[list[Work], Read | None]:
+        """The requests whose rows are all good, and those rows; the others are refused."""
+        if works[0].read is not None:
+            read = works[0].read
+            return ([], None) if self._refused(works[0], read.bad) else (works, read)
+        lines = [line for work in works for line in work.lines]
+        read = self.model.reading.read(works[0].form, lines, learns)
+        if not read.bad:
+            return works, read
+        good = self._good(works, read.bad)
+        # Again, so that nothing of the others (their names, say) is left in it.
+        return self._readable(good, learns) if good else ([], None)
+
+    def _refused(self, work: Work, bad: dict[int, str]) -> bool:
+        if bad:
+            rows = f"{len(bad):,} of {max(len(work.lines), len(bad)):,} rows are bad" if not work.single else ""
+            self._say(
+                work, 422, answers.error(f"{rows}; nothing was learned." if rows else next(iter(bad.values())), bad)
+            )
+        return bool(bad)
+
+    def _predict(self, works: list[Work]) -> None:
+        works, read = self._readable(works, learns=False)
+        if read is None:
+            return
+        told = self.model.predict(read.batch)
+        by_level = {level: self._rows(told, level) for level in {work.level for work in works}}
+        first = 0
+        remembered: list[Work] = []
+        for work in works:
+            last = first + len(work.lines)
+            rows = by_level[work.level][first:last]
+            first = last
+            if work.ids is not None:
+                work.answer = rows
+                remembered.append(work)
+            else:
+                self._say(work, 200, self._as_json(work, rows))
+        if remembered:
+            self._log_rows(remembered)
+
+    def _predict_long(self, work: Work) -> Iterator[None]:
+        """A request of many rows, piece by piece."""
+        _, read = self._readable([work], learns=False)
+        if read is None:
+            return
+        rows: list[answers.Row] = []
+        for start in range(0, len(read.batch), PIECE):
+            piece = read.batch[start : start + PIECE]
+            rows += self._rows(self.model.predict(piece), work.level)
+            yield
+        if work.ids is not None:
+            work.answer = rows
+            self._log_rows([work])
+        else:
+            self._say(work, 200, (rows, self.model.version))
+
+    def _rows(self, told: Any, level: float) -> list[answers.Row]:
+        rows = answers.rows_of(self.model.learner, told, level)
+        self.live.predicted(len(rows), sum([row.sd or 0.0 for row in rows]))
+        return rows
+
+    def _as_json(self, work: Work, rows: list[answers.Row]) -> Any:
+        if work.single:
+            return answers.single(rows[0], self.model.version)
+        return answers.several(rows, self.model.version) if work.read is None else (rows, self.model.version)
+
+    # --- to the log ---------------------------------------------------------------------------------------------------
+
+    def _put(self, unit: Unit) -> None:
+        assert self.committer is not None
+        if unit.items:
+            self.committer.put(unit)
+
+    def _learn(self, works: list[Work]) -> None:
+        works, read = self._readable(units.in_order(works), learns=True)
+        if read is not None:
+            self._put(units.of_rows_to_learn(works, read))
+
+    def _label(self, works: list[Work]) -> None:
+        bad = self.model.reading.check_labels([line for work in works for line in work.lines])
+        self._put(units.of_labels(self._good(works, bad)))
+
+    def _log_rows(self, works: list[Work]) -> None:
+        check = self.model.reading.check_rows
+        good = [work for work in works if not self._refused(work, check(work.form, work.lines))]
+        self._put(units.of_rows_to_remember(good))
+
+    def _good(self, works: Sequence[Work], bad: dict[int, str]) -> list[Work]:
+        """Requests without bad rows, whose numbers are those of all rows; the others are refused."""
+        good, first = [], 0
+        for work in works:
+            last = first + len(work.lines)
+            own = {row - first: why for row, why in bad.items() if first <= row < last} if bad else {}
+            if not self._refused(work, own):
+                good.append(work)
+            first = last
+        return good
+
+    # --- from the log -------------------------------------------------------------------------------------------------
+
+    def _advance_units(self) -> bool:
+        """Learn what is on disk: units in order, so many rows at a time."""
+        busy, ends = False, time.perf_counter() + 0.005
+        while (self._applying or self._committed) and time.perf_counter() < ends:
+            busy = True
+            if self._applying is None:
+                self._applying = self._apply(self._committed.popleft())
+            if next(self._applying, self) is self:
+                self._applying = None
+        return busy
+
+    def _apply(self, unit: Unit) -> Iterator[None]:
+        if unit.failed is not None:
+            why = f"nothing of this was learned: the log cannot be written ({unit.failed}). Make room, and try again."
+            for work, _ in unit.works:
+                self._say(work, 503, answers.error(why))
+            return
+        read, lines = self._rows_of(unit)
+        version = max((item.n for item in unit.items if item.outcome != "duplicate"), default=0)
+        if read is not None:
+            done = 0
+            try:
+                later = self._later_losses(read.batch)
+                for piece, told, losses in self.model.learn(read, version, self._before):
+                    unit.told.append(told)
+                    part = None if later is None else later[done : done + len(piece)]
+                    self._watch(piece, told, losses, part, lines[done : done + len(piece)])
+                    done += len(piece)
+                    yield
+            except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
+                for work, _ in unit.works:
+                    self._say(work, 422, answers.error(str(error)))
+                self.model.version = max(self.model.version, version)
+                return
+            self.on_examples(self.model.learner.examples)
+        self.model.version = max(self.model.version, version)
+        self._answer(unit)
+
+    def _rows_of(self, unit: Unit) -> tuple[Read | None, Sequence[bytes]]:
+        """What a unit has to learn, and as it was sent."""
+        reading = self.model.reading
+        if unit.read is not None:
+            kept = [work for work, _ in unit.works]
+            if any(item.outcome for item in unit.items):
+                kept = [work for work, items in unit.works if not items[0].outcome]
+                lines = [line for work in kept for line in work.lines]
+                unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
+            return unit.read, [line for work in kept for line in work.lines]
+        rows = [row for item in unit.items for row in item.learns]
+        return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
+
+    def _later_losses(self, batch: Batch) -> np.ndarray | None:
+        """What the combination for later rows loses, of some units: the model as if it had stopped learning."""
+        learner = self.model.learner
+        if len(batch) > PIECE or not self.live.asks_later() or learner.record.task == "classes":
+            return None
+        if type(learner)._run_later is Learner._run_later or not learner.looks_later:
+            return None
+        told = learner.predict(batch, horizon="later").of_data_as_learned()
+        return losses_of(told, batch, learner.record.task)
+
+    def _before(self, piece: Batch) -> None:
+        if self._copying is not None:
+            self._copying[0].before(piece)
+
+    def _watch(self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes]) -> None:
+        task = self.model.learner.record.task
+        self.live.learned(piece, told, losses, later, task, self.model.counters)
+        worst = int(losses.argmax())
+        if len(lines) == len(piece) and losses[worst] > 1.0 and task != "classes":
+            self.live.surprising(
+                float(losses[worst]), lines[worst], float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
+            )
+
+    def _answer(self, unit: Unit) -> None:
+        """Say what became of every request."""
+        version, first = self.model.version, 0
+        if unit.read is None or not unit.told:
+            for work, items in unit.works:
+                self._answer_joined(work, items)
+            return
+        by_level = {
+            level: [row for told in unit.told for row in self._said(told, level)]
+            for level in {work.level for work, _ in unit.works}
+        }
+        for work, items in unit.works:
+            if items[0].outcome:
+                self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+                continue
+            n = unit.read.n if work.read is not None else len(work.lines)
+            self._say(work, 200, self._as_json(work, by_level[work.level][first : first + n]))
+            first += n
+
+    def _said(self, told: Any, level: float) -> list[answers.Row]:
+        return answers.rows_of(self.model.learner, self.model.of_full_stream(told), level)
+
+    def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
+        version = self.model.version
+        if work.kind == PREDICT:
+            outcomes = {item.key: item.outcome for item in items}
+            for key, row in zip(work.ids or (), work.answer, strict=True):
+                row.remembered = outcomes.get(key or "")
+            self._say(work, 200, self._as_json(work, work.answer))
+        elif work.kind == LABELS:
+            told = [{"id": item.key, "outcome": item.outcome} for item in items]
+            said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
+            self._say(work, 200, answers.encode(said))
+        else:  # a request that was learned before
+            self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+
+    # --- long work ----------------------------------------------------------------------------------------------------
+
+    def _advance_long(self) -> bool:
+        if self._long:
+            task = self._long.popleft()
+            if next(task, self) is not self:
+                self._long.append(task)
+            return True
+        return False
+
+    def _advance_copy(self) -> bool:
+        """Copy some more of the model, where that is asked for; never in the middle of a unit."""
+        if self._copying is None and self._copies and self._applying is None:
+            waiting = [self._copies.popleft() for _ in range(len(self._copies))]
+            self._copying = self.model.copy(), self.model.version, waiting
+        if self._copying is None:
+            return False
+        copied, version, waiting = self._copying
+        if copied.step():
+            self._copying = None
+            for then in waiting:
+                then(copied, version)
+        return True
+
+
+def _alike(works: list[Work]) -> Iterator[list[Work]]:
+    """Requests that can be read as one; a long one stands alone."""
+    some: list[Work] = []
+    for work in works:
+        if some and (work.read is not None or some[0].read is not None or work.form != some[0].form):
+            yield some
+            some = []
+        some.append(work)
+    if some:
+        yield some

@@ -1,0 +1,64 @@
+"""The pages that a browser gets: the live page, and one to try requests. They load nothing but themselves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from bayou import __version__
+from bayou.serve.openapi import description
+
+
+class Page(NamedTuple):
+    """A page and its headers."""
+
+    text: bytes
+    head: list[tuple[bytes, bytes]]
+
+
+def live(models: list[str], single: str | None) -> Page:
+    """What a model does, as it does it."""
+    return _page("live", json.dumps({"models": models, "single": single}))
+
+
+def docs() -> Page:
+    """Every request, with something to try it by."""
+    return _page("docs", "{}")
+
+
+def openapi(models: list[str], single: str | None, tokens: bool) -> bytes:
+    """What there is, for machines."""
+    return json.dumps(description(models, single, tokens)).encode()
+
+
+@cache
+def _page(name: str, about: str) -> Page:
+    style = _own("page.css", "bayou.report") + _own("pages.css")
+    script = _own(f"{name}.js")
+    safe = about.replace("<", "\\u003c").replace("&", "\\u0026")
+    filled: Any = {"STYLE": style, "SCRIPT": script, "ABOUT": safe, "VERSION": __version__}
+    text = _own(f"{name}.html")
+    for key, value in filled.items():
+        text = text.replace(f"<!--{key}-->", value)
+    policy = f"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src '{_digest(script)}'"
+    policy += "; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    head = {
+        "content-type": "text/html; charset=utf-8",
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }
+    return Page(text.encode(), [(name.encode(), value.encode()) for name, value in head.items()])
+
+
+def _own(name: str, package: str = "bayou.serve") -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,254 @@
+"""How bodies become examples: by the readers of files, for one model, and with a sentence for each bad row."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Extras
+from bayou.core.learner import Learner
+from bayou.core.names import NewNames
+from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
+from bayou.sources.formats.jsonl import JsonLines
+from bayou.sources.formats.svmlight import Svmlight
+from bayou.sources.formats.vw.reader import VW as VWReader
+from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
+from bayou.sources.labels import LabelRule
+from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.table.plan import Plan
+
+FORMS = {"rows": (JSON, ARROW), "table": (JSON, ARROW), "vw": (VW,), "svmlight": (SVMLIGHT,)}
+IN_WORDS = {
+    JSON: "JSON rows (application/json, application/x-ndjson)",
+    VW: "VW text (text/x-vw)",
+    SVMLIGHT: "svmlight text (text/x-svmlight)",
+    ARROW: "an Arrow stream (application/vnd.apache.arrow.stream)",
+}
+# Rows of a request whose faults are described.
+DESCRIBED = 100
+
+
+@dataclass
+class Read:
+    """Rows that were read.
+
+    Attributes:
+        batch: the good ones, with labels if they are to be learned.
+        n: how many there were; bad: what is wrong with some, by their number.
+        names: features that have no name yet.
+    """
+
+    batch: Batch
+    n: int
+    bad: dict[int, str] = field(default_factory=dict)
+    names: list[NewNames] = field(default_factory=list)
+
+
+class Reading:
+    """Reads bodies for a model. Several threads may do so at once: nothing of the model is changed.
+
+    Attributes:
+        forms: how rows may be written for this model.
+        label: the name of the label in a JSON row.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        extras = Extras.of(learner)
+        recipe = extras.required_recipe
+        if extras.numbering is not None:
+            raise BadModel("the model numbers its features as they come (--exact); a server needs hashed names.")
+        if not recipe.fitted:
+            raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
+        self._learner, self._recipe, self._rule = learner, recipe, LabelRule(recipe, extras.classes)
+        self.forms, self.kind = FORMS[recipe.kind], recipe.kind
+        self.label = recipe.label or LABEL
+        self._weight = recipe.weight or (WEIGHT if recipe.kind == "rows" else None)
+        self._classes = extras.classes
+        dtype = str(learner.parameters["dtype"])
+        self._parsers = {learns: self._parser(extras, dtype, learns) for learns in (True, False)}
+        self._tables: dict[Any, Any] = {}
+
+    def _parser(self, extras: Extras, dtype: str, learns: bool) -> Any:
+        recipe, names = self._recipe, extras.names if learns else None
+        if recipe.kind == "rows":
+            return JsonRows(recipe, names, labels=learns, dtype=dtype, classes=extras.classes)
+        if recipe.kind == "table":
+            return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names))
+        if recipe.kind == "vw":
+            return VWReader(recipe, names, None, dtype=dtype)
+        return Svmlight(recipe, dtype)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def check_form(self, form: int) -> None:
+        """Refuse a way to write rows that the model cannot read."""
+        if form not in self.forms:
+            wanted = " or ".join(IN_WORDS[known] for known in self.forms)
+            raise BadInput(f"this model reads {wanted}, not {IN_WORDS[form]}.")
+
+    def read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
+        """Rows, one in each line; of an Arrow stream there is one line, the stream."""
+        if form == ARROW:
+            return self._arrow(lines[0], learns)
+        read = self._read(lines, learns)
+        if len(read.batch) + len(read.bad) < read.n:
+            self._describe(lines, learns, read)
+        return read
+
+    def _read(self, lines: Sequence[bytes], learns: bool) -> Read:
+        return self._finished(self._parsers[learns].parse(block_of(list(lines))), len(lines), learns)
+
+    def _describe(self, lines: Sequence[bytes], learns: bool, read: Read) -> None:
+        """Say of every bad row what is wrong with it; parsers do so of the first few."""
+        good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
+        for row in range(len(lines)):
+            if row not in good and row not in read.bad:
+                told = self._read([lines[row]], learns).bad if len(read.bad) < DESCRIBED else {}
+                read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
+
+    def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> Read:
+        if learns:
+            self._settle_labels(parsed)
+        batch = parsed.batch()
+        if parsed.skipped or len(batch) != n:
+            batch = batch.with_positions(parsed.positions)
+        if not learns:
+            batch = batch._with(labels=None, weights=None)
+        bad = {line.line: f"{line.what}." for line in parsed.bad}
+        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names])
+        return self._checked(read, learns)
+
+    def _why(self, label: float, texts: dict[float, str]) -> str:
+        """What is wrong with a label."""
+        if not self._rule.several or np.isnan(label):
+            return self._rule.what(label, texts)
+        known = ", ".join(self._classes[:20])
+        return f"expected one of the classes that the model has learned, {known}, not {texts.get(label, f'{label:g}')}"
+
+    def _settle_labels(self, parsed: ParsedBlock) -> None:
+        """Labels as the learner knows them; rows without one are bad."""
+        labels = self._rule.read(parsed.labels)
+        if self._rule.several and self.kind != "rows":
+            numbers = self._rule.number(labels, parsed.texts, join=False)
+            labels = np.where(numbers < 0, np.nan, numbers)
+        missing = np.isnan(labels)
+        if missing.any():
+            why = [self._why(label, parsed.texts) for label in parsed.labels[missing]]
+            parsed.drop(missing, why)
+            labels = labels[~missing]
+        if self._learner.record.task == "classify":
+            negative = self._learner.negative_label
+            labels = np.where(labels > 0, 1.0, -1.0 if negative is None else float(negative))
+        parsed.labels = labels
+
+    def _checked(self, read: Read, learns: bool) -> Read:
+        """Rows that the learner would refuse are bad, too."""
+        from bayou.runs.rows import halved
+
+        learner = self._learner
+        look = learner.check if learns else lambda batch: learner._check(batch)
+        try:
+            look(read.batch)
+        except BadInput:
+            kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
+            for _, part, answer in halved(all_rows, look):
+                if isinstance(answer, BadInput):
+                    read.bad[int(np.asarray(part.positions)[0])] = str(answer)
+                else:
+                    kept.append(part)
+            read.batch = Batch.concatenate(kept) if kept else all_rows[:0]
+        return read
+
+    def _arrow(self, stream: bytes, learns: bool) -> Read:
+        import pyarrow as pa
+
+        try:
+            with pa.ipc.open_stream(io.BytesIO(stream)) as opened:
+                batches = [batch for batch in opened if batch.num_rows]
+                for batch in batches:
+                    batch.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise BadInput(f"the body is no whole Arrow stream: {str(error).splitlines()[0].rstrip('.')}.") from None
+        if self.kind == "rows":
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            return self.read(JSON, [_as_json(row) for row in rows], learns)
+        from bayou.sources.formats.arrow.cells import names_of
+        from bayou.sources.formats.arrow.table import ArrowTable
+
+        parts, first = [], 0
+        for batch in batches:
+            table = ArrowTable(self._parsers[learns]._plan, names_of(batch.schema), "the table")
+            read = self._finished(table.convert(batch), batch.num_rows, learns)
+            bad = {first + row: why for row, why in read.bad.items()}
+            good = set(np.asarray(_numbered(read.batch).positions).tolist())
+            for row in set(range(batch.num_rows)) - good - set(read.bad):
+                bad[first + row] = "expected a row; this one is bad, too."
+            parts.append(Read(read.batch, read.n, bad, read.names))
+            first += batch.num_rows
+        return joined(parts) if parts else Read(self._read([], learns).batch, 0)
+
+    # --- labels that come later ---------------------------------------------------------------------------------------
+
+    def with_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
+        """A row with its label and weight, as if it had been sent with them; they take the place of its own."""
+        if form == VW:
+            value = float(label) if isinstance(label, bool) else label
+            return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])
+        more = [(self.label, label)]
+        if self._weight is not None and (weight != 1.0 or json.dumps(self._weight).encode() in row or b"\\" in row):
+            more.append((self._weight, weight))
+        inside = row.strip()[:-1].rstrip()
+        comma = b"" if inside.endswith(b"{") else b","
+        return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
+
+    def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
+        """What is wrong with some labels, by their number."""
+        row = b"|" if VW in self.forms else b"{}"
+        return self.joined_rows([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
+
+    def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
+        """What would be wrong with some rows if they had a label, by their number."""
+        sample: Any = (
+            self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
+        )
+        return self.joined_rows([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
+
+    def joined_rows(self, rows: Sequence[tuple[int, bytes, bytes]]) -> Read:
+        """Rows that have got their labels: (form, row, label with a weight), in order."""
+        told = [json.loads(about) for _, _, about in rows]
+        pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
+        lines = [self.with_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
+        read = self.read(self.forms[0], lines, learns=True)
+        if self.kind == "table" and self._weight is None:
+            weights = np.array([weight for _, weight in pairs])[_numbered(read.batch).positions]
+            read.batch = read.batch.with_labels(read.batch.labels, weights)
+        return read
+
+
+def joined(parts: Sequence[Read]) -> Read:
+    """Rows one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    batches = [part.batch for part in parts]
+    bad: dict[int, str] = {}
+    first = 0
+    for part in parts:
+        bad |= part.bad
+        first += part.n
+    return Read(Batch.concatenate(batches), first, bad, [names for part in parts for names in part.names])
+
+
+def _numbered(batch: Batch) -> Batch:
+    """A batch that knows the numbers of its rows; without bad ones they are as they come."""
+    return batch if batch.positions is not None else batch.with_positions(np.arange(len(batch)))
+
+
+def _as_json(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -1,0 +1,341 @@
+"""One model from start to end: its folder, its log, its thread, its snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.gradual_copy import GradualCopy
+from bayou.core.learner import Learner
+from bayou.core.names import Names
+from bayou.core.storage import load
+from bayou.core.uses import Uses
+from bayou.outputs.shown_weights import shown_weights
+from bayou.serve.folder import Folder
+from bayou.serve.ids import MOST_OPEN, WAIT
+from bayou.serve.live import Live
+from bayou.serve.log import Log
+from bayou.serve.model import LiveModel
+from bayou.serve.owner import Owner
+
+# Rows by which readers are tried.
+SAMPLES = {"rows": [b'{"a":1,"b":"c","label":1}'], "table": [b"{}"], "vw": [b"1 |a b:2 c"], "svmlight": [b"1 1:1"]}
+# How often a replica looks for a newer snapshot, in seconds.
+LOOK = 1.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """How models are served.
+
+    Attributes:
+        snapshot_every: examples between two snapshots.
+        wait: seconds that a row waits for its label; default: the label of those that wait in vain, or None.
+        open_rows: how many rows wait at most.
+        read_only: follow the snapshots of another server.
+        body, rows, queue: bytes and rows of a request, and requests that wait, at most.
+        timeout: seconds in which a request must have come in.
+    """
+
+    snapshot_every: int = 100_000
+    wait: float = WAIT
+    default: Any = None
+    open_rows: int = MOST_OPEN
+    read_only: bool = False
+    body: int = 32 << 20
+    rows: int = 100_000
+    queue: int = 4096
+    timeout: float = 30.0
+
+
+class Served:
+    """A model that is served.
+
+    Attributes:
+        state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
+    """
+
+    def __init__(self, folder: Folder, options: Options, say: Callable[[str], None]) -> None:
+        self.folder, self.options, self.say, self.name = folder, options, say, folder.name
+        self.state, self.why = "starting", "the model is being loaded; try again in a moment."
+        self.live = Live()
+        self.owner: Owner | None = None
+        self.pool = ThreadPoolExecutor(1, f"bayou-read-{folder.name}")
+        self._writing: ThreadPoolExecutor = ThreadPoolExecutor(1, f"bayou-write-{folder.name}")
+        self.log: Log | None = None
+        self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
+        self._snapshot_examples = 0
+        self.log_checked, self.log_damage = 0, ""
+        self._ends = threading.Event()
+
+    @property
+    def model(self) -> LiveModel:
+        assert self.owner is not None
+        return self.owner.model
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Load the newest snapshot and learn what the log has behind it. In a thread of its own: it takes its time."""
+        try:
+            (self._follow if self.options.read_only else self._lead)(loop)
+        except (BadInput, BadModel) as error:
+            self.state, self.why = "failed", str(error)
+            raise
+
+    def _lead(self, loop: asyncio.AbstractEventLoop) -> None:
+        log = self.log = Log(self.folder.path)
+        assert log.ids is not None
+        log.ids.wait, log.ids.most_open = self.options.wait, self.options.open_rows
+        said: list[str] = []
+        model = self.folder.load(log, said)
+        for sentence in said:
+            self.say(sentence)
+        self.snapshot_version = checked = model.version
+        if self.options.default is not None:
+            default = json.dumps(self.options.default).encode()
+            if bad := model.reading.check_labels([default]):
+                raise BadInput(f"--default-label {self.options.default}: {bad[0]}")
+            log.ids.default = json.dumps({"label": self.options.default}).encode()
+        behind, said_at = log.last - model.version, time.monotonic()
+        if behind:
+            self.say(f"{self.name}: learning {behind:,} entries of the log that are newer than the snapshot")
+        for unit in log.units(after=model.version):
+            model.replay(log, unit)
+            if time.monotonic() - said_at > 5.0:
+                said_at = time.monotonic()
+                self.say(f"{self.name}: {log.last - model.version:,} entries to go")
+        self._snapshot_examples = model.learner.examples
+        warm_up(model)
+        self.owner = Owner(model, log, loop, self.live)
+        self.owner.on_examples = self._learned
+        self.owner.start()
+        self.state, self.why = "ready", ""
+        threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
+
+    def _check_log(self, until: int) -> None:
+        """Look at what no start has to read: damage is said, whether or not it matters today."""
+        if self.log is None or not until:
+            return
+        log = self.log.reader()
+        try:
+            for unit in log.units(until=until):
+                self.log_checked = unit[-1].n
+                if self._ends.wait(0.0005):
+                    return
+        except BadModel as error:
+            self.log_damage = str(error)
+            self.say(str(error))
+        finally:
+            log.close()
+
+    def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve the newest snapshot of another server, and newer ones as they appear."""
+        self.snapshot_version = -1
+        self._load_newest(loop)
+        threading.Thread(target=self._watch, args=(loop,), name="bayou-follow", daemon=True).start()
+
+    def _load_newest(self, loop: asyncio.AbstractEventLoop) -> None:
+        newest = max(self.folder.versions(), default=0)
+        if newest <= self.snapshot_version:
+            return
+        path = self.folder.snapshot(newest) if newest else self.folder.base
+        model = LiveModel(load(path), newest)
+        warm_up(model)
+        if self.owner is None:
+            self.owner = Owner(model, None, loop, self.live)
+            self.owner.start()
+        self.owner.replace(model)
+        self.snapshot_version, self.state, self.why = newest, "ready", ""
+        self.snapshot_at = time.time()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._ends.wait(LOOK):
+            try:
+                self._load_newest(loop)
+            except BadModel as error:
+                self.say(f"{self.name}: {error}")
+
+    # --- snapshots and features ---------------------------------------------------------------------------------------
+
+    def _learned(self, examples: int) -> None:
+        """In the owner's thread, after a unit."""
+        if examples - self._snapshot_examples >= self.options.snapshot_every:
+            self._snapshot_examples = examples
+            self.snapshot()
+
+    def snapshot(self) -> Future[int]:
+        """Write what the model is now; the version written, in a moment."""
+        told: Future[int] = Future()
+        assert self.owner is not None
+        self.owner.copy(lambda copied, version: self._writing.submit(self._write, copied, version, told))
+        return told
+
+    def _write(self, copied: GradualCopy, version: int, told: Future[int]) -> None:
+        started = time.monotonic()
+        try:
+            if version > self.snapshot_version or not self.folder.snapshot(version).exists():
+                self.folder.write(copied, version)
+                self.snapshot_version, self.snapshot_at = version, time.time()
+                self.snapshot_seconds = time.monotonic() - started
+            told.set_result(version)
+        except BadModel as error:
+            self.say(f"{self.name}: no snapshot: {error}")
+            told.set_exception(error)
+        except BaseException as error:
+            told.set_exception(error)
+
+    def features(self, top: int) -> Future[dict[str, Any]]:
+        """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
+        told: Future[dict[str, Any]] = Future()
+        assert self.owner is not None
+
+        def look(copied: GradualCopy, version: int) -> None:
+            try:
+                told.set_result(largest(copied.learner(), top) | {"version": version})
+            except BaseException as error:
+                told.set_exception(error)
+
+        self.owner.copy(lambda copied, version: self.pool.submit(look, copied, version))
+        return told
+
+    def info(self) -> dict[str, Any]:
+        """What can be said of the model at once."""
+        model, learner = self.model, self.model.learner
+        attached = learner.extras.to_json()
+        told = {
+            "name": self.name,
+            "state": self.state,
+            "version": model.version,
+            "learner": learner.name,
+            "task": learner.record.task,
+            "parameters": {k: "array" if isinstance(v, np.ndarray) else v for k, v in learner.parameters.items()},
+            "examples": learner.examples,
+            "weights": learner.n_features,
+            "counters": model.counters.to_json(),
+            "recipe": attached.get("recipe"),
+            "classes": attached.get("classes"),
+            "reads": model.reading.kind,
+            "label": model.reading.label,
+            "read_only": self.options.read_only,
+            "snapshot": {"version": max(self.snapshot_version, 0), "written": self.snapshot_at or None},
+        }
+        if self.log is not None and self.log.ids is not None:
+            ids = self.log.ids
+            told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": self.log_damage or None}
+            told["labels"] = {
+                "open": ids.open, "early": ids.early, "wait": ids.wait, "default": self.options.default,
+                "counts": dict(ids.counts),
+            }  # fmt: skip
+        return told
+
+    def picture(self) -> dict[str, Any]:
+        """What the live page shows."""
+        delays = sorted(self.log.ids.delays) if self.log is not None and self.log.ids is not None else []
+        shares = (
+            {f"p{share}": delays[int(share / 100 * (len(delays) - 1))] for share in (50, 90, 99)} if delays else None
+        )
+        return {**self.info(), "live": self.live.picture() | {"delays": shares}, "now": time.time()}
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Do what is under way, write a last snapshot, close. It takes its time."""
+        self._ends.set()
+        owner = self.owner
+        if owner is not None and owner.is_alive() and owner.broken is None and self.log is not None:
+            if self.model.version != self.snapshot_version:
+                told = self.snapshot()
+                owner.end()
+                try:
+                    version = told.result(timeout=600.0)
+                    self.say(f"{self.name}: a snapshot of entry {version:,} was written")
+                except Exception as error:
+                    self.say(f"{self.name}: no last snapshot ({error}); the log has everything")
+            else:
+                owner.end()
+            owner.join(timeout=60.0)
+        elif owner is not None:
+            owner.end()
+        self._writing.shutdown()
+        self.pool.shutdown(cancel_futures=True)
+        if self.log is not None:
+            self.log.close()
+        self.folder.unlock()
+        self.state, self.why = "stopped", "the server stops."
+
+
+def warm_up(model: LiveModel) -> None:
+    """Have the kernels loaded, or compiled, before the first request, by rows that are not learned."""
+    learner, reading = model.learner, model.reading
+    dtype = str(learner.parameters["dtype"])
+    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0]).astype(dtype)
+    told = model.of_full_stream(learner.observe(rows))
+    for horizon in ("next", "later"):
+        with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
+            told = learner.predict(rows, horizon=horizon)
+    if learner.record.posterior:
+        told.interval(0.95)
+    Uses().count(Batch.from_rows([{0: 1.0}], labels=[1.0]).astype(dtype))
+    if learner.record.task != "classes":
+        learner.weights_at([0])
+    learner.parts()
+    for learns in (True, False):
+        found = reading.read(reading.forms[0], SAMPLES[reading.kind], learns).names
+        for names in found:
+            Names(learner.n_features).add(names)
+
+
+def largest(learner: Learner, top: int) -> dict[str, Any]:
+    """The largest weights, by name."""
+    if learner.record.task == "classes":
+        raise BadInput("each class has weights of its own; `bayou replay` gives the model, to be asked from Python.")
+    shown = shown_weights(learner)
+    order = np.argsort(-np.abs(shown.mean), kind="stable")[:top]
+    features = [
+        {"feature": shown.name(k), "mean": float(shown.mean[k])}
+        | ({} if shown.sd is None else {"sd": float(shown.sd[k])})
+        for k in order.tolist()
+    ]
+    return {"features": features, "intercept": float(shown.intercept), "touched": len(shown.features)}
+
+
+def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any]) -> Learner:
+    """One that knows nothing, and takes any JSON row."""
+    from bayou.core import registry
+    from bayou.core.extras import Extras
+    from bayou.core.recipe import Recipe
+    from bayou.runs import memory
+    from bayou.runs.start import start_from
+    from bayou.runs.tasks import task_of
+
+    recipe = {"task": "binary"} | recipe if task_of(registry.find(name)) == "auto" else dict(recipe)
+    start = start_from(name, settings, None, None, recipe)
+    kind = Recipe(kind="rows", bits=bits, **recipe)
+    chosen = start.chosen(kind.task)
+    memory.check(chosen.make(1), kind.n_features)
+    learner = chosen.make(kind.n_features)
+    learner.extras = Extras.new(kind)
+    return learner
+
+
+def state_path(path: str) -> Path:
+    """The folder for the state; made if it is not there."""
+    state = Path(path)
+    if os.path.exists(state) and not os.path.isdir(state):
+        raise BadInput(f"{path} is a file; --data names a folder.")
+    return state

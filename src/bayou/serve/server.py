@@ -1,0 +1,250 @@
+"""`bayou serve`: models in a folder, and a process that serves them on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.core.printable import printable
+from bayou.core.storage import load
+from bayou.serve.app import App
+from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
+from bayou.serve.served import Options, Served
+from bayou.serve.tokens import Tokens
+
+PORT, HOST = 8642, "127.0.0.1"
+# How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
+IDLE = 75
+_SAID = b'{"error":"the request did not come in time."}'
+_TOO_LATE = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
+)
+# Requests under way have so long to end when the server is told to stop.
+GRACE = 10
+
+Start = Path | Callable[[], Learner]
+
+
+class _Protocol(HttpToolsProtocol):
+    """A connection whose request does not come in time is closed: one that says nothing, or that sends byte by byte."""
+
+    # When the connection was made, or the request that is coming in began; None while none is awaited.
+    since: float | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.since = self.loop.time()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.since = self.loop.time()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.since = None
+
+    def late(self, before: float) -> None:
+        """Close it if its request has been coming in since before that time."""
+        if self.since is not None and self.since < before and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+                self.transport.write(_TOO_LATE)
+            self.transport.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are for `Server`: to stop is how a server ends, and no failure."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Server:
+    """Models on one port.
+
+    Args:
+        data: the folder for their state.
+        models: what each begins with, by name: a model file, or a function that makes a learner. Those that the folder
+            has already go on where they were.
+        tokens: who may do what.
+        host, port: where; without tokens only the machine itself can be served. Port 0 is any that is free.
+        say: called with what there is to say.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        models: Mapping[str, Start],
+        options: Options | None = None,
+        tokens: Tokens | None = None,
+        host: str = HOST,
+        port: int = PORT,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.options, self.tokens = options or Options(), tokens or Tokens()
+        self._say = lambda text: say(printable(text))
+        if not self.tokens.needed and not _is_loopback(host):
+            raise BadInput(
+                f"--host {host} can be reached from other machines, so that a token file is needed: --tokens FILE, "
+                "with lines such as `write TOKEN`. Without one, the server is for this machine alone."
+            )
+        names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
+        if not names:
+            raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
+        self._folders = {name: Folder(data, name) for name in names}
+        for name, folder in self._folders.items():
+            self._prepare(folder, models.get(name))
+        self.single = names[0] if len(names) == 1 else None
+        self.models = {name: Served(folder, self.options, self._say) for name, folder in self._folders.items()}
+        self._socket = _bound(host, port)
+        self.port = self._socket.getsockname()[1]
+        self.app = App(self.models, self.tokens, self.single, self.port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.port}"
+        config = uvicorn.Config(
+            self.app,
+            http=_Protocol,
+            lifespan="on",
+            ws="none",
+            proxy_headers=False,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            server_header=False,
+            timeout_keep_alive=IDLE,
+            timeout_graceful_shutdown=GRACE,
+            backlog=2048,
+        )
+        self._uvicorn = _Uvicorn(config)
+        self.failed: list[BaseException] = []
+
+    def _prepare(self, folder: Folder, start: Start | None) -> None:
+        if self.options.read_only:
+            if not folder.exists:
+                raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
+            return
+        folder.lock()
+        if folder.exists:
+            if isinstance(start, Path) and load(start).name != load(folder.base).name:
+                raise BadInput(f"{folder.path} began with another model than {start}; give another --data.")
+            if start is not None:
+                self._say(f"{folder.name}: goes on with what is in {folder.path}")
+        elif start is not None:
+            folder.begin(load(start) if isinstance(start, Path) else start())
+
+    def run(self) -> None:
+        """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
+        try:
+            with asyncio.Runner(loop_factory=_new_loop) as runner:
+                runner.run(self._serve())
+        finally:
+            for served in self.models.values():
+                served.stop()
+        if self.failed:
+            raise self.failed[0]
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._told_to_stop)
+        for served in self.models.values():
+            threading.Thread(target=self._start, args=(served, loop), name="bayou-start", daemon=True).start()
+        self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
+        if not self.tokens.needed:
+            self._say("no --tokens: only this machine can reach it, and whoever does may do everything")
+        patience = asyncio.ensure_future(self._close_late())
+        await self._uvicorn.serve(sockets=[self._socket])
+        patience.cancel()
+
+    async def _close_late(self) -> None:
+        """Close connections whose requests do not come in time."""
+        timeout = self.options.timeout
+        while True:
+            await asyncio.sleep(min(1.0, timeout / 4))
+            before = asyncio.get_running_loop().time() - timeout
+            for connection in list(self._uvicorn.server_state.connections):
+                connection.late(before)  # type: ignore[union-attr]
+
+    def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            served.start(loop)
+            about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
+            self._say(f"{served.name} is ready: {served.model.learner.name}, {about}")
+            # What is there by now stays: no collection need look at it again.
+            gc.collect()
+            gc.freeze()
+        except (BadInput, BadModel) as error:
+            self.failed.append(error)
+            self._uvicorn.should_exit = True
+        except BaseException as error:
+            self.failed.append(error)
+            self._uvicorn.should_exit = True
+            raise
+
+    def _told_to_stop(self) -> None:
+        if self._uvicorn.should_exit:  # told again
+            self._uvicorn.force_exit = True
+        self._say("stopping: what is under way is finished, and a last snapshot written")
+        self._uvicorn.should_exit = True
+
+    def stop(self) -> None:
+        """Have `run` end, from another thread."""
+        self._uvicorn.should_exit = True
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """The quick one, where there is one."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # on Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def models_of(given: Sequence[str]) -> dict[str, Start]:
+    """What `--model FILE` or `--model NAME=FILE`, again and again, mean."""
+    found: dict[str, Start] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or "/" in name or Path(text).is_file():
+            name, path = DEFAULT, text
+        if name in found:
+            raise BadInput(f"--model {text}: there are two models called {name!r}; use --model NAME=FILE.")
+        found[check_name(name)] = Path(path)
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, proto)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        raise BadInput(f"{host}:{port} cannot be used ({error.strerror or error}); give another --port.") from None
+    return made

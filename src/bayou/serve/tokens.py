@@ -1,0 +1,66 @@
+"""Who may do what: bearer tokens, each with a scope, from a file of lines such as `write 3f9c...`, `read a01b...`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from bayou.core.errors import BadInput
+from bayou.serve.bodies import Refused
+
+READ, WRITE = "read", "write"
+SHORTEST = 16
+
+
+class Tokens:
+    """What tokens may do; without a file everybody who can reach the server may do everything."""
+
+    def __init__(self, scopes: dict[bytes, str] | None = None) -> None:
+        self._scopes = scopes
+
+    @classmethod
+    def of(cls, path: Path) -> Tokens:
+        """Those of a file."""
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            open_to_others = bool(stat.S_IMODE(os.stat(path).st_mode) & 0o077)
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"{path}: the tokens cannot be read ({error}).") from None
+        if open_to_others and os.name == "posix":
+            raise BadInput(f"{path} can be read by others; tokens are secret: chmod 600 {path}.")
+        scopes = {}
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) != 2 or words[0] not in (READ, WRITE):
+                raise BadInput(f"{path}:{number}: expected `read TOKEN` or `write TOKEN`.")
+            if len(words[1]) < SHORTEST:
+                raise BadInput(f"{path}:{number}: a token has at least {SHORTEST} characters; `openssl rand -hex 32`.")
+            scopes[_digest(words[1].encode())] = words[0]
+        if not scopes:
+            raise BadInput(f"{path} holds no tokens; expected lines such as `write TOKEN`.")
+        return cls(scopes)
+
+    @property
+    def needed(self) -> bool:
+        return self._scopes is not None
+
+    def check(self, header: bytes | None, scope: str) -> None:
+        """Refuse whoever may not do that. Tokens are compared by their digests, which tell nothing by their time."""
+        if self._scopes is None:
+            return
+        kind, _, token = (header or b"").partition(b" ")
+        if kind.lower() != b"bearer" or not token:
+            raise Refused(401, "a token is needed: send the header `Authorization: Bearer TOKEN`.")
+        known = self._scopes.get(_digest(token.strip()))
+        if known is None:
+            raise Refused(401, "the token is not known.")
+        if scope == WRITE and known != WRITE:
+            raise Refused(403, "the token may read and predict, not change the model; use one with the scope `write`.")
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

@@ -1,0 +1,449 @@
+"""JSON lines without columns: each line is an object of whatever names, hashed as `rows` hashes dictionaries.
+
+For models that begin with nothing, without a table to fit a recipe to (`Recipe(kind="rows")`). A number or truth value
+is the feature's value, a text a category, null is missing. Of an object inside another the names are joined by dots.
+Three names are not features: the recipe's label and weight ("label" and "weight" if it says nothing), and "id".
+
+A row gives the very bits that `Rows` gives. What is plain in it (no escapes, no objects inside, no name twice, at most
+`SHORT` names) is read by a kernel where it stands, in a microsecond; any other line is read by Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayou.core.errors import BadInput
+from bayou.core.names import Names, NewNames
+from bayou.core.recipe import Recipe
+from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
+from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of, byte_at, number
+from bayou.sources.formats.jsonl import read_lines
+from bayou.sources.hashing import hash_bytes, murmur3
+from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
+from bayou.sources.rows import Rows, _tidy, hashes_of
+from bayou.sources.table.typed_values import text_of
+
+LABEL, WEIGHT, ID = "label", "weight", "id"
+# Longer rows, and longer numbers, are read by Python.
+SHORT = 128
+_LONGEST_NUMBER = 19
+# Numbers that are kept of a name and its value, while a line is read.
+WIDTH = 5
+# How reading ended, and what a label or weight is.
+_READ, _SLOW = range(2)
+_ABSENT, _NUMBER, _TRUTH, _TEXT = range(4)
+_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = 34, 92, 58, 44, 123, 125, 10, 45, 46
+_TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
+
+_NAMES_KEPT = np.zeros(0, np.uint8)
+
+
+class _Room(NamedTuple):
+    """What the kernel fills."""
+
+    ends: np.ndarray  # of each row's features
+    indices: np.ndarray
+    values: np.ndarray
+    lines: np.ndarray
+    kinds: np.ndarray  # (rows, 2): what label and weight are
+    told: np.ndarray  # (rows, 2): their numbers
+    places: np.ndarray  # (rows, 4): where their texts start and stop
+    new: np.ndarray  # features without a name
+    spans: np.ndarray  # (n, 4): the places of their names
+    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1
+
+    @classmethod
+    def of(cls, size: int, dtype: np.dtype, names: bool) -> _Room:
+        # The shortest feature is "":1, and the shortest row {} and a newline.
+        rows, features = size // 3 + 1, size // 4 + 1
+        named = features if names else 0
+        return cls(
+            np.empty(rows + 1, np.int64),
+            np.empty(features, np.uint32),
+            np.empty(features, dtype),
+            np.empty(rows, np.int64),
+            np.zeros((rows, 2), np.uint8),
+            np.empty((rows, 2)),
+            np.empty((rows, 4), np.int32),
+            np.empty(named, np.uint32),
+            np.empty((named, 4), np.int32),
+            np.zeros(3),
+        )
+
+
+class JsonRows:
+    """Parses blocks of JSON lines into rows of hashed features; with `names`, those that have none are reported.
+
+    >>> from bayou.sources.json_rows import JsonRows, block_of
+    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of([b'{"age": 37, "site": "a.com", "label": 1}']))
+    >>> parsed.values.tolist(), parsed.labels.tolist()
+    ([37.0, 1.0], [1.0])
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        names: Names | None = None,
+        *,
+        labels: bool = True,
+        dtype: str = "float32",
+        classes: Sequence[str] = (),
+    ) -> None:
+        self._rows = Rows(recipe.bits, dtype=dtype)
+        self._last = recipe.n_features - 1
+        self._mask = np.uint32(self._last)
+        self.dtype = np.dtype(dtype)
+        self._names = names
+        self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
+        self._learns = labels
+        self._classes = {name.encode(): float(k) for k, name in enumerate(classes)}
+        special = [self.label, self.weight, ID, *recipe.ignore]
+        self._special = np.array([hash_bytes(name.encode()) for name in special], np.uint32)
+        self._apart = frozenset(special)
+
+    def parse(self, block: Block) -> ParsedBlock:
+        names = self._names is not None and not self._names.full
+        room = _Room.of(block.size, self.dtype, names)
+        known = self._names.known if self._names is not None and names else _NAMES_KEPT
+        state = np.zeros(5, np.int64)  # place, line, rows, features, new names
+        room.ends[0] = 0
+        plain = _is_utf8(block)
+        bad: list[BadLine] = []
+        skipped, extra = 0, bytearray()
+        while _read_lines(block.data, block.size, plain, self._special, self._mask, known, state, room) == _SLOW:
+            found = self._slow(block, state, room, known, extra)
+            if found is not None:
+                skipped += 1
+                bad += [found] if len(bad) < DESCRIBED else []
+        lines, rows, features, new = state[1:].tolist()
+        data = block.data if not extra else np.concatenate([block.data, np.frombuffer(bytes(extra), np.uint8)])
+        parsed = ParsedBlock(
+            indptr=room.ends[: rows + 1],
+            indices=room.indices[:features],
+            values=room.values[:features],
+            labels=self._labels(data, room, rows),
+            weights=None,
+            positions=room.lines[:rows],
+            lines=lines,
+            bad=bad,
+            skipped=skipped,
+            bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
+            new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
+        )
+        self._weigh(room, rows, parsed)
+        if len(parsed.labels) == rows:
+            self._refuse(data, room, rows, parsed)
+        return parsed
+
+    # --- lines for Python ---------------------------------------------------------------------------------------------
+
+    def _slow(
+        self, block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray
+    ) -> BadLine | None:
+        """Read the line at which the kernel stopped; what is wrong with it, if anything is."""
+        start, line, row, first, _ = state.tolist()
+        stop = block.data[start : block.size].tobytes().find(b"\n") + start
+        state[0], state[1] = stop + 1, line + 1
+        _, objects, bad, _, _ = read_lines(block_of([block.data[start:stop].tobytes()]))
+        if bad:
+            return bad[0]._replace(line=line)
+        if not objects:
+            return None
+        found: dict[Any, Any] = {name: value for name, value in objects[0].items() if name not in self._apart}
+        try:
+            read, _ = self._rows.one(found)
+        except BadInput as error:
+            return BadLine(line, 0, str(error).rstrip("."))
+        after = first + read.size
+        room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
+        room.ends[row + 1], room.lines[row] = after, line
+        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones))
+        for k, name in enumerate((self.label, self.weight)):
+            kind, value = _kind_of(objects[0].get(name))
+            room.kinds[row, k] = kind
+            if kind == _TEXT:
+                room.places[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)
+            else:
+                room.told[row, k] = value
+        state[2], state[3] = row + 1, after
+        if known.size:
+            self._new_names(found, block, state, room, known, extra)
+        return None
+
+    def _new_names(
+        self, found: dict[Any, Any], block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray
+    ) -> None:
+        """Report the features of a row that have no name, as the kernel does."""
+        for name, value in found.items():
+            seed = hashes_of([name])
+            is_text = isinstance(value, str)
+            if value is None or not (is_text or value):
+                continue
+            feature = int((hashes_of([value], seed) if is_text else seed)[0] & self._mask)
+            if known[feature >> 3] >> (feature & 7) & 1:
+                continue
+            at = state[4]
+            room.new[at] = feature
+            key = _kept(str(name).encode("utf-8", "surrogatepass"), block, extra)
+            text = _kept(value.encode("utf-8", "surrogatepass"), block, extra) if is_text else (-1, -1)
+            room.spans[at] = (*key, *text) if is_text else (-1, -1, *key)
+            state[4] = at + 1
+
+    # --- labels and weights -------------------------------------------------------------------------------------------
+
+    def _labels(self, data: np.ndarray, room: _Room, rows: int) -> np.ndarray:
+        if not self._learns:
+            return np.full(rows, np.nan)
+        kinds = room.kinds[:rows, 0]
+        labels = np.where((kinds == _NUMBER) | (kinds == _TRUTH), room.told[:rows, 0], np.nan)
+        if self._classes:
+            for row in np.flatnonzero(kinds != _ABSENT).tolist():
+                labels[row] = self._classes.get(self._text(data, room, row), np.nan)
+        return labels
+
+    def _text(self, data: np.ndarray, room: _Room, row: int) -> bytes:
+        """A label as text."""
+        kind = room.kinds[row, 0]
+        if kind == _TEXT:
+            start, stop = room.places[row, :2].tolist()
+            return data[start:stop].tobytes()
+        value = float(room.told[row, 0])
+        return text_of(bool(value) if kind == _TRUTH else value)
+
+    def _refuse(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+        """Take out rows whose label is there and says nothing."""
+        strange = (room.kinds[:rows, 0] != _ABSENT) & np.isnan(parsed.labels)
+        if not self._learns or not strange.any():
+            return
+        names = ", ".join(name.decode() for name in list(self._classes)[:5])
+        expected = f"one of {names}{', ...' * (len(self._classes) > 5)}" if names else "a number, true or false"
+        texts = [self._text(data, room, row) for row in np.flatnonzero(strange)[:DESCRIBED].tolist()]
+        shown = [text.decode("utf-8", "replace")[:40] for text in texts]
+        parsed.drop(strange, [f"expected a label, {expected}, under {self.label!r}, not {text!r}" for text in shown])
+
+    def _weigh(self, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+        kinds, weights = room.kinds[:rows, 1], room.told[:rows, 1]
+        if not self._learns or not kinds.any():
+            return
+        parsed.weights = np.where(kinds == _ABSENT, 1.0, weights)
+        wrong = (kinds > _NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
+        if wrong.any():
+            why = f"expected a weight from 0 to {LARGEST_WEIGHT:g} under {self.weight!r}"
+            parsed.drop(wrong, [why] * DESCRIBED)
+
+
+def block_of(lines: list[bytes], name: str = "") -> Block:
+    """Lines in memory as a block, for a parser; they hold no newlines themselves."""
+    text = b"\n".join(lines)
+    size = len(text) + 1
+    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), size, name, first=True)
+
+
+def _is_utf8(block: Block) -> bool:
+    text = block.data[: block.size].tobytes()
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
+    """Where a text stands that is put behind the block's."""
+    start = len(block.data) + len(extra)
+    extra += text
+    return start, start + len(text)
+
+
+def _kind_of(value: Any) -> tuple[int, Any]:
+    """What a label or weight is, and itself."""
+    if value is None or value != value:
+        return _ABSENT, 0.0
+    if isinstance(value, bool):
+        return _TRUTH, float(value)
+    if isinstance(value, int | float):
+        return (_NUMBER, float(value)) if abs(value) < 1e300 else (_TEXT, value)
+    return _TEXT, value
+
+
+# --- the kernel -------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=True)
+def _blanks(at):
+    """The first byte from here on that is no blank."""
+    while byte_at(at) == 32 or byte_at(at) == 9 or byte_at(at) == 13:
+        at += 1
+    return at
+
+
+@kernel(forceinline=True)
+def _string_end(at, plain):
+    """The quote mark that ends the string that begins here; 0 if there is anything in it that must be read closely."""
+    byte = byte_at(at)
+    while byte != _QUOTE:
+        if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
+            return 0
+        at += 1
+        byte = byte_at(at)
+    return at
+
+
+@kernel(forceinline=True)
+def _number_at(at):
+    """(value, the byte behind it) of a number as JSON writes them; 0 for the byte if it must be read closely."""
+    first = at + (byte_at(at) == _MINUS)
+    byte = byte_at(first)
+    if byte < 48 or byte > 57 or (byte == 48 and 48 <= byte_at(first + 1) <= 57):
+        return 0.0, 0
+    value, end = number(at)
+    point = first
+    while 48 <= byte_at(point) <= 57:
+        point += 1
+    if byte_at(point) == _POINT and not 48 <= byte_at(point + 1) <= 57:
+        return 0.0, 0
+    if end - first > _LONGEST_NUMBER or not abs(value) < np.inf:
+        return 0.0, 0
+    return value, end
+
+
+@kernel
+def _read_lines(data, size, plain, special, mask, known, state, room):
+    """Read lines from state[0] on, until there are no more, or one is for Python."""
+    base = address_of(data)
+    cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
+    ids, seeds, order = empty(2 * SHORT, np.uint32), empty(SHORT, np.uint32), empty(SHORT, np.uint32)
+    ends, indices, values, lines = room.ends, room.indices, room.values, room.lines
+    kinds, told, places, new_ids, spans = room.kinds, room.told, room.places, room.new, room.spans
+    bounds = room.bounds
+    line, row, first, new = state[1], state[2], state[3], state[4]
+    at, last = base + state[0], base + size
+    slow = False
+    while at < last and not slow:
+        n, behind = _scan_line(at, plain, cells, numbers)
+        if n == 0 and behind < 0:  # a line of blanks
+            at, line = -behind, line + 1
+            continue
+        kinds[row, 0] = kinds[row, 1] = _ABSENT
+        n_numbers = n_texts = 0
+        more = new
+        slow = n < 0
+        for k in range(max(n, 0)):
+            key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
+            name = murmur3(key, key_end - key, np.uint32(0))
+            # Names in order, so that one that comes twice is found.
+            place = k
+            while place > 0 and order[place - 1] > name:
+                order[place] = order[place - 1]
+                place -= 1
+            slow |= place > 0 and order[place - 1] == name
+            order[place] = name
+            apart = -1
+            for s in range(special.size):
+                if special[s] == name:
+                    apart = s
+            text, text_end, value = cells[WIDTH * k + 3], cells[WIDTH * k + 4], numbers[SHORT + k]
+            feature = name
+            if apart >= 0:
+                if apart < 2:
+                    kinds[row, apart], told[row, apart] = kind, value
+                    places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
+                continue
+            if kind == _TEXT:
+                feature = murmur3(text, text_end - text, name)
+                place = n_texts
+                while place > 0 and seeds[place - 1] > name:
+                    seeds[place], ids[SHORT + place] = seeds[place - 1], ids[SHORT + place - 1]
+                    place -= 1
+                seeds[place], ids[SHORT + place] = name, feature
+                n_texts += 1
+            elif kind != _ABSENT:
+                ids[n_numbers], numbers[n_numbers] = name, value
+                n_numbers += 1
+            index = feature & mask
+            there = kind == _TEXT or (kind != _ABSENT and value != 0.0)
+            if known.size and there and not known[index >> 3] & np.uint8(1 << (index & 7)):
+                new_ids[more] = index
+                spans[more, 0] = key - base if kind == _TEXT else -1
+                spans[more, 1] = key_end - base if kind == _TEXT else -1
+                spans[more, 2] = (text if kind == _TEXT else key) - base
+                spans[more, 3] = (text_end if kind == _TEXT else key_end) - base
+                more += 1
+        if slow:
+            break
+        for k in range(n_texts):
+            ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
+        count = n_numbers + n_texts
+        read, largest, ones = _tidy(ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:])
+        slow = not largest < np.inf
+        if not slow:
+            bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
+            bounds[2] += not ones
+            first += read
+            ends[row + 1], lines[row] = first, line
+            at, line, row, new = behind, line + 1, row + 1, more
+    state[0], state[1], state[2], state[3], state[4] = at - base, line, row, first, new
+    return _SLOW if slow else _READ
+
+
+@kernel
+def _scan_line(at, plain, cells, numbers):
+    """(names, the address behind the line) of one object; -1 if it is for Python, and (0, -address) of blanks alone.
+
+    Of each name `cells` gets the places where it starts and stops, what its value is, and where that text starts and
+    stops; `numbers`, in their second half, its number.
+    """
+    at = _blanks(at)
+    if byte_at(at) == _NEWLINE:
+        return 0, -(at + 1)
+    fine = byte_at(at) == _OPEN
+    at = _blanks(at + 1)
+    n = 0
+    again = byte_at(at) != _CLOSE
+    while fine and again:
+        key = at + 1
+        key_end = _string_end(key, plain) if byte_at(at) == _QUOTE else 0
+        at = _blanks(key_end + 1) if key_end else at
+        fine = key_end > 0 and n < SHORT and byte_at(at) == _COLON
+        if not fine:
+            break
+        at = _blanks(at + 1)
+        byte = byte_at(at)
+        kind, value, text, text_end = _ABSENT, 0.0, 0, 0
+        if byte == _QUOTE:
+            text = at + 1
+            text_end = _string_end(text, plain)
+            fine = text_end > 0
+            kind, at = _TEXT, text_end + 1 if fine else at
+        elif byte == _MINUS or 48 <= byte <= 57:
+            value, end = _number_at(at)
+            fine = end > 0
+            kind, at = _NUMBER, end if fine else at
+        else:
+            word = byte | byte_at(at + 1) << 8 | byte_at(at + 2) << 16 | byte_at(at + 3) << 24
+            if word == _TRUE:
+                kind, value, at = _TRUTH, 1.0, at + 4
+            elif word == _FALSE and byte_at(at + 4) == 101:
+                kind, at = _TRUTH, at + 5
+            elif word == _NULL:
+                at += 4
+            else:
+                fine = False
+        cells[WIDTH * n], cells[WIDTH * n + 1], cells[WIDTH * n + 2] = key, key_end, kind
+        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[SHORT + n] = text, text_end, value
+        n += 1
+        at = _blanks(at)
+        again = byte_at(at) == _COMMA
+        at = _blanks(at + 1) if again else at
+    fine = fine and byte_at(at) == _CLOSE
+    at = _blanks(at + 1) if fine else at
+    if not fine or byte_at(at) != _NEWLINE:
+        return -1, at
+    return n, at + 1

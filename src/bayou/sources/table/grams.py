@@ -1,0 +1,124 @@
+"""N-grams: runs of words, and of the characters of a word, put behind a text's words as if they were words of it.
+
+    ngrams=2         free entry win      ->  free entry win free_entry entry_win
+    char_ngrams=3    win                 ->  win ·_wi ·win ·in_
+
+Runs of 2 up to `ngrams` words are joined by _. A word's runs of `char_ngrams` characters count its ends as characters,
+_, and begin with ·, so that they are no words. They are found and hashed like words then, each once a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.recipe import Recipe
+from bayou.kernels.compiling import kernel
+from bayou.kernels.digits import put_byte
+from bayou.kernels.room import empty
+from bayou.kernels.scan import PADDING, address_of, byte_at
+from bayou.sources.table.cells import is_word
+from bayou.sources.table.words import plain_words
+
+_UNDERSCORE, _NEWLINE, _BLANK = b"_\n "
+_DOT = "·".encode()
+
+
+def text_of_words(
+    data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: int, stride: int, n: int, recipe: Recipe
+) -> np.ndarray:
+    """`plain_words`, with the n-grams that a recipe asks for behind each text."""
+    data = plain_words(data, starts, stops, first, stride, n)
+    if recipe.ngrams == 1 and not recipe.char_ngrams:
+        return data
+    ways = (recipe.ngrams, recipe.char_ngrams)
+    size = len(data) + _expand(data, starts, stops, first, stride, n, ways, np.empty(0, np.uint8))
+    out = np.empty(size + PADDING, np.uint8)
+    out[: len(data)], out[size:] = data, _NEWLINE
+    _expand(out[: len(data)], starts, stops, first, stride, n, ways, out[len(data) :])
+    return out
+
+
+@kernel
+def _expand(data, starts, stops, offset, stride, n, ways, out):
+    """How many bytes the expanded texts of a column take; written to `out`, if it has room, and made the cells."""
+    base, to = address_of(data), address_of(out)
+    longest = np.int64(0)
+    for row in range(n):
+        longest = max(longest, np.int64(stops[offset + row * stride]) - np.int64(starts[offset + row * stride]))
+    begins, ends = empty(longest // 2 + 1, np.int64), empty(longest // 2 + 1, np.int64)
+    write = out.size > 0
+    size = np.int64(0)
+    for row in range(n):
+        cell = offset + row * stride
+        words = _words(base, np.int64(starts[cell]), np.int64(stops[cell]), begins, ends)
+        begun = size
+        for run in range(1, ways[0] + 1):
+            for w in range(words - run + 1):
+                for k in range(run):
+                    size = _put(to, size, write, base, begins[w + k], ends[w + k])
+                    size = _put_one(to, size, write, _UNDERSCORE if k < run - 1 else _BLANK)
+        if ways[1]:
+            for w in range(words):
+                size = _characters(to, size, write, base, begins[w], ends[w], ways[1])
+        size = _put_one(to, size, write, _NEWLINE)
+        if write:
+            starts[cell], stops[cell] = data.size + begun, data.size + size - 1
+    return size
+
+
+@kernel
+def _words(base, at, end, begins, ends):
+    """Where the words of a text begin and end; how many."""
+    words = 0
+    while at < end:
+        while at < end and not is_word(byte_at(base + at)):
+            at += 1
+        if at == end:
+            break
+        begins[words] = at
+        while at < end and is_word(byte_at(base + at)):
+            at += 1
+        ends[words] = at
+        words += 1
+    return words
+
+
+@kernel
+def _characters(to, size, write, base, begin, end, run):
+    """The runs of characters of a word; a character is a byte that does not go on one, and those that do."""
+    at = begin - 1  # where the run begins; in front of the word stands an end
+    while True:
+        behind, count = at, 0
+        while count < run and behind <= end:
+            behind = begin if behind < begin else behind + 1
+            while begin < behind < end and (byte_at(base + behind) & 0xC0) == 0x80:
+                behind += 1
+            count += 1
+        if count < run or behind > end + 1:
+            return size
+        size = _put_one(to, size, write, _DOT[0])
+        size = _put_one(to, size, write, _DOT[1])
+        if at < begin:
+            size = _put_one(to, size, write, _UNDERSCORE)
+        size = _put(to, size, write, base, max(at, begin), min(behind, end))
+        if behind == end + 1:
+            size = _put_one(to, size, write, _UNDERSCORE)
+        size = _put_one(to, size, write, _BLANK)
+        at = begin if at < begin else at + 1
+        while begin < at < end and (byte_at(base + at) & 0xC0) == 0x80:
+            at += 1
+
+
+@kernel(forceinline=True)
+def _put(to, size, write, base, begin, end):
+    if write:
+        for place in range(begin, end):
+            put_byte(to + size + place - begin, byte_at(base + place))
+    return size + end - begin
+
+
+@kernel(forceinline=True)
+def _put_one(to, size, write, byte):
+    if write:
+        put_byte(to + size, byte)
+    return size + 1

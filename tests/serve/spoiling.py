@@ -1,0 +1,117 @@
+"""Random and spoiled requests: whatever is sent, the answer is a sentence, and what is refused changes nothing."""
+
+import gzip
+import http.client
+import json
+import random
+import socket
+
+PATHS = ("/predict", "/learn", "/label", "/features", "/info", "/snapshot", "/healthz", "/", "/docs", "/openapi.json")
+TYPES = (
+    None, "application/json", "application/x-ndjson", "text/x-vw", "text/x-svmlight", "text/plain", "x", "\u00ff",
+    "application/vnd.apache.arrow.stream",
+)  # fmt: skip
+VALUES = (
+    0, 1, -1, 0.5, 1e300, 1e-320, True, False, None, "a", "", "ü", "\x00", "\ud800", "x" * 2000, [], [1], {}, {"b": 1},
+    {"b": {"c": [None]}}, 10**30, "\u202e<script>", float("nan"), float("inf"),
+)  # fmt: skip
+NAMES = ("a", "b", "label", "weight", "id", "", "ü", "\x1b[31m", "x" * 500, "a.b", "\ud800")
+CHUNKED = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+QUERIES = (
+    "", "", "", "?id=q1", "?id=", "?level=0.5", "?level=nan", "?level=-1", "?request=r1", "?request=%00", "?top=3",
+    "?top=x", "?%ff=%fe", "?id=" + "x" * 300, "?a=b&a=c&level=0.9",
+)  # fmt: skip
+
+
+def row(rng: random.Random):
+    if rng.random() < 0.1:
+        return rng.choice(VALUES)
+    return {rng.choice(NAMES): rng.choice(VALUES) for _ in range(rng.randrange(5))}
+
+
+def body(rng: random.Random) -> bytes:
+    kind = rng.randrange(6)
+    if kind == 0:
+        made = json.dumps({"a": rng.random(), "b": "c", "label": rng.randrange(2)}).encode()
+    elif kind == 1:
+        made = json.dumps([row(rng) for _ in range(rng.randrange(6))]).encode("utf-8", "surrogatepass")
+    elif kind == 2:
+        made = b"\n".join(json.dumps(row(rng)).encode() for _ in range(rng.randrange(6)))
+    elif kind == 3:
+        made = json.dumps(
+            {"id": rng.choice(VALUES), "label": rng.choice(VALUES), "weight": rng.choice(VALUES)}
+        ).encode()
+    elif kind == 4:
+        made = rng.randbytes(rng.randrange(200))
+    else:
+        made = json.dumps(row(rng), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if made and rng.random() < 0.3:  # a byte changed, a piece cut out
+        place = rng.randrange(len(made))
+        made = made[:place] + rng.randbytes(1) * rng.randrange(3) + made[place + rng.randrange(1, 4) :]
+    return made
+
+
+def request(rng: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
+    headers = {}
+    made = body(rng)
+    if (kind := rng.choice(TYPES)) is not None:
+        headers["content-type"] = kind
+    if rng.random() < 0.2:
+        encoding = rng.choice(("gzip", "zstd", "br", "identity"))
+        headers["content-encoding"] = encoding
+        if encoding == "gzip" and rng.random() < 0.7:
+            made = gzip.compress(made)[: rng.choice((None, None, 10))]
+    if rng.random() < 0.1:
+        headers["idempotency-key"] = rng.choice(("k1", "k2", "x" * 300))
+    if rng.random() < 0.05:
+        headers["authorization"] = rng.choice(("Bearer x", "Basic eDp4", "Bearer"))
+    path = rng.choice(
+        PATHS[:3] if rng.random() < 0.8 else (*PATHS, "/nowhere", "/models/default/predict", "/%ff", "//")
+    )
+    return rng.choice(("POST",) * 8 + ("GET", "PUT")), path + rng.choice(QUERIES), made, headers
+
+
+def state_of(server) -> tuple[int, int, int]:
+    model, log = server.served.model, server.served.log
+    return model.learner.examples, model.version, log.last
+
+
+def spoil(server, n: int, seed: int = 0) -> dict[int, int]:
+    """Send so many requests to a server that nobody else uses; how often each status came."""
+    rng, counts = random.Random(seed), {}
+    connection = http.client.HTTPConnection("127.0.0.1", server.server.port, timeout=30)
+    for _ in range(n):
+        if rng.random() < 0.03:
+            _raw(server.server.port, rng)
+            continue
+        method, path, made, headers = request(rng)
+        before = state_of(server)
+        connection.request(method, path, made, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        counts[answer.status] = counts.get(answer.status, 0) + 1
+        assert answer.status < 500, (method, path, made, headers, text)
+        if answer.status != 200:
+            said = json.loads(text) if answer.headers["content-type"] == "application/json" else {}
+            assert isinstance(said.get("error"), str) or answer.status == 400, (method, path, made, text)
+            assert state_of(server) == before, (method, path, made, headers, text)
+    connection.close()
+    return counts
+
+
+def _raw(port: int, rng: random.Random) -> None:
+    """What is hardly HTTP: half a request, a wrong length, chunks."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        raw.sendall(
+            rng.choice(
+                (
+                    rng.randbytes(50) + b"\r\n\r\n",
+                    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{}",
+                    b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{}",
+                    CHUNKED + b"2\r\n{}\r\n0\r\n\r\n",
+                    CHUNKED + b"zz\r\n{}",
+                    b"GET / HTTP/9.9\r\n\r\n",
+                    b"POST /learn HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+                )
+            )
+        )

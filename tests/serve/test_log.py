@@ -1,0 +1,194 @@
+"""The log: in order, whole or not at all, and never damaged without a word."""
+
+import sqlite3
+
+import pytest
+
+from bayou.serve import log as logs
+from bayou.serve.log import EXPIRE, JSON, LABEL, LEARN, ROW, BadLog, Item, Log, NoRoom
+
+
+def learn(body=b"{}", key=None):
+    return Item(LEARN, JSON, key, body)
+
+
+def row(key, body=b"{}"):
+    return Item(ROW, JSON, key, body)
+
+
+def label(key, body=b"1"):
+    return Item(LABEL, JSON, key, body)
+
+
+@pytest.fixture
+def log(tmp_path):
+    opened = Log(tmp_path)
+    yield opened
+    opened.close()
+
+
+def outcomes(log, *items, at=None):
+    log.commit([items], at)
+    return [item.outcome for item in items]
+
+
+def test_entries_are_numbered_without_gaps_and_come_back_in_units(log, tmp_path):
+    log.commit([[learn(b"a"), learn(b"b")], [learn(b"c")]])
+    log.commit([[learn(b"d")]])
+    again = Log(tmp_path, write=False)
+    assert [[entry.body for entry in unit] for unit in again.units()] == [[b"a", b"b"], [b"c"], [b"d"]]
+    assert [entry.n for unit in again.units(after=2) for entry in unit] == [3, 4]
+    assert (again.last, again.unit) == (4, 3)
+
+
+def test_it_goes_on_where_it_was(tmp_path):
+    for k in range(3):
+        log = Log(tmp_path)
+        log.commit([[learn(b"%d" % k)]])
+        log.close()
+    assert [entry.body for unit in Log(tmp_path, write=False).units() for entry in unit] == [b"0", b"1", b"2"]
+
+
+def test_a_request_is_learned_once(log):
+    first, again, other = learn(key="r"), learn(key="r"), learn(key="s")
+    log.commit([[first, again]])
+    log.commit([[other]])
+    late = learn(key="r")
+    log.commit([[late]])
+    assert [(item.outcome, item.n) for item in (first, again, other, late)] == [
+        ("", 1), ("duplicate", 1), ("", 2), ("duplicate", 1),
+    ]  # fmt: skip
+    assert log.last == 2
+
+
+def test_labels_join_their_rows_in_whatever_order_they_come(log):
+    items = [row("a", b"A"), label("a", b"1"), label("a", b"0"), label("b", b"1"), label("b", b"0"), row("b", b"B")]
+    assert outcomes(log, *items) == ["remembered", "joined", "duplicate", "early", "duplicate", "joined"]
+    assert [item.learns for item in items if item.learns] == [[(JSON, b"A", b"1")], [(JSON, b"B", b"1")]]
+    assert outcomes(log, row("a"), row("b"), label("b")) == ["known", "known", "duplicate"]
+    told = [log.learned_by(entry) for unit in log.units() for entry in unit]
+    assert told == [(), [(JSON, b"A", b"1")], (), [(JSON, b"B", b"1")]]
+    assert (log.ids.open, log.ids.early) == (0, 0)
+
+
+def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
+    log.ids.wait, log.ids.default = 10.0, b"0"
+    outcomes(log, row("a", b"A"), row("b", b"B"), at=100.0)
+    outcomes(log, label("c"), row("d", b"D"), at=105.0)
+    assert not log.ids.due(109.0)
+    assert log.ids.due(111.0)
+    closing = Item(EXPIRE, JSON, None, b"")
+    log.commit([[closing]], at=111.0)
+    assert closing.learns == [(JSON, b"A", b"0"), (JSON, b"B", b"0")]
+    assert [log.learned_by(entry) for unit in log.units(after=log.last - 1) for entry in unit] == [closing.learns]
+    assert outcomes(log, label("a"), label("d"), at=112.0) == ["late", "joined"]
+    last = log.last
+    log.commit([[Item(EXPIRE, JSON, None, b"")]], at=116.0)  # the early label was for a row that never came
+    assert log.last == last
+    assert log.ids.counts["unknown"] == 1
+    log.commit([[Item(EXPIRE, JSON, None, b"")]], at=130.0)
+    assert outcomes(log, label("a"), at=130.0) == ["early"]  # nothing is known of it any more
+
+
+def test_memory_is_bounded_and_what_is_dropped_is_counted(log):
+    log.ids.most_open, log.ids.most_early = 2, 1
+    assert outcomes(log, row("a"), row("b"), row("c"), label("x"), label("y")) == [
+        *["remembered"] * 3,
+        "early",
+        "unknown",
+    ]
+    assert log.ids.due(0.0)
+    log.commit([[Item(EXPIRE, JSON, None, b"")]])
+    assert log.ids.open == 2
+    assert log.ids.counts["dropped"] == 1
+
+
+def test_a_failed_commit_leaves_nothing_behind(log, tmp_path):
+    outcomes(log, row("a"))
+    log._db.execute(
+        "CREATE TEMP TRIGGER full BEFORE INSERT ON log WHEN NEW.body = x'21' BEGIN SELECT RAISE(ABORT, 'x'); END"
+    )
+    with pytest.raises(BadLog):
+        log.commit([[label("a"), row("b")], [learn(b"!")]])
+    assert (log.last, log.ids.open, log.ids.counts["joined"]) == (1, 1, 0)
+    log._db.execute("DROP TRIGGER full")
+    assert outcomes(log, label("a")) == ["joined"]
+
+
+def test_a_full_disk_is_told_from_damage(log, monkeypatch):
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    monkeypatch.setattr(logs, "_checksum", lambda *about: (_ for _ in ()).throw(full))
+    with pytest.raises(NoRoom):
+        log.commit([[learn()]])
+    monkeypatch.undo()
+    log.commit([[learn()]])
+    assert log.last == 1
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, n=50):
+    log = Log(tmp_path)
+    for k in range(n):
+        log.commit([[learn(b"row %d" % k * 50)]])
+    return log
+
+
+def test_a_changed_entry_is_found(tmp_path):
+    log = written(tmp_path, 5)
+    log._db.execute("UPDATE log SET body = x'00' WHERE n = 3")
+    with pytest.raises(BadLog, match="entry 3 is not whole"):
+        list(log.units())
+    log._db.execute("DELETE FROM log WHERE n = 3")
+    with pytest.raises(BadLog, match="entry 3 is missing"):
+        list(log.units())
+
+
+def copied_with(tmp_path, change):
+    """The files of a log that a process left behind when it was killed, changed."""
+    log = written(tmp_path / "old")
+    new = tmp_path / "new"
+    new.mkdir()
+    for name in ("log.sqlite", "log.sqlite-wal", "head"):
+        data = bytearray((tmp_path / "old" / name).read_bytes())
+        (new / name).write_bytes(change(name, data))
+    log.close()
+    return new
+
+
+def test_a_log_that_was_torn_behind_the_last_commit_loses_nothing(tmp_path):
+    (tmp_path / "old").mkdir()
+    torn = copied_with(tmp_path, lambda name, data: bytes(data) + b"\x17" * 3000 * name.endswith("-wal"))
+    log = Log(torn)
+    assert len([entry for unit in log.units() for entry in unit]) == 50
+    log.commit([[learn()]])
+    assert log.last == 51
+
+
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.9])
+def test_a_write_ahead_log_that_was_damaged_is_not_passed_over(tmp_path, place):
+    def flip(name, data):
+        if name.endswith("-wal"):
+            data[int(place * len(data))] ^= 1
+        return bytes(data)
+
+    (tmp_path / "old").mkdir()
+    with pytest.raises(BadLog, match=r"damaged: it ends at entry \d+, but 50 were acknowledged"):
+        Log(copied_with(tmp_path, flip))
+
+
+def test_a_database_that_was_damaged_is_not_passed_over(tmp_path):
+    log = written(tmp_path, 300)
+    log.close()
+    data = bytearray((tmp_path / "log.sqlite").read_bytes())
+    place = data.find(b"row 17")
+    data[place] ^= 1
+    (tmp_path / "log.sqlite").write_bytes(data)
+    with pytest.raises(BadLog, match="entry 18 is not whole"):
+        list(Log(tmp_path).units())
+    data[4096:8192] = bytes(4096)
+    (tmp_path / "log.sqlite").write_bytes(data)
+    with pytest.raises(BadLog, match="damaged"):
+        list(Log(tmp_path).units())
