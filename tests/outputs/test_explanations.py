@@ -24,7 +24,7 @@ def table(n=N, seed=0):
     rng = np.random.default_rng(seed)
     site, hour, size = (
         rng.choice(["a", "b", 'c, "d"'], n, p=[0.6, 0.3, 0.1]),
-        rng.integers(0, 24, n),
+        rng.integers(0, 15, n),
         rng.normal(size=n),
     )
     score = (site == "b") * 1.5 - 1.0 + 0.05 * hour + size

@@ -19,8 +19,9 @@ from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
-from bayou.learners.bank.combination import SCORE, SUREST_STACKED, Combination
+from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
+from bayou.learners.bank.levels import SUREST_STACKED
 
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
@@ -93,7 +94,7 @@ def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.nda
     """
     with bank._lock:
         combination, lanes, rows = bank._frozen_combination, bank._lanes, len(batch)
-        nothing, said = np.zeros(rows, bank._dtype), np.empty((rows, 2, lanes.width), bank._dtype)
+        nothing, said = np.zeros(rows, bank._dtype), bank._nothing_said(rows)
         bank._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
         each, of = _outputs(combination)[0], combination.lane_of
         spread = combination.output_spread[combination.slots].astype(np.float64)
