@@ -118,6 +118,7 @@ class Server:
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
+            interface="asgi3",
             lifespan="on",
             ws="none",
             proxy_headers=False,
