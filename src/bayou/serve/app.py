@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,6 +25,8 @@ BEAT, MOST_LISTENERS = 1.0, 100
 
 _JSON = (b"content-type", b"application/json")
 JSON_HEAD = [_JSON]
+# What uvloop says of a client that did not wait for its answer.
+_GONE = "the handler is closed"
 # Headers that need a closer look.
 _UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin"))
 _LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
@@ -105,8 +108,11 @@ class App:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
-        except RuntimeError as error:
-            _check_gone(error)
+        except Exception as error:
+            if isinstance(error, RuntimeError) and _GONE in str(error):
+                return
+            traceback.print_exc()
+            await self._refuse(send, Refused(500, "bayou met what nobody foresaw; the server's terminal says more."))
 
     async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
         """The short way, for one JSON row about which there is nothing else to say; all others go the long one."""
@@ -147,7 +153,8 @@ class App:
                 self.refused[status] = self.refused.get(status, 0) + 1
                 await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
         except RuntimeError as error:
-            _check_gone(error)
+            if _GONE not in str(error):
+                raise
 
     async def _refuse(self, send: Send, error: Refused) -> None:
         self.refused[error.status] = self.refused.get(error.status, 0) + 1
@@ -381,12 +388,6 @@ class App:
 async def _respond(send: Send, status: int, body: bytes, head: Sequence[tuple[bytes, bytes]]) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [*head, _length(body)]})
     await send({"type": "http.response.body", "body": body})
-
-
-def _check_gone(error: RuntimeError) -> None:
-    """A client that did not wait for its answer is no error."""
-    if "the handler is closed" not in str(error):
-        raise error
 
 
 def _length(body: bytes) -> tuple[bytes, bytes]:

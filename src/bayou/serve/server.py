@@ -124,7 +124,7 @@ class Server:
             proxy_headers=False,
             access_log=False,
             log_config=None,
-            log_level="error",
+            log_level="critical",  # what goes wrong is said by the app
             server_header=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,
