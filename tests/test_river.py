@@ -261,7 +261,7 @@ def test_wrong_parameters_get_a_sentence(monkeypatch):
 
 def test_it_shows_its_parameters():
     model = Classifier("marginal", bits=8, prior_variance=2.0)
-    expected = "Classifier(learner='marginal', bits=8, hashing=True, classes=None, prior_variance=2.0)"
+    expected = "Classifier(learner='marginal', bits=8, hashing=True, classes=None, cross=None, prior_variance=2.0)"
     assert repr(model) == expected
 
 
@@ -302,3 +302,18 @@ def test_indices_of_frames_are_kept():
 
 def test_the_package_finds_it():
     assert bayou.river.Classifier is Classifier
+
+
+def test_what_matters_only_together_is_learned_with_crosses():
+    plain, crossed = (Classifier("marginal", bits=10, cross=cross) for cross in (None, [("a", "b")]))
+    for k in range(400):
+        x = {"a": f"a{k % 2}", "b": f"b{k // 2 % 2}"}
+        for model in (plain, crossed):
+            model.learn_one(x, k % 2 == k // 2 % 2)
+    assert crossed.predict_proba_one({"a": "a1", "b": "b1"})[True] > 0.9
+    assert abs(plain.predict_proba_one({"a": "a1", "b": "b1"})[True] - 0.5) < 0.1
+    assert crossed.clone().cross == [("a", "b")]
+    number = Regressor("gaussian", bits=8, cross=[("x", "z")])
+    for k in range(200):
+        number.learn_one({"x": k % 3, "z": k % 5}, 2.0 * (k % 3) * (k % 5))
+    assert abs(number.predict_one({"x": 2, "z": 4}) - 16) < 1

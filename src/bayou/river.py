@@ -10,7 +10,7 @@ Rows are dictionaries; `bayou.sources.rows` says how names and values become fea
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from bayou.core.checks import finite_number, positive_number, several, shown, ye
 from bayou.core.errors import BadInput
 from bayou.learners.classes import Classes
 from bayou.learners.classes.extending import extended, extends
+from bayou.sources.crossed_rows import CrossedRows
 from bayou.sources.rows import Rows
 
 NUMBERS = "number-bank"  # what the default learner is to numbers
@@ -36,7 +37,9 @@ class _Face:
 
     _model: Any
 
-    def _begin(self, task: str, learner: str, bits: int, hashing: bool, kwargs: dict[str, Any]) -> registry.Record:
+    def _begin(
+        self, task: str, learner: str, bits: int, hashing: bool, cross: Any, kwargs: dict[str, Any]
+    ) -> registry.Record:
         record = registry.find(learner)
         if task == "regress" and record.name == registry.DEFAULT:
             record = registry.find(NUMBERS)
@@ -46,7 +49,8 @@ class _Face:
             raise BadInput(
                 "n_features is not for river's rows, which have names: bits says how many weights there are."
             )
-        self._rows = Rows(bits, yes_or_no("hashing", hashing), str(kwargs.get("dtype") or record.dtype))
+        how = bits, yes_or_no("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
+        self._rows = CrossedRows(cross, *how) if cross else Rows(*how)
         return record
 
     def _made(self, kind: Any, **known: Any) -> Any:
@@ -104,6 +108,9 @@ class Classifier(_Face, base.MiniBatchClassifier):
         room for 2^bits names.
     classes
         All labels there will be; of two the positive one last. 0 and 1 are as good as False and True. None takes any.
+    cross
+        Names whose features are multiplied, two or three at a time, such as [("user", "ad")]; "*" is every other name.
+        For what matters only together. Such rows take some ten times as long.
     kwargs
         Parameters of the learner.
 
@@ -122,10 +129,12 @@ class Classifier(_Face, base.MiniBatchClassifier):
         bits: int = 18,
         hashing: bool = True,
         classes: tuple[base.typing.ClfTarget, ...] | None = None,
+        cross: Sequence[Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
-        self.learner, self.bits, self.hashing, self.classes, self.kwargs = learner, bits, hashing, classes, kwargs
-        record = self._begin("classify", learner, bits, hashing, kwargs)
+        self.learner, self.bits, self.hashing, self.kwargs = learner, bits, hashing, kwargs
+        self.classes, self.cross = classes, cross
+        record = self._begin("classify", learner, bits, hashing, cross, kwargs)
         try:
             labels = list((False, True) if classes is None else classes)
             # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
@@ -253,6 +262,8 @@ class Regressor(_Face, base.MiniBatchRegressor):
         There are 2^bits weights. Those never touched take no memory with most learners.
     hashing
         Whether names are hashed, or kept in a dictionary, which has room for 2^bits names.
+    cross
+        Names whose features are multiplied, as `Classifier` has them.
     kwargs
         Parameters of the learner.
 
@@ -267,9 +278,16 @@ class Regressor(_Face, base.MiniBatchRegressor):
     True
     """
 
-    def __init__(self, learner: str = "bank", bits: int = 18, hashing: bool = True, **kwargs: Any) -> None:
-        self.learner, self.bits, self.hashing, self.kwargs = learner, bits, hashing, kwargs
-        self._model = self._made(self._begin("regress", learner, bits, hashing, kwargs).load())
+    def __init__(
+        self,
+        learner: str = "bank",
+        bits: int = 18,
+        hashing: bool = True,
+        cross: Sequence[Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.learner, self.bits, self.hashing, self.cross, self.kwargs = learner, bits, hashing, cross, kwargs
+        self._model = self._made(self._begin("regress", learner, bits, hashing, cross, kwargs).load())
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""

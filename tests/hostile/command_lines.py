@@ -85,7 +85,9 @@ TEXTS = {
     "date": ("age", "city"),
     "missing": ("", "-999", "oslo"),
     "decimal": ("point", "comma", "dot"),
-    "cross": ("age,city", "city,*", "*", "a,u"),
+    "cross": ("age,city", "city,*", "*", "a,u", "age,city,*"),
+    "ranges": ("a=0-3", "a=0-1,c=2-9", "a", "a=5-2"),
+    "interactions": ("ac", "::", "a", "zz", ":::"),
     "by": ("mean", "z", "inclusion"),
     "checkpoint": ("1", "10", "1min", "0.001s", "0"),
     "kind": ("random", "nonbinary", "categorical", "groups"),  # longtail has millions of features, but for a setting

@@ -2,9 +2,12 @@
 
 import re
 from decimal import Decimal
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
+
+from tests.sources import slow_vw
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 BLANKS = b" \t\r"
@@ -113,3 +116,47 @@ def arrays(rows: list[Row]) -> tuple[np.ndarray, ...]:
         np.array([row.label for row in rows], np.float64),
         np.array([row.line for row in rows], np.int64),
     )
+
+
+def crossed(features: list[tuple[int, float]], ranges, cross=(), interactions=()) -> list[tuple[int, float]]:
+    """What crosses of ranges give a row, before hashes are cut to the size of the table."""
+    spaces = [next((k for k, (_, low, high) in enumerate(ranges, 1) if low <= i <= high), 0) for i, _ in features]
+    names = [" ", *(name for name, _, _ in ranges)]
+    found = []
+
+    def put(chosen) -> None:
+        index, value = features[chosen[0]]
+        for k in chosen[1:]:
+            index, value = (index * 16777619 % 2**32) ^ features[k][0], value * features[k][1]
+        if value != 0:
+            found.append((index, value))
+
+    def fits(rule, some) -> bool:
+        return all(name in ("*", names[space]) for name, space in zip(rule, some, strict=True))
+
+    for i, j in combinations(range(len(features)), 2):
+        x, y = spaces[i], spaces[j]
+        for rule in (rule for rule in cross if len(rule) == 2):
+            if x == y:
+                if rule == (names[x], names[x]):
+                    if features[i][0] != features[j][0]:
+                        put(sorted((i, j), key=lambda k: features[k][0]))
+                    break
+            elif rule == ("*", "*"):
+                put(sorted((i, j), key=lambda k: spaces[k]))
+                break
+            elif fits(rule, (x, y)) or fits(rule, (y, x)):
+                put((i, j) if fits(rule, (x, y)) else (j, i))
+                break
+    for three in combinations(sorted(set(spaces)), 3):
+        orders = [some for rule in cross if len(rule) == 3 for some in permutations(three) if fits(rule, some)]
+        for some in orders[:1]:
+            for chosen in product(*([k for k, space in enumerate(spaces) if space == one] for one in some)):
+                put(chosen)
+    for term in slow_vw.written_out(tuple(interactions), {names[space][0] for space in spaces}):
+        groups = [[k for k, space in enumerate(spaces) if names[space][0] == letter] for letter in term]
+        for chosen in product(*groups):
+            neighbours = zip(chosen, chosen[1:], term, term[1:], strict=False)
+            if all(k <= following for k, following, letter, other in neighbours if letter == other):
+                put(chosen)
+    return found

@@ -292,7 +292,7 @@ def label_of(recipe, cell: bytes) -> float:
 
 
 def example(recipe, names, pairs, cells: list[bytes], line: int) -> Row:
-    """A row of cells as an example; raises BadCell. pairs: the columns (by name) that are crossed."""
+    """A row of cells as an example; raises BadCell. pairs: the columns (by name), two or more, that are crossed."""
     by_name = dict(zip(names, cells, strict=True))
     label, weight, features = math.nan, 1.0, {}
     for column in recipe.columns:
@@ -306,10 +306,11 @@ def example(recipe, names, pairs, cells: list[bytes], line: int) -> Row:
         elif column.role not in ("ignored", "id"):
             features[column.name] = hashes(column, cell, recipe)
     every = [one for some in features.values() for one in some]
-    for left, right in pairs:
-        every += [
-            ((a * 16777619 & 0xFFFFFFFF) ^ b, x * y) for a, x in features[left] for b, y in features[right]
-        ]  # fmt: skip
+    for names_ in pairs:
+        made = features[names_[0]]
+        for name in names_[1:]:
+            made = [((a * 16777619 & 0xFFFFFFFF) ^ b, x * y) for a, x in made for b, y in features[name]]
+        every += made
     return Row([(h % recipe.n_features, x) for h, x in every], label, weight, line)
 
 

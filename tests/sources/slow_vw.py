@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations, permutations, product
 
 import numpy as np
 from sklearn.utils import murmurhash3_32
@@ -163,16 +165,21 @@ def hash_feature(feature: Feature, hash_all: bool) -> int:
     return found if feature.text is None else hash_name(feature.text, found, hash_all)
 
 
-Rules = tuple[tuple[str, str], ...]
+Rules = tuple[tuple[str, ...], ...]
+Kept = tuple[Feature, int, float]  # with its hash, and its value as it is kept
+
+
+def named(rule: str, space: int, hash_all: bool) -> bool:
+    return rule == "*" or hash_space(rule.strip().encode(), hash_all) == space
 
 
 def order(rules: Rules, x: int, y: int, hash_all: bool) -> int:
     """How two namespaces, given by their hashes, are crossed: 0 not, 1 as they come, 2 the other way round."""
 
     def fits(rule: str, space: int) -> bool:
-        return rule == "*" or hash_space(rule.strip().encode(), hash_all) == space
+        return named(rule, space, hash_all)
 
-    for a, b in rules:
+    for a, b in (rule for rule in rules if len(rule) == 2):
         if x == y:
             if fits(a, x) and fits(b, x) and "*" not in (a, b):
                 return 1
@@ -185,13 +192,71 @@ def order(rules: Rules, x: int, y: int, hash_all: bool) -> int:
     return 0
 
 
+def triples(kept: list[Kept], rules: Rules, hash_all: bool) -> Iterator[list[Kept]]:
+    """Features of three namespaces each: every set of three once, in the order of the first rule that has it."""
+    spaces: dict[int, list[Kept]] = {}
+    for one in kept:
+        spaces.setdefault(hash_space(one[0].space, hash_all), []).append(one)
+    for three in combinations(sorted(spaces), 3):
+        fitting = [
+            found
+            for rule in rules
+            if len(rule) == 3
+            for found in permutations(three)
+            if all(named(name, space, hash_all) for name, space in zip(rule, found, strict=True))
+        ]
+        if fitting:
+            yield from map(list, product(*(spaces[space] for space in fitting[0])))
+
+
+def first_letter(feature: Feature) -> str:
+    return (feature.space or b" ")[:1].decode("latin-1")
+
+
+def written_out(interactions: tuple[str, ...], letters: set[str]) -> list[str]:
+    """VW's terms of first letters, ":" standing for any."""
+    best: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for term in interactions:
+        for chosen in product(*(sorted(letters) if letter == ":" else [letter] for letter in term)):
+            wild = sorted(letter for letter, place in zip(chosen, term, strict=True) if place == ":")
+            fixed = [letter for letter, place in zip(chosen, term, strict=True) if place != ":"]
+            found = list(chosen)
+            if len(wild) == 2:
+                found = wild + fixed
+            if len(wild) == 3:
+                found = wild[::-1]
+            if len(set(chosen)) < len(chosen):
+                found = sorted(chosen)
+            same = tuple(sorted(chosen))
+            best[same] = min(best.get(same, tuple(found)), tuple(found))
+    return sorted(map("".join, best.values()), key=lambda term: (len(term), term))
+
+
+def interacting(kept: list[Kept], interactions: tuple[str, ...]) -> Iterator[list[Kept]]:
+    """What VW's -q, --cubic and --interactions make."""
+    for term in written_out(interactions, {first_letter(one[0]) for one in kept}):
+        groups = [[k for k, one in enumerate(kept) if first_letter(one[0]) == letter] for letter in term]
+        for chosen in product(*groups):
+            neighbours = zip(chosen, chosen[1:], term, term[1:], strict=False)
+            if all(k <= following for k, following, letter, other in neighbours if letter == other):
+                yield [kept[k] for k in chosen]
+
+
 Crossed = tuple[int, float, str]  # hash, value, name
 
 
-def features_of(example: Example, hash_all: bool, rules: Rules, dtype: str = "float32") -> list[Crossed]:
+def features_of(
+    example: Example,
+    hash_all: bool,
+    rules: Rules,
+    dtype: str = "float32",
+    interactions: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+) -> list[Crossed]:
     """Features, then crosses of them. Raises Wrong if the product of a cross is too large."""
     number = np.dtype(dtype).type
-    kept = [(f, hash_feature(f, hash_all), number(f.value)) for f in example.features if number(f.value) != 0]
+    features = [f for f in example.features if first_letter(f) not in ignore]
+    kept = [(f, hash_feature(f, hash_all), number(f.value)) for f in features if number(f.value) != 0]
     found = [(h, float(v), f.shown) for f, h, v in kept]
     for i, (f, hash_f, value_f) in enumerate(kept if rules else []):
         for g, hash_g, value_g in kept[i + 1 :]:
@@ -208,6 +273,14 @@ def features_of(example: Example, hash_all: bool, rules: Rules, dtype: str = "fl
             if number(value) != 0:
                 crossed = (first[1] * 16777619 ^ second[1]) % 2**32
                 found.append((crossed, float(number(value)), f"{first[0].shown} & {second[0].shown}"))
+    for parts in [*triples(kept, rules, hash_all), *interacting(kept, interactions)]:
+        crossed, value = parts[0][1], float(parts[0][2])
+        for _, hash_f, value_f in parts[1:]:
+            crossed, value = (crossed * 16777619 ^ hash_f) % 2**32, value * float(value_f)
+            if not abs(value) <= LARGEST:
+                raise Wrong(-1)
+        if number(value) != 0:
+            found.append((crossed, float(number(value)), " & ".join(f.shown for f, _, _ in parts)))
     return found
 
 
@@ -221,13 +294,20 @@ class Lines:
     bad: list[tuple[int, int]] = field(default_factory=list)  # line from 0, column from 1 (0: the whole line)
 
 
-def read(text: bytes, hash_all: bool = False, rules: Rules = (), dtype: str = "float32") -> Lines:
+def read(
+    text: bytes,
+    hash_all: bool = False,
+    rules: Rules = (),
+    dtype: str = "float32",
+    interactions: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+) -> Lines:
     lines = Lines()
     for position, line in enumerate(text.removesuffix(b"\n").split(b"\n")):
         try:
             example = read_line(line)
             if example is not None:
-                lines.features.append(features_of(example, hash_all, rules, dtype))
+                lines.features.append(features_of(example, hash_all, rules, dtype, interactions, ignore))
                 lines.examples.append(example)
                 lines.positions.append(position)
         except Wrong as wrong:

@@ -23,6 +23,7 @@ from bayou.cli import (
     serve,
     simulate,
     train,
+    wabbit,
     warm,
 )
 from bayou.cli.demo import command as demo_command
@@ -67,7 +68,7 @@ for _command in (
     warm.warm,
     demo_command.demo,
 ):
-    app.command()(_command)
+    app.command(cls=wabbit.KINDS.get(_command.__name__))(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -49,6 +49,9 @@ def features(
     selected: Annotated[
         bool, typer.Option(help="All that the model selected (spike-slab, ftrl), and no others.")
     ] = False,
+    index: Annotated[
+        bool, typer.Option("--index", help="Also the number that each feature was hashed to, as Vowpal Wabbit has it.")
+    ] = False,
     out: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +80,8 @@ def features(
     if out is not None and out != "-" and not out.endswith((".csv", ".json")):
         raise BadUsage(f"--out is {out}; its name must end in .csv or .json.")
     options.check_outputs({"--out": out}, model)
+    if index and by == "column":
+        raise BadUsage("--index is about features, and --by column shows columns; use one of them.")
 
     from bayou.core.extras import Extras
     from bayou.core.storage import load
@@ -93,9 +98,9 @@ def features(
         output.say(f"{len(learner.selected):,} features are in {out}")  # type: ignore[attr-defined]
         return
     if learner.record.task == "classes":
-        notes = _classes(learner, extras, view, by, top, class_, out)
+        notes = _classes(learner, extras, view, by, top, class_, index, out)
     else:
-        notes = _one(learner, extras, view, by, top, class_, selected, out)
+        notes = _one(learner, extras, view, by, top, class_, selected, index, out)
     for sentence in notes:
         output.say(sentence)
 
@@ -108,6 +113,7 @@ def _one(
     top: int | None,
     class_: str | None,
     selected: bool,
+    index: bool,
     out: str | None,
 ) -> list[str]:
     """The weights of a learner that has one of each feature; what there is to say of them."""
@@ -120,13 +126,20 @@ def _one(
     shown = shown_weights(learner, view=view, uses=Uses() if selected else None)
     chosen = learner.selected if selected else None  # type: ignore[attr-defined]
     top = TOP if top is None else top
-    header, rows = _table(learner, shown, by, None if selected else top, out, chosen)
+    header, rows = _table(learner, shown, by, None if selected else top, out, chosen, index)
     _put(out, header, rows)
     return _notes(learner, extras, shown, by, len(rows) - bool(learner.parameters["intercept"]), out)
 
 
 def _classes(
-    learner: Any, extras: Extras, view: str, by: str, top: int | None, class_: str | None, out: str | None
+    learner: Any,
+    extras: Extras,
+    view: str,
+    by: str,
+    top: int | None,
+    class_: str | None,
+    index: bool,
+    out: str | None,
 ) -> list[str]:
     """The weights of several classes, one after another; what there is to say of them."""
     from bayou.outputs.shown_classes import ShownClasses
@@ -145,7 +158,7 @@ def _classes(
     shown, header, rows = ShownClasses(learner, view=view), ["class"], []
     for k in sorted(numbers, key=lambda k: _in_order(names[k])):
         one = shown.of(k)
-        columns, own = _table(learner, one, by, top, out, None)
+        columns, own = _table(learner, one, by, top, out, None, index)
         header = ["class", *columns]
         rows += [[names[k], *row] for row in own]
     _put(out, header, rows)
@@ -168,7 +181,7 @@ def _in_order(name: str) -> tuple[float, str]:
 
 
 def _table(
-    learner: Learner, shown: ShownWeights, by: str, top: int | None, out: str | None, chosen: Any
+    learner: Learner, shown: ShownWeights, by: str, top: int | None, out: str | None, chosen: Any, index: bool
 ) -> tuple[list[str], list[list[Any]]]:
     """A header, and the rows that come first in the order wanted; all of those `chosen` where top is None."""
     import numpy as np
@@ -179,8 +192,12 @@ def _table(
     largest, columns = _largest(learner, shown, places, len(places) if top is None else top, by)
     names = [shown.name(place) for place in largest.tolist()]
     columns = _with_intercept(learner, shown, names, columns)
-    return ["feature", *columns], [
-        [name, *(float(column[k]) for column in columns.values())] for k, name in enumerate(names)
+    rows = [[name, *(float(column[k]) for column in columns.values())] for k, name in enumerate(names)]
+    if not index:
+        return ["feature", *columns], rows
+    numbers = ["" for _ in range(len(names) - len(largest))] + shown.features[largest].tolist()
+    return ["feature", "index", *columns], [
+        [name, number, *others] for number, (name, *others) in zip(numbers, rows, strict=True)
     ]
 
 

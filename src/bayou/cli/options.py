@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,7 +44,12 @@ _RECIPE: dict[str, Any] = {
     "positive": Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")],
     "label_above": Annotated[float | None, typer.Option(help="Labels above this number are positive.")],
     "weight": Annotated[str | None, typer.Option(help="The column with the examples' weights.")],
-    "ignore": Annotated[list[str] | None, typer.Option(help="Columns to leave out, separated by commas.")],
+    "ignore": Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns to leave out, separated by commas; of VW text, first letters of namespaces to leave out."
+        ),
+    ],
     "numeric": Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")],
     "category": Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")],
     "date": Annotated[
@@ -78,8 +84,24 @@ _RECIPE: dict[str, Any] = {
         list[str] | None,
         typer.Option(
             help="A,B: a feature for each pair of values of two columns or namespaces. For what matters only together, "
-            "such as user,ad; A,* crosses A with all others, * all with all."
+            "such as user,ad; A,* crosses A with all others, * all with all; A,B,C crosses three. A row may get 65,536 "
+            "features so."
         ),
+    ],
+    "interactions": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--interactions",
+            "--cubic",
+            "--quadratic",
+            "-q",
+            help="As Vowpal Wabbit has them: ab crosses all namespaces or columns whose names begin with a and with b; "
+            "a colon is any letter.",
+        ),
+    ],
+    "ranges": Annotated[
+        list[str] | None,
+        typer.Option(help="svmlight: a=1-10,b=11-500 makes namespaces of features, for --cross and -q."),
     ],
     "exact": Annotated[
         bool | None,
@@ -143,6 +165,7 @@ def _recipe(**given: Any) -> dict[str, Any]:
     if given["decimal"] is not None:
         check_choice("--decimal", given["decimal"], ("point", "comma"))
     given["cross"] = _crosses(given["cross"])
+    given["ranges"] = _ranges(given["ranges"])
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -153,7 +176,7 @@ def columns(options: list[str] | None) -> list[str] | None:
     return [name.strip() for option in options for name in option.split(",") if name.strip()]
 
 
-def _crosses(options: list[str] | None) -> list[tuple[str, str]] | None:
+def _crosses(options: list[str] | None) -> list[tuple[str, ...]] | None:
     if options is None:
         return None
     pairs = []
@@ -161,10 +184,22 @@ def _crosses(options: list[str] | None) -> list[tuple[str, str]] | None:
         names = [name.strip() for name in option.split(",")]
         if names == ["*"]:
             names = ["*", "*"]
-        if len(names) != 2 or not all(names):
-            raise BadUsage(f"--cross is {option!r}; expected two columns or namespaces, such as user,ad.")
-        pairs.append((names[0], names[1]))
+        if len(names) not in (2, 3) or not all(names):
+            raise BadUsage(f"--cross is {option!r}; expected two or three columns or namespaces, such as user,ad.")
+        pairs.append(tuple(names))
     return pairs
+
+
+def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
+    if options is None:
+        return None
+    found = []
+    for part in columns(options) or ():
+        match = re.fullmatch(r"(.+)=(\d{1,10})-(\d{1,10})", part, re.ASCII)
+        if match is None:
+            raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
+        found.append((match[1], int(match[2]), int(match[3])))
+    return found
 
 
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:

@@ -69,6 +69,16 @@ def path(name: str, value: Any) -> str:
     raise BadInput(f"{name} is {shown(value)}; it must be the path of a file.")
 
 
+def plain_text(name: str, value: Any) -> None:
+    """A text that can be written down."""
+    if not isinstance(value, str):
+        raise BadInput(f"{name} is {shown(value)}; it must be text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
+
+
 def texts(name: str, value: Any, what: str) -> tuple[str, ...]:
     """Several texts; one alone is none."""
     parts = () if isinstance(value, str) else several(name, value, what)

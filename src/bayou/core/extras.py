@@ -159,12 +159,12 @@ class Extras:
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
-        """For a model that has seen nothing yet. svmlight's features have numbers, not names."""
+        """For a model that has seen nothing yet. svmlight's features have numbers, not names; their crosses have."""
         from bayou.core.recipe import Recipe
 
         if not isinstance(recipe, Recipe):
             raise BadInput("give a bayou.sources.Recipe to read data by.")
-        if recipe.kind == "svmlight":
+        if recipe.kind == "svmlight" and not recipe.crossed:
             return cls(recipe)
         from bayou.core.names import Names
         from bayou.core.numbering import Numbering

@@ -30,11 +30,11 @@ class NewNames(NamedTuple):
     """Features whose names were not known when they were met, in the order of the stream; some may come twice.
 
     A name is given as places in arrays of bytes (the block that was parsed): where its prefix (a namespace, a column)
-    and the name itself start and stop, and the same for the other half of a cross. A part that is absent is -1, -1.
+    and the name itself start and stop, and the same for each other part of a cross. What is absent is -1, -1.
     """
 
     indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into numbers
-    spans: np.ndarray  # whole numbers, (n, 4): prefix start, stop, name start, stop; (n, 8) if there may be crosses
+    spans: np.ndarray  # whole numbers, (n, 4): prefix start, stop, name start, stop; (n, 4 k) for crosses of k
     data: np.ndarray  # uint8, what the spans of names point into
     prefix_data: np.ndarray  # uint8, what the spans of prefixes point into
     separator: bytes  # between prefix and name if both are there: b"^", b"="
@@ -78,7 +78,7 @@ class Names:
         if self.full or not len(found.indices):
             return
         starts, stops = found.spans[:, 0::2], found.spans[:, 1::2]
-        most = int((stops - starts).sum()) + len(starts) * (2 * len(found.separator) + len(AND))
+        most = int((stops - starts).sum()) + starts.size * (len(found.separator) + len(AND))
         self._make_room(len(starts), most)
         self._count, self.full = _add(
             found.indices.astype(np.uint32, copy=False),
@@ -226,27 +226,27 @@ def _add(
         if index >= n_features or known[index >> 3] & bit:
             continue
         size = 0
-        for half in range(0, spans.shape[1], 4):
-            has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
-            size += between.size * (half == 4 and (has_prefix or has_name)) + separator.size * (has_prefix and has_name)
-            size += spans[k, half + 1] - spans[k, half] + spans[k, half + 3] - spans[k, half + 2]
+        for part in range(0, spans.shape[1], 4):
+            has_prefix, has_name = spans[k, part] >= 0, spans[k, part + 2] >= 0
+            size += between.size * (part > 0 and (has_prefix or has_name)) + separator.size * (has_prefix and has_name)
+            size += spans[k, part + 1] - spans[k, part] + spans[k, part + 3] - spans[k, part + 2]
         if count >= limit or ends[count] + size > byte_limit:
             return count, True
         at = ends[count]
-        for half in range(0, spans.shape[1], 4):
-            has_prefix, has_name = spans[k, half] >= 0, spans[k, half + 2] >= 0
-            if half == 4 and (has_prefix or has_name):
+        for part in range(0, spans.shape[1], 4):
+            has_prefix, has_name = spans[k, part] >= 0, spans[k, part + 2] >= 0
+            if part > 0 and (has_prefix or has_name):
                 for byte in between:
                     text[at] = byte
                     at += 1
-            for place in range(spans[k, half], spans[k, half + 1]):
+            for place in range(spans[k, part], spans[k, part + 1]):
                 text[at] = prefix_data[place]
                 at += 1
             if has_prefix and has_name:
                 for byte in separator:
                     text[at] = byte
                     at += 1
-            for place in range(spans[k, half + 2], spans[k, half + 3]):
+            for place in range(spans[k, part + 2], spans[k, part + 3]):
                 text[at] = data[place]
                 at += 1
         known[index >> 3] |= bit

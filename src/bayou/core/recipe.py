@@ -25,6 +25,7 @@ from bayou.core.checks import (
     as_number,
     finite_number,
     one_of,
+    plain_text,
     positive_number,
     several,
     shown,
@@ -32,6 +33,7 @@ from bayou.core.checks import (
     whole_number,
     yes_or_no,
 )
+from bayou.core.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
 from bayou.core.errors import BadInput, BadModel
 
 KINDS = ("svmlight", "vw", "table", "rows")
@@ -115,10 +117,10 @@ class Column:
     remark: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        _text("a column's name", self.name)
+        plain_text("a column's name", self.name)
         one_of(f"the role of column {self.name!r}", self.role, ROLES)
-        _text(f"why column {self.name!r} is what it is", self.why)
-        _text(f"the remark on column {self.name!r}", self.remark)
+        plain_text(f"why column {self.name!r} is what it is", self.why)
+        plain_text(f"the remark on column {self.name!r}", self.remark)
         for name, called in {"edges": "edges of its bins", "knots": "knots of its slope"}.items():
             object.__setattr__(self, name, self._ascending(name, called))
         object.__setattr__(self, "levels", self._ascending("levels", "levels of its slope"))
@@ -190,14 +192,17 @@ class Recipe:
         bits: features are numbered 0 to 2**bits - 1.
         exact: number features in order of appearance instead of hashing them: none ever share a number.
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
-        cross: pairs of columns or namespaces whose features are crossed; "*" stands for every other one.
+        cross: pairs, or three, of columns or namespaces whose features are crossed; "*" stands for every other one.
+        interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.core.crosses`).
+        ranges: svmlight: (name, first, last) of features that are to be crossed, as if the name were their namespace.
         label: the column to predict.
         task: one of TASKS; "auto" before the labels were looked at. What follows is about two classes.
         positive: the text of a positive label; every other text is negative.
         negative: with `positive`, the text of a negative one: labels that are neither are bad.
         label_above: labels above this number are positive; the others are negative.
         weight: the column with the examples' weights.
-        ignore, numeric, category, text, date: columns that are given these roles, whatever they hold.
+        ignore, numeric, category, text, date: columns that are given these roles, whatever they hold. Of VW text,
+            ignore has first letters of namespaces to leave out.
         missing: more ways to write that a value is not there, in any case of letters; "" takes out the usual ones.
         decimal: "point" takes 1,400.5, $12 and 7 % for numbers, "comma" 1.400,5 and 12 €; None only plain ones.
         ngrams: texts also give runs of up to so many words; char_ngrams: and runs of so many characters of a word.
@@ -215,7 +220,9 @@ class Recipe:
     bits: int = 22
     exact: bool = False
     hash_all: bool = False
-    cross: tuple[tuple[str, str], ...] = ()
+    cross: tuple[tuple[str, ...], ...] = ()
+    interactions: tuple[str, ...] = ()
+    ranges: tuple[tuple[str, int, int], ...] = ()
     label: str | None = None
     task: str = "auto"
     positive: str | None = None
@@ -253,12 +260,15 @@ class Recipe:
         self._check_task(put)
         for name in ("label", "weight"):
             if getattr(self, name) is not None:
-                _text(name, getattr(self, name))
+                plain_text(name, getattr(self, name))
         for name in _LISTS:
             put(name, _texts(name, getattr(self, name)))
         put("edition", whole_number("edition", self.edition, 1, EDITION) if self.kind == "table" else 1)
         self._check_cells()
-        put("cross", _pairs(self.cross))
+        put("cross", checked_crosses(self.cross))
+        put("interactions", checked_interactions(self.interactions))
+        put("ranges", checked_ranges(self.ranges, self.n_features))
+        check_ranges(self)
         self._check_roles()
         if self.columns is not None:
             put("columns", tuple(several("columns", self.columns, "some columns")))
@@ -276,7 +286,7 @@ class Recipe:
             if not isinstance(value, str | int | float | np.generic):
                 raise BadInput(f"{name} is {shown(value)}; it must be the text of a label, or a number.")
             put(name, str(value))
-            _text(name, str(value))
+            plain_text(name, str(value))
             if self.kind != "table" and not _is_number(str(value)):
                 raise BadInput(f"{name} is {value!r}, but labels in {self.kind} data are numbers.")
         if self.negative is not None and (self.positive is None or self.positive == self.negative):
@@ -317,17 +327,24 @@ class Recipe:
         for option in NAMING:
             names = getattr(self, option)
             for name in (names,) if isinstance(names, str) else names or ():
-                if self.kind != "table" and not (self.kind == "rows" and option in ("label", "weight", "ignore")):
+                if self.kind == "vw" and option == "ignore":
+                    check_letter(name)
+                elif self.kind != "table" and not (self.kind == "rows" and option in ("label", "weight", "ignore")):
                     raise BadInput(f"{option} names the column {name!r}, but {self.kind} data have no columns.")
                 if name in given:
                     raise BadInput(f"column {name!r} is named by both {given[name]} and {option}; give it one role.")
                 given[name] = option
-        if self.cross and self.kind in ("svmlight", "rows"):
-            raise BadInput(f"cross needs columns or namespaces, and {self.kind} data have neither.")
+        if self.crossed and self.kind == "rows":
+            raise BadInput("cross needs columns or namespaces, and rows data have neither.")
         if self.kind == "rows" and (self.positive is not None or self.exact):
             raise BadInput(
                 "rows of any names have labels 1, 0 or -1, true or false, and hashed names, never exact ones."
             )
+
+    @property
+    def crossed(self) -> bool:
+        """Whether features are crossed."""
+        return bool(self.cross or self.interactions)
 
     @property
     def n_features(self) -> int:
@@ -345,7 +362,10 @@ class Recipe:
         plain["cross"] = [list(pair) for pair in self.cross]
         for name in _LISTS:
             plain[name] = list(plain[name])
+        plain["interactions"], plain["ranges"] = list(self.interactions), [list(some) for some in self.ranges]
         usual: dict[str, Any] = {
+            "interactions": [],
+            "ranges": [],
             "date": [],
             "missing": [],
             "decimal": None,
@@ -409,7 +429,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):
-        return ", ".join(":".join(x) if isinstance(x, tuple) else x for x in value) or "nothing"
+        return ", ".join(":".join(map(str, x)) if isinstance(x, tuple) else x for x in value) or "nothing"
     return "not given" if value is None else f"{value!r}"
 
 
@@ -420,29 +440,8 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _text(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise BadInput(f"{name} is {shown(value)}; it must be text.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
-
-
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     found = texts(name, value, "a list of texts" if name == "missing" else "a list of column names")
     for part in found:
-        _text(name, part)
+        plain_text(name, part)
     return tuple(dict.fromkeys(found))
-
-
-def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for pair in several("cross", value, "pairs of names"):
-        parts = () if isinstance(pair, str) else several("cross", pair, "pairs of names")
-        if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
-            raise BadInput(f"cross holds {shown(pair)}; each must be a pair of names such as ('user', 'ad').")
-        for part in parts:
-            _text("a name in cross", part)
-        pairs.append((parts[0], parts[1]))
-    return tuple(dict.fromkeys(pairs))

@@ -310,11 +310,11 @@ def _columns(recipe: Recipe | None) -> dict[str, Column]:
 
 def _family_of(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
     """(column, kind); of VW text the namespace stands for the column."""
-    if recipe.cross and AND in name:
-        halves = [_family_of_one(half, recipe, known) for half in name.split(AND, 1)]
-        if all(halves):
-            (one, kind), (other, other_kind) = halves  # type: ignore[misc]
-            return f"{one}{AND}{other}", f"{kind}{AND}{other_kind}"
+    for count in sorted({*map(len, recipe.cross), *map(len, recipe.interactions)}) if AND in name else ():
+        parts = [_family_of_one(part, recipe, known) for part in name.split(AND, count - 1)]
+        if len(parts) == count and all(parts):
+            columns, kinds = zip(*parts, strict=True)
+            return AND.join(columns), AND.join(kinds)
     return _family_of_one(name, recipe, known)
 
 

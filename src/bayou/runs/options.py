@@ -24,7 +24,7 @@ class RecipeOptions(TypedDict, total=False):
     positive: str | None  # the label that counts as positive
     label_above: float | None  # labels above this number are positive
     weight: str | None  # the column with the examples' weights
-    ignore: Sequence[str] | None  # columns to leave out
+    ignore: Sequence[str] | None  # columns to leave out; of VW text, first letters of namespaces
     numeric: Sequence[str] | None  # columns to take as numbers, scaled
     category: Sequence[str] | None  # columns to take as names, numbers too
     text: Sequence[str] | None  # columns to take as bags of words
@@ -34,7 +34,9 @@ class RecipeOptions(TypedDict, total=False):
     ngrams: int | None  # runs of up to so many words of texts
     char_ngrams: int | None  # runs of so many characters of their words
     bins: int | None  # quantile bins for numbers
-    cross: Sequence[tuple[str, str]] | None  # pairs of columns or namespaces
+    cross: Sequence[tuple[str, ...]] | None  # pairs of columns or namespaces, or three of them
+    interactions: Sequence[str] | None  # the same by first letters, as Vowpal Wabbit has them: "ab", "::", "abc"
+    ranges: Sequence[tuple[str, int, int]] | None  # svmlight: (name, first, last) of features that are a namespace
     exact: bool | None  # number features as they come; hash nothing
     hash_all: bool | None  # VW: hash names that are numbers, too
     negative_rate: float | None  # the share of negatives that were kept in the data

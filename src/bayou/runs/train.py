@@ -86,8 +86,8 @@ def train(
         on_note: called with each thing there is to say.
         task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
         bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, ngrams,
-            char_ngrams, bins,
-            cross, exact, hash_all, negative_rate: how a raw row becomes an example, as `bayou.sources.Recipe` has them.
+            char_ngrams, bins, cross, interactions, ranges, exact, hash_all, negative_rate: how a raw row becomes an
+            example, as `bayou.sources.Recipe` has them.
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
 
@@ -164,6 +164,8 @@ class Training:
         chosen = start.chosen(task, self.source.n_classes)
         if start.old is None and self.source.decided:
             self._say(self.source.decided, detail=True)
+        if crossed := sources.crosses_in_words(self.source.recipe):
+            self._say(crossed, detail=True)
         if passes > 1 and chosen.record.passes == "single":
             note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
             self._say(f"{chosen.record.name} {note}", detail=True)

@@ -22,7 +22,7 @@ from bayou.sources.formats.delimited.split import CRITEO
 from bayou.sources.hashing import hash_bytes
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
-from bayou.sources.table.column_types import crosses
+from bayou.sources.table.crossed import crosses
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, NEWER_COLUMNS, RECIPE, parse, rows_of, slow_rows
@@ -35,7 +35,7 @@ def assert_same(text: bytes, recipe: Recipe = RECIPE) -> None:
     text = text if text.endswith(b"\n") or not text else text + b"\n"
     piece, _ = parse(HEADER + text, recipe)
     names = [column.name for column in recipe.columns]
-    pairs = [(names[a], names[b]) for a, b in crosses(recipe)]
+    pairs = [tuple(names[c] for c in chosen) for chosen in crosses(recipe)]
     rows, bad = slow_table.parse(recipe, NAMES, text, pairs=pairs)
     # The header takes a line, and a value that is exactly 0 is no feature.
     got = [
@@ -81,8 +81,10 @@ def test_random_tables_give_the_rows_of_the_slow_parser(rows: list[tuple[str, ..
 @given(st.lists(ROWS, max_size=5))
 def test_crosses_are_those_of_the_slow_parser(rows: list[tuple[str, ...]]) -> None:
     text = "".join(",".join(map(written, row)) + "\n" for row in rows).encode("utf-8", "replace")
-    for cross in ([("city", "age")], [("said", "size"), ("id", "*")], [("*", "*")]):
+    for cross in ([("city", "age")], [("said", "size"), ("id", "*")], [("*", "*")], [("said", "*", "age")]):
         assert_same(text, Recipe(kind="table", bits=22, columns=COLUMNS, cross=cross))
+    for letters in (["ac", "scx"], ["s:"], [":::", "asci"]):
+        assert_same(text, Recipe(kind="table", bits=22, columns=COLUMNS, interactions=letters))
 
 
 DATES = st.one_of(

@@ -37,11 +37,14 @@ def rows(piece: ParsedBlock) -> list[list[tuple[int, float]]]:
     return [pairs[a:b] for a, b in zip(piece.indptr, piece.indptr[1:], strict=False)]
 
 
-def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype="float32") -> ParsedBlock:
+def assert_read_as_slowly(
+    text: bytes, bits=22, hash_all=False, cross=(), dtype="float32", interactions=(), ignore=()
+) -> ParsedBlock:
     """The same rows with the same bits, the same bad lines, the same names."""
     names = Names(2**bits)
-    piece = parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross)
-    slow = slow_vw.read(text, hash_all, cross, dtype) if text else slow_vw.Lines()
+    more = {"cross": cross, "interactions": interactions, "ignore": ignore}
+    piece = parse(text, names, None, dtype, bits=bits, hash_all=hash_all, **more)
+    slow = slow_vw.read(text, hash_all, cross, dtype, interactions, ignore) if text else slow_vw.Lines()
     assert piece.positions.tolist() == slow.positions
     assert [(bad.line, bad.column) for bad in piece.bad[:DESCRIBED]] == slow.bad[:DESCRIBED]
     assert {(bad.line, bad.column) for bad in piece.bad} <= set(slow.bad)
@@ -58,14 +61,14 @@ def assert_read_as_slowly(text: bytes, bits=22, hash_all=False, cross=(), dtype=
     for features in slow.features:
         for found, _, name in features:
             # a number that is its feature's own needs no name
-            own = re.fullmatch(r"(?:0+\^)?(\d+)", name, re.ASCII) if not (cross or hash_all) else None
+            own = re.fullmatch(r"(?:0+\^)?(\d+)", name, re.ASCII) if not (cross or interactions or hash_all) else None
             if not (own and int(own[1]) < 2**bits):
                 called.setdefault(found % 2**bits, name)
     if piece.new_names is not None:
         names.add(piece.new_names)
     assert len(names) == len(called)
     assert names.name_of(list(called)) == list(called.values())
-    assert parse(text, names, None, dtype, bits=bits, hash_all=hash_all, cross=cross).new_names is None
+    assert parse(text, names, None, dtype, bits=bits, hash_all=hash_all, **more).new_names is None
     assert_bounds_hold(piece, 2**bits)
     return piece
 

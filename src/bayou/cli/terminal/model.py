@@ -51,7 +51,13 @@ def reading(recipe: Recipe) -> list[str]:
     if recipe.weight is not None:
         said.append(f"weights from column {recipe.weight!r}")
     if recipe.cross:
-        said.append("crosses of " + "; ".join(" and ".join(pair) for pair in recipe.cross))
+        said.append("crosses of " + "; ".join(" and ".join(names) for names in recipe.cross))
+    if recipe.interactions:
+        said.append("crosses of first letters " + ", ".join(recipe.interactions))
+    if recipe.ranges:
+        said.append("namespaces of features: " + ", ".join(f"{a} = {low} to {high}" for a, low, high in recipe.ranges))
+    if recipe.kind == "vw" and recipe.ignore:
+        said.append("without namespaces that begin with " + ", ".join(recipe.ignore))
     if recipe.negative_rate != 1.0:
         said.append(f"a share of {recipe.negative_rate:g} of the negatives was kept; predictions allow for that")
     return said

@@ -8,12 +8,16 @@
 
 Blanks are spaces, tabs and carriage returns. Lines of blanks and comments are nothing. Any other line is bad: it is
 skipped and described, and leaves nothing behind.
+
+`recipe.ranges` makes namespaces of features, which can then be crossed as those of VW text are (`vw.reader`): a
+feature's hash is its number, and the features in no range are a namespace without a name.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import (
@@ -27,6 +31,7 @@ from bayou.kernels.scan import (
     number,
     trailing_zeros,
 )
+from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch
@@ -51,11 +56,14 @@ _THREE_BYTES = np.uint64(0xFFFFFF)
 
 
 class Svmlight:
-    """Parses blocks of svmlight text."""
+    """Parses blocks of svmlight text. With `names`, crosses that have none there are reported."""
 
-    def __init__(self, recipe: Recipe, dtype: str = "float32") -> None:
+    def __init__(self, recipe: Recipe, dtype: str = "float32", names: Names | None = None) -> None:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
+        self._names, self._ranges = names, recipe.ranges
+        keys = {name: key for key, (name, _, _) in enumerate(recipe.ranges, 1)} | {" ": 0}
+        self._crossing = Crossing(recipe, keys.__getitem__, self._last) if recipe.crossed else None
         self.dtype = np.dtype(dtype)
         self._scratch = Scratch()
 
@@ -70,10 +78,12 @@ class Svmlight:
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
         )
-        return ParsedBlock(
+        if bounds[3] and self._crossing is not None:
+            values[:nonzeros] = 1.0
+        parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros],
-            values=all_ones(nonzeros, self.dtype) if bounds[3] else values[:nonzeros],
+            values=all_ones(nonzeros, self.dtype) if bounds[3] and self._crossing is None else values[:nonzeros],
             labels=labels[:rows].copy(),
             weights=None,
             positions=positions[:rows].copy(),
@@ -82,8 +92,42 @@ class Svmlight:
             skipped=skipped,
             kinds=counted(bad[:skipped], _WHAT),
             folded=folded,
-            bounds=Bounds(*bounds),
+            bounds=Bounds(*bounds) if self._crossing is None else None,
         )
+        if self._crossing is not None:
+            self._cross(parsed, self._crossing)
+        return parsed
+
+    def _cross(self, parsed: ParsedBlock, crossing: Crossing) -> None:
+        """Append what crosses give each row, and report the names of those that have none."""
+        own = parsed.indices
+        firsts = np.array([first for _, first, _ in self._ranges])
+        lasts = np.array([last for _, _, last in self._ranges])
+        place = np.searchsorted(firsts, own, side="right") - 1
+        inside = (place >= 0) & (own <= lasts[place])
+        keys = np.where(inside, place + 1, 0).astype(np.uint64)
+        letters = np.frombuffer(b" " + bytes(name.encode()[0] for name, _, _ in self._ranges), np.uint8)[keys]
+        origins, _ = crossing.add(parsed, keys, letters)
+        if self._names is None or self._names.full:
+            return
+        made = np.flatnonzero(origins[:, 1] >= 0)
+        indices, first = np.unique(parsed.indices[made], return_index=True)
+        new = ~self._names.named(indices)
+        if not new.any():
+            return
+        order = np.sort(first[new])  # in the order of the stream
+        parts = origins[made[order]]
+        spaces = ["", *(name for name, _, _ in self._ranges)]
+        texts = [
+            (spaces[keys[k]].encode(), b"%d" % own[k]) if k >= 0 else (b"", b"")
+            for some in parts.tolist()
+            for k in some
+        ]
+        ends = np.cumsum([0, *(len(text) for both in texts for text in both)])
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        spans[spans[:, 0] == spans[:, 1]] = -1
+        data = np.frombuffer(b"".join(text for both in texts for text in both), np.uint8)
+        parsed.new_names = NewNames(parsed.indices[made[order]], spans.reshape(len(order), -1), data, data, b"^")
 
 
 # The parts of a line are inlined into `_parse`: their results then stay in registers.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.core.crosses import MOST_PARTS
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty, zeros
 from bayou.sources.hashing import cross, cross64
@@ -28,7 +29,7 @@ def transpose(slots, mask, indices):
 @kernel
 def count(plan, slots, rows, wrong):
     """(features in all, the most a row has before crosses); rows that would have too many are marked as wrong."""
-    value_rows, pairs = plan.value_rows, plan.pairs
+    value_rows, pairs, terms = plan.value_rows, plan.pairs, plan.terms
     values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
     width = value_rows.size
     ends = zeros(width + 1, np.int64)
@@ -48,6 +49,14 @@ def count(plan, slots, rows, wrong):
             crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
             if crossed > MOST_PAIRS:
                 break
+        for t in range(terms.shape[0]):
+            one = 1
+            for part in range(0, terms.shape[1], 2):
+                if terms[t, part] >= 0 and one <= MOST_PAIRS:
+                    one *= ends[terms[t, part + 1]] - ends[terms[t, part]]
+            crossed += one
+            if crossed > MOST_PAIRS:
+                break
         if k > MOST_FEATURES or crossed > MOST_PAIRS:
             wrong[rows[i]] = TOO_MANY
         total += k + crossed
@@ -58,16 +67,17 @@ def count(plan, slots, rows, wrong):
 def assemble(plan, slots, longest, indptr, indices, out, origins):
     """Write the rows, each with its crosses behind its other features.
 
-    origins, unless it is empty: for the two halves of each feature (the second -1 unless it is a cross) the slot, and
+    origins, unless it is empty: for the parts of each feature (-1 behind the first unless it is a cross) the slot, and
     which word.
     """
-    value_rows, pairs, mask, exact = plan.value_rows, plan.pairs, plan.mask, plan.exact
+    value_rows, pairs, terms, mask, exact = plan.value_rows, plan.pairs, plan.terms, plan.mask, plan.exact
     values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
     slot_keys = slots.keys
     width, n = slot_keys.shape
     keys, sizes = empty(longest, np.uint64), empty(longest, np.float64)
     places = empty((longest, 2), np.int32)
     ends = zeros(width + 1, np.int64)
+    made, at = empty(MOST_PARTS, np.uint64), empty(MOST_PARTS, np.int64)
     k = 0
     indptr[0] = 0
     for i in range(n):
@@ -92,21 +102,63 @@ def assemble(plan, slots, longest, indptr, indices, out, origins):
             indices[k] = keys[m] & mask
             out[k] = sizes[m]
             if origins.size:
-                origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = places[m, 0], places[m, 1], -1, 0
+                origins[k] = -1
+                origins[k, 0], origins[k, 1] = places[m, 0], places[m, 1]
             k += 1
         for p in range(pairs.shape[0]):
             for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):
                 for b in range(ends[pairs[p, 2]], ends[pairs[p, 3]]):
-                    if exact:
-                        key = cross64(keys[a], keys[b])
-                    else:
-                        key = np.uint64(cross(np.uint32(keys[a]), np.uint32(keys[b])))
-                    indices[k] = key & mask
+                    indices[k] = _joined(exact, keys[a], keys[b]) & mask
                     out[k] = sizes[a] * sizes[b]
                     if origins.size:
+                        origins[k] = -1
                         origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = (
                             places[a, 0], places[a, 1], places[b, 0], places[b, 1],
                         )  # fmt: skip
                     k += 1
+        for t in range(terms.shape[0]):
+            k = _put_term(exact, mask, terms[t], ends, keys, sizes, places, k, indices, out, origins, made, at)
         indptr[i + 1] = k
+    return k
+
+
+@kernel
+def _joined(exact, a, b):
+    """The key of a pair."""
+    if exact:
+        return cross64(a, b)
+    return np.uint64(cross(np.uint32(a), np.uint32(b)))
+
+
+@kernel
+def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, origins, made, at):
+    """Every choice of a feature from each of some columns, from place k on; the place behind."""
+    last = 0
+    while 2 * last < term.size and term[2 * last] >= 0:
+        if ends[term[2 * last]] == ends[term[2 * last + 1]]:
+            return k
+        last += 1
+    last -= 1
+    depth = 0
+    at[0] = ends[term[0]]
+    while depth >= 0:
+        if at[depth] == ends[term[2 * depth + 1]]:
+            depth -= 1
+            at[max(depth, 0)] += 1
+        elif depth < last:
+            made[depth] = _joined(exact, made[depth - 1], keys[at[depth]]) if depth else keys[at[0]]
+            depth += 1
+            at[depth] = ends[term[2 * depth]]
+        else:
+            indices[k] = _joined(exact, made[depth - 1], keys[at[depth]]) & mask
+            value = 1.0
+            if origins.size:
+                origins[k] = -1
+            for part in range(last + 1):
+                value *= sizes[at[part]]
+                if origins.size:
+                    origins[k, 2 * part], origins[k, 2 * part + 1] = places[at[part], 0], places[at[part], 1]
+            out[k] = value
+            k += 1
+            at[depth] += 1
     return k

@@ -13,13 +13,12 @@ from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.core.recipe import NAMING, Recipe
 from bayou.sources.labels import Labels, Tell, decide
+from bayou.sources.table.crossed import check_crosses
 from bayou.sources.table.deciding import columns_for
 from bayou.sources.table.summary import ColumnSummary
 
 # A label's column, if none is named and there is one called so.
 LABELS = ("label", "target", "y")
-
-_FEATURES = ("category", "flag", "code", "bins", "whole", "values", "numeric", "date", "text")
 
 
 def fit(
@@ -50,7 +49,7 @@ def fit(
     if label is not None and labels:
         recipe = decide(recipe, Labels(summaries[label].by_text(), f"the label, column {label!r},"), tell)
     fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
-    crosses(fitted)
+    check_crosses(fitted)
     return fitted
 
 
@@ -65,27 +64,3 @@ def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> Non
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(str, names)) if names else "none"
-
-
-def crosses(recipe: Recipe) -> list[tuple[int, int]]:
-    """The pairs of columns (their numbers in the recipe) that are crossed, each pair once, "*" written out.
-
-    "*" stands for every other column that gives features.
-    """
-    columns = recipe.columns or ()
-    places = {column.name: k for k, column in enumerate(columns)}
-    features = [k for k, column in enumerate(columns) if column.role in _FEATURES]
-    pairs: dict[frozenset[int], tuple[int, int]] = {}
-    for pair in recipe.cross:
-        if pair[0] == pair[1] != "*":
-            raise BadInput(f"cross pairs the column {pair[0]!r} with itself; name two different columns.")
-        for name in pair:
-            if name != "*" and (name not in places or places[name] not in features):
-                role = columns[places[name]].role if name in places else "not there"
-                raise BadInput(f"cross names the column {name!r}, which gives no features: it is {role}.")
-        left, right = (features if name == "*" else [places[name]] for name in pair)
-        for a in left:
-            for b in right:
-                if a != b:
-                    pairs.setdefault(frozenset((a, b)), (a, b))
-    return list(pairs.values())

@@ -79,7 +79,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
     edge_from, edges = plan.edge_from, plan.edges
     word_rows, word_places = slots.word_rows, slots.word_places
     for k in range(rows.size):
-        for half in range(2):
+        for half in range(origins.shape[1] // 2):
             s = origins[k, 2 * half]
             to = 4 * half
             spans[k, to : to + 4] = -1
@@ -95,7 +95,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
                 row = np.int64(half_at(columns[c, CODES] + 4 * row))
-            written = address_of(spare) + SPARE * (2 * k + half)
+            written = address_of(spare) + SPARE * (origins.shape[1] // 2 * k + half)
             if role == DATE:
                 which = s - slot_of[c]
                 part = 0
@@ -148,7 +148,7 @@ def copy_names(spans, text):
     """Copy the names at addresses into a text, and turn the addresses into places in it."""
     k = 0
     for f in range(spans.shape[0]):
-        for half in range(2):
+        for half in range(spans.shape[1] // 4):
             start, stop = spans[f, 4 * half + 2], spans[f, 4 * half + 3]
             if start <= 0:
                 continue

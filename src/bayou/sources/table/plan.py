@@ -219,9 +219,13 @@ class _Block:
         words.fill_words(table, arrays, self.rows, self.lists, self.slots, seen, stamps, self.wrong)
 
     @property
+    def _crossed(self) -> bool:
+        return len(self.arrays.pairs) + len(self.arrays.terms) > 0
+
+    @property
     def _plain(self) -> bool:
         """Whether each row has one feature in each slot, and that is all."""
-        return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and len(self.arrays.pairs) == 0
+        return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and not self._crossed
 
     def _count(self) -> int:
         if self._plain:
@@ -238,7 +242,7 @@ class _Block:
             assembly.transpose(self.slots.keys, plan._key.type(self.arrays.mask), self.indices)
         else:
             self.indptr, self.values = np.empty(n + 1, np.int64), np.empty(total, plan._dtype)
-            self._rows_with(np.empty((0, 4), np.int32))
+            self._rows_with(np.empty((0, 2 * self.arrays.parts), np.int32))
 
     def _rows_with(self, origins: np.ndarray) -> None:
         assembly.assemble(self.arrays, self.slots, self.longest, self.indptr, self.indices, self.values, origins)
@@ -259,20 +263,20 @@ class _Block:
             return None
         places = places[:count]
         if self._plain:
-            origins = np.zeros((count, 4), np.int32)
-            origins[:, 0], origins[:, 2] = places % arrays.width, -1
+            origins = np.zeros((count, 2), np.int32)
+            origins[:, 0] = places % arrays.width
         else:
-            origins = np.empty((len(self.indices), 4), np.int32)
+            origins = np.empty((len(self.indices), 2 * arrays.parts), np.int32)
             self._rows_with(origins)
             origins = origins[places]
         rows = self.rows[np.searchsorted(self.indptr, places, side="right") - 1]
-        spans = take("spans", (count, 8), np.int64)
-        spare = take("spare", 2 * cells.SPARE * count, np.uint8)
+        parts = origins.shape[1] // 2
+        spans = take("spans", (count, 4 * parts), np.int64)
+        spare = take("spare", parts * cells.SPARE * count, np.uint8)
         new_names.name_places(table, arrays, self.numbers, self.lists, self.slots, rows, origins, spans, spare)
         text = np.empty(int((spans[:, 3::4] - spans[:, 2::4]).sum()), np.uint8)
         new_names.copy_names(spans, text)
-        kept = spans[:, :4] if self._plain else spans
-        return NewNames(self.indices[places], kept.astype(np.int32), text, arrays.prefix_text, b"=")
+        return NewNames(self.indices[places], spans.astype(np.int32), text, arrays.prefix_text, b"=")
 
     def _kinds(self) -> Counter[str]:
         """How many rows there are of each kind of bad ones."""

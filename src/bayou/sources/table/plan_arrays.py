@@ -11,7 +11,7 @@ import numpy as np
 from bayou.core.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import crosses
+from bayou.sources.table.crossed import crosses
 from bayou.sources.table.dates import PARTS, names_of_parts
 from bayou.sources.table.manner import manner_of
 
@@ -47,6 +47,7 @@ class PlanArrays(NamedTuple):
     value_rows: np.ndarray  # which row of the values is its own; without, all its values are 1
     word_rows: np.ndarray  # which row of the words is its own
     pairs: np.ndarray  # (first slot, behind the last) of the one and the other column that are crossed
+    terms: np.ndarray  # the same of three columns and more, filled up with -1
     # bins: column c has edges[edge_from[c] : edge_from[c + 1]]
     edge_from: np.ndarray
     edges: np.ndarray  # in eights, filled up with infinity
@@ -78,6 +79,11 @@ class PlanArrays(NamedTuple):
         """How many slots there are."""
         return len(self.slot_columns)
 
+    @property
+    def parts(self) -> int:
+        """How many cells a feature is made of at most."""
+        return max(2, self.terms.shape[1] // 2)
+
 
 def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> PlanArrays:
     """The arrays of a fitted recipe's columns, those that are read."""
@@ -106,6 +112,7 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
     date_parts = np.full((len(columns), len(PARTS)), -1)
     for (c, part), start in zip(dates, np.cumsum([0, *map(len, part_hashes)]), strict=False):
         date_parts[c, PARTS.index(part)] = start
+    pairs, terms = _crossed(recipe, columns, firsts, widths)
     # And what they are called.
     bin_names = [[*names_of_bins(column), f"{column.name}="] for column in columns]
     texts = [column.name.encode() for column in columns]
@@ -126,7 +133,8 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         slot_columns=slot_columns,
         value_rows=numbered(second | (slot_roles == cells.NUMERIC)),
         word_rows=numbered(slot_roles == cells.TEXT),
-        pairs=_pairs(recipe, columns, firsts, widths),
+        pairs=pairs,
+        terms=terms,
         edge_from=np.cumsum([0, *map(len, padded)]),
         edges=np.array([edge for edges in padded for edge in edges], np.float64),
         bin_from=np.cumsum([0, *map(len, bin_names)]),
@@ -180,15 +188,19 @@ def _filled_up(numbers: Sequence[float]) -> list[float]:
     return [*numbers, *[0.0] * (-len(numbers) % 8)]
 
 
-def _pairs(recipe: Recipe, columns: Sequence[Column], firsts: np.ndarray, widths: np.ndarray) -> np.ndarray:
+def _crossed(
+    recipe: Recipe, columns: Sequence[Column], firsts: np.ndarray, widths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs, and crosses of more columns, by slots."""
     # A column's number in the plan is not that in the recipe, where there are ignored ones too.
     place = {column.name: c for c, column in enumerate(columns)}
-    pairs = []
-    for pair in crosses(recipe):
-        for column in pair:
-            c = place[(recipe.columns or ())[column].name]
-            pairs += [int(firsts[c]), int(firsts[c] + widths[c])]
-    return np.array(pairs, np.int64).reshape(-1, 4)
+    found = [[place[(recipe.columns or ())[column].name] for column in chosen] for chosen in crosses(recipe)]
+    slots = [[end for c in chosen for end in (int(firsts[c]), int(firsts[c] + widths[c]))] for chosen in found]
+    pairs, more = ([some for some in slots if (len(some) > 4) == many] for many in (False, True))
+    terms = np.full((len(more), max(map(len, more), default=0)), -1)
+    for row, some in zip(terms, more, strict=True):
+        row[: len(some)] = some
+    return np.array(pairs, np.int64).reshape(-1, 4), terms
 
 
 def _bytes(text: bytes) -> np.ndarray:

@@ -158,7 +158,7 @@ def count_new(indices, places, known):
 def describe_new(data, indices, names, origins, known, recent, found, spans):
     """Fill in `NewNames`, with each new feature once or a few times; how many there are.
 
-    origins[k] are the two features that a pair is made of; it is empty if there are no pairs.
+    origins[k] are the features that one is made of; it is empty if there are no crosses.
     """
     places, spaces = names
     base = address_of(data)
@@ -173,18 +173,18 @@ def describe_new(data, indices, names, origins, known, recent, found, spans):
         recent[slot] = index + ONE
         found[count] = indices[k]
         spans[count] = -1
-        for half in range(2 if origins.size else 1):
-            origin = origins[k, half] if origins.size else k
+        for part in range(origins.shape[1] if origins.size else 1):
+            origin = origins[k, part] if origins.size else k
             if origin < 0:
                 continue
             space = np.int64(spaces[origin])
             end = _name_end(base + space) - base
             if end > space:
-                spans[count, 4 * half], spans[count, 4 * half + 1] = space, end
+                spans[count, 4 * part], spans[count, 4 * part + 1] = space, end
             # The place of name:text is that of the text.
             name = places[origin] & 0xFFFFFFFF
             while byte_at(base + name - 1) > BLANK:
                 name -= 1
-            spans[count, 4 * half + 2], spans[count, 4 * half + 3] = name, places[origin] >> 32
+            spans[count, 4 * part + 2], spans[count, 4 * part + 3] = name, places[origin] >> 32
         count += 1
     return count

@@ -36,13 +36,22 @@ pair's value is the product of their values, its hash is `hashing.cross` of thei
 line's features. A namespace crossed with itself pairs any two different features once (that with the smaller hash
 counts as the first). "*" is every other namespace; " " is the one without a name. Two namespaces are crossed once,
 however many rules say so, in the order that the first of those rules has; for ("*", "*") the smaller hash is first.
-Namespaces with the same hash, such as 7 and 007, are one. A line from which more than 65,536 pairs, or pairs of more
-than 1,024 namespaces, would come is bad.
+Namespaces with the same hash, such as 7 and 007, are one. `recipe.cross` may also have three namespaces: each set of
+three is crossed once, in the order of the first rule that has it ("*" by their hashes), the hash being `cross` of the
+first two's and the third's.
+
+`recipe.interactions` are Vowpal Wabbit's -q, --cubic and --interactions, by the first byte of namespaces' names (a
+blank for that without a name): all features of that byte are one group, in the order of the line. `core.crosses` has
+the rules. Features, hashes and values are those of VW, among them a feature's product with itself (-q aa), also
+where its value is 1.
+
+A line from which more than 65,536 features, or pairs of more than 1,024 namespaces, or threes of more than 128, would
+come is bad. `recipe.ignore` has first bytes of namespaces that are left out, once a line was found to be fine.
 
 A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
 from stop to stop (both in `lines`); one hashes the names (`names`). In a single loop every name would wait for
 the end of the one before it; in these the processor can work on several at once. The second has loops of its own for
-runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `pairs`.
+runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `crosses`.
 """
 
 from __future__ import annotations
@@ -52,6 +61,7 @@ import numpy as np
 from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
+from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.formats.vw.lines import WHAT, find_stops, read_lines
 from bayou.sources.formats.vw.names import (
     ALL_32,
@@ -65,11 +75,10 @@ from bayou.sources.formats.vw.names import (
     hash_names,
     hash_spaces,
 )
-from bayou.sources.formats.vw.pairs import WHAT as WHAT_OF_PAIRS
-from bayou.sources.formats.vw.pairs import add_pairs
+from bayou.sources.formats.vw.terms import LETTERS, drop_letters, first_letters
 from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import BadLine, Bounds, ParsedBlock, all_ones, counted, described, in_short, kind_of
+from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch
 
 # While names are being learned, a feature met again within this many others is not reported again.
@@ -92,8 +101,10 @@ class VW:
     ) -> None:
         self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
-        rules = [(self._hash_space(a), a == "*", self._hash_space(b), b == "*") for a, b in recipe.cross]
-        self._rules = np.array(rules, np.uint64).reshape(-1, 4)
+        self._crossing = Crossing(recipe, self._hash_space, self._mask)
+        self._crossed = recipe.crossed
+        self._dropped = np.zeros(LETTERS, np.bool_)
+        self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
         self.dtype = np.dtype(dtype)
         self._tags = tags
@@ -119,8 +130,8 @@ class VW:
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
         bad = np.empty((room, 3), np.int64)  # memory is taken as lines turn out bad
-        crossed = len(self._rules) > 0
-        last = -1 if crossed or self._way != NUMBERS else np.int64(self._mask)
+        crossed, dropping = self._crossed, bool(self._dropped.any())
+        last = -1 if crossed or dropping or self._way != NUMBERS else np.int64(self._mask)
         rows, nonzeros, named, lines, skipped, weighted, bounds = read_lines(
             block.data,
             block.size,
@@ -132,6 +143,8 @@ class VW:
             bad,
         )
         bounds = Bounds(*bounds)
+        if dropping:
+            nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], (indices, values, places))
         parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
@@ -148,7 +161,7 @@ class VW:
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
         known = self._known()
         if not crossed:
-            origins = np.empty((0, 2), np.int32)
+            origins = np.empty((0, 1), np.int32)
             if named:
                 hash_names(block.data, parsed.indices, names[0], self._way, self._mask, True)
             else:
@@ -157,11 +170,12 @@ class VW:
             hash_names(block.data, parsed.indices, names[0], self._way, self._mask | ALL_32, False)
             origins, tags = self._cross(block, parsed, names[1], tags)
         if len(known) and (news := count_new(parsed.indices, names[0], known)):
-            found, spans = take("found", news, parsed.indices.dtype), take("spans", (news, 8), np.int64)
+            found = take("found", news, parsed.indices.dtype)
+            spans = take("spans", (news, 4 * origins.shape[1]), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
             news = describe_new(block.data, parsed.indices, names, origins, known, recent, found, spans)
-            kept = spans[:news] if crossed else spans[:news, :4]
-            parsed.new_names = NewNames(found[:news].copy(), kept.astype(np.int32), block.data, block.data, b"^")
+            kept = spans[:news].astype(np.int32)
+            parsed.new_names = NewNames(found[:news].copy(), kept, block.data, block.data, b"^")
         if self._tags:
             text = block.data.data
             parsed.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
@@ -177,21 +191,9 @@ class VW:
     def _cross(
         self, block: Block, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Append each row's pairs of features. Gives what each feature is made of, and the tags of the rows left."""
-        keys = np.empty(len(spaces), np.uint64)
+        """Append what crosses give each row. Gives what each feature is made of, and the tags of the rows left."""
+        keys, letters = np.empty(len(spaces), np.uint64), np.empty(len(spaces), np.uint8)
         hash_spaces(block.data, spaces, self._way, keys)
-        crossed = add_pairs(parsed.indptr, parsed.indices, parsed.values, keys, self._rules, self._mask)
-        parsed.indptr, parsed.indices, parsed.values, origins, wrong = crossed
-        if wrong.any():
-            more = [
-                BadLine(int(line), 0, WHAT_OF_PAIRS[code])
-                for line, code in zip(parsed.positions, wrong, strict=True)
-                if code
-            ]
-            parsed.bad = in_short(parsed.bad + more)
-            parsed.skipped += len(more)
-            parsed.kinds.update(kind_of(line.what) for line in more)
-            kept = wrong == 0
-            parsed.labels, parsed.positions, tags = parsed.labels[kept], parsed.positions[kept], tags[kept]
-            parsed.weights = None if parsed.weights is None else parsed.weights[kept]
-        return origins, tags
+        first_letters(block.data, spaces, letters)
+        origins, kept = self._crossing.add(parsed, keys, letters)
+        return origins, tags[kept]

@@ -1,0 +1,192 @@
+"""Vowpal Wabbit's flags on `bayou train` and `bayou predict`.
+
+They mean what they mean there, or a sentence says what to write instead. `-q`, `--cubic`, `--interactions`, `--ignore`,
+`--passes` and `--quiet` are options of bayou itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from typer.core import TyperCommand
+
+from bayou.cli.usage import BadUsage
+
+
+class Flag(NamedTuple):
+    """A flag of Vowpal Wabbit.
+
+    Attributes:
+        names: how it is written there, short ones first.
+        becomes: what stands for it here; {} is its value. An empty text: nothing, it goes without saying.
+        instead: if nothing stands for it, what to write; DATA and MODEL are those of the command.
+        value: whether a value follows.
+    """
+
+    names: tuple[str, ...]
+    becomes: str | None = None
+    instead: str = ""
+    value: bool = True
+
+
+_DATA = Flag(("-d", "--data"), "{}")
+_THERE = "the model has it from its training: leave it out."
+_NO_CACHE = Flag(
+    ("-c", "-k", "--cache", "--kill_cache"),
+    instead="bayou needs no cache, it reads the data again in each pass: leave it out.",
+    value=False,
+)
+_SENTENCES = {
+    ("--cache_file",): "bayou needs no cache, it reads the data again in each pass: leave it out.",
+    ("-l", "--learning_rate"): "the default learner has no learning rate, leave it out; "
+    "--learner adagrad --set learning_rate={} has one.",
+    ("--power_t", "--initial_t", "--decay_learning_rate"): "the default learner needs no schedule of learning rates: "
+    "leave it out.",
+    ("--l1",): "the default learner needs no penalty, leave it out; --learner ftrl --set l1=1 has one, and "
+    "--learner spike-slab selects features.",
+    ("--l2",): "the default learner needs no penalty, leave it out; --learner adagrad --set l2={} has one.",
+    ("-p", "--predictions", "-r", "--raw_predictions"): "predictions are written by a model: bayou train DATA --model "
+    "MODEL, then bayou predict DATA --model MODEL --out predictions.csv.",
+    ("--invert_hash", "--readable_model"): "names are kept in the model: bayou train DATA --model MODEL, then "
+    "bayou features MODEL --index --out {}.csv.",
+    ("--keep",): "write the other first letters with --ignore.",
+    ("--link",): "bayou predict writes probabilities and scores: leave it out.",
+    ("--holdout_period",): "--holdout random:0.1 keeps a tenth of the examples to test the model on.",
+    ("--ngram", "--skips"): "bayou makes no n-grams of VW text; write them into the data.",
+}
+_BARE = {
+    ("-t", "--testonly"): "to predict without learning: bayou predict DATA --model MODEL.",
+    (
+        "-a",
+        "--audit",
+    ): "names are kept in the model: bayou train DATA --model MODEL, then bayou features MODEL --index.",
+    ("--holdout_off", "--save_resume", "--preserve_performance_counters"): "it is so here always: leave it out.",
+    (
+        "--adaptive",
+        "--normalized",
+        "--invariant",
+        "--sgd",
+        "--bfgs",
+    ): "the default learner needs none of them, leave it out; --learner adagrad is nearest to Vowpal Wabbit's.",
+}
+_LOSSES = {"logistic": "binary", "squared": "regression"}
+TRAIN = [
+    _DATA,
+    Flag(("-b", "--bit_precision"), "--bits {}"),
+    Flag(("-f", "--final_regressor"), "--model {}"),
+    Flag(("-i", "--initial_regressor"), "--resume {}"),
+    Flag(("--noconstant",), "--set intercept=false", value=False),
+    Flag(("--ftrl",), "--learner ftrl", value=False),
+    Flag(("--oaa",), "--task multiclass"),
+    _NO_CACHE,
+    *(Flag(names, None, instead) for names, instead in _SENTENCES.items()),
+    *(Flag(names, None, instead, value=False) for names, instead in _BARE.items()),
+]
+PREDICT = [
+    _DATA,
+    Flag(("-i", "--initial_regressor"), "--model {}"),
+    Flag(("-t", "--testonly"), "", value=False),
+    Flag(("-p", "--predictions"), "--out {}"),
+    Flag(
+        ("-f", "--final_regressor"), None, "predict changes no model; bayou train DATA --resume MODEL --model {} does."
+    ),
+    Flag(("-q", "--quadratic", "--cubic", "--interactions", "--ignore", "-b", "--bit_precision"), None, _THERE),
+    Flag(("--loss_function", "-l", "--learning_rate", "--passes"), None, _THERE),
+    Flag(("--noconstant",), None, _THERE, value=False),
+    _NO_CACHE,
+]
+
+
+def _loss(name: str) -> list[str]:
+    """What a loss function is here."""
+    if name in _LOSSES:
+        return ["--task", _LOSSES[name]]
+    if name == "quantile":
+        raise BadUsage(
+            "--loss_function quantile: learn numbers with --task regression; bayou predict --quantiles .1,.5,.9 "
+            "writes any quantiles."
+        )
+    raise BadUsage(
+        f"--loss_function {name}: bayou has logistic (--task binary) and squared, with errors of heavy tails (--task "
+        "regression)."
+    )
+
+
+def translated(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list[str]:
+    """Arguments without Vowpal Wabbit's flags; own: the command's own options, and whether a value follows.
+
+    >>> translated(TRAIN, ["-d", "a.vw", "-b18", "-q", "ab", "-f", "m.bayou"], {"-q": True})
+    ['a.vw', '--bits', '18', '-q', 'ab', '--model', 'm.bayou']
+    """
+    known = {name: flag for flag in flags for name in flag.names if name not in own}
+    if flags is TRAIN:
+        known["--loss_function"] = Flag(("--loss_function",), "")
+    found: list[str] = []
+    missing: list[tuple[str, Flag, str]] = []
+    rest = list(args)
+    while rest:
+        arg = rest.pop(0)
+        if arg == "--":
+            return _done([*found, arg, *rest], missing)
+        name, value = _split(arg, known)
+        if name is None:
+            found.append(arg)
+            if own.get(arg) and rest:
+                found.append(rest.pop(0))
+            continue
+        flag = known[name]
+        if flag.value and value is None:
+            if not rest:
+                raise BadUsage(f"{name} needs a value.")
+            value = rest.pop(0)
+        if name == "--loss_function" and flags is TRAIN:
+            found += _loss(value or "")
+        elif flag.becomes is None:
+            missing.append((name, flag, value or ""))
+        else:
+            found += [part.format(value) for part in flag.becomes.split()]
+    return _done(found, missing)
+
+
+def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
+    """(flag, its value) of `-b 18`, `-b18`, `--passes 3` and `--passes=3`; values that stand apart are None."""
+    if arg in known:
+        return arg, None
+    name, mark, value = arg.partition("=")
+    if arg.startswith("--"):
+        return (name, value) if mark and name in known else (None, None)
+    if arg[:2] in known and known[arg[:2]].value and len(arg) > 2 and arg[0] == "-":
+        return arg[:2], arg[2:]
+    return None, None
+
+
+def _done(found: list[str], missing: list[tuple[str, Flag, str]]) -> list[str]:
+    """What is left, or a sentence about the first flag that has nothing to stand for it."""
+    if not missing:
+        return found
+    name, flag, value = missing[0]
+    data = next((arg for k, arg in enumerate(found) if not arg.startswith("-") and _alone(found, k)), "DATA")
+    model = next((found[k + 1] for k, arg in enumerate(found[:-1]) if arg in ("--model", "--resume")), "m.bayou")
+    instead = flag.instead.replace("{}", value).replace("DATA", data).replace("MODEL", model)
+    raise BadUsage(f"{name} is Vowpal Wabbit's: {instead}")
+
+
+def _alone(args: list[str], k: int) -> bool:
+    """Whether an argument is not the value of an option, as far as can be seen."""
+    return k == 0 or not args[k - 1].startswith("-")
+
+
+def _command(flags: list[Flag]) -> type[TyperCommand]:
+    class Command(TyperCommand):
+        """A command that takes Vowpal Wabbit's flags, too."""
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            options = [param for param in self.params if param.param_type_name == "option"]
+            own = {name: not getattr(param, "is_flag", False) for param in options for name in param.opts}
+            return super().parse_args(ctx, translated(flags, args, own))
+
+    return Command
+
+
+# By the names of commands.
+KINDS: dict[str, type[TyperCommand]] = {"train": _command(TRAIN), "predict": _command(PREDICT)}

@@ -1,0 +1,135 @@
+"""Crosses as recipes have them: by names (`cross`), and by first letters, as Vowpal Wabbit has them (`interactions`).
+
+cross           ("user", "ad"), ("user", "*"), ("user", "ad", "hour"): two or three columns or namespaces by their
+                names; "*" is every other one
+interactions    "ab", "abc", "::": all features whose namespace or column begins with a, times all with b; ":" is
+                any letter. Two letters are VW's -q, three its --cubic, any number its --interactions
+    ranges          ("a", 1, 10): features 1 to 10 of svmlight data are a namespace, a. Those in no range are one
+                    without a name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations_with_replacement, pairwise
+from typing import Any
+
+from bayou.core.checks import plain_text, several, shown, texts, whole_number
+from bayou.core.errors import BadInput
+
+ANY, ANY_LETTER = "*", ":"
+# How many features one is made of at most.
+MOST_PARTS, MOST_NAMED = 8, 3
+
+
+def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Two or three names each, each cross once."""
+    found = []
+    for cross in several("cross", value, "pairs of names"):
+        names = () if isinstance(cross, str) else tuple(several("cross", cross, "pairs of names"))
+        if not 2 <= len(names) <= MOST_NAMED or not all(isinstance(name, str) and name for name in names):
+            raise BadInput(
+                f"cross holds {shown(cross)}; each must be a pair of names such as ('user', 'ad'), or three of them."
+            )
+        for name in names:
+            plain_text("a name in cross", name)
+        named = [name for name in names if name != ANY]
+        if len(names) > 2 and len(set(named)) < len(named):
+            raise BadInput(f"cross holds {shown(cross)}; three names must differ from one another.")
+        found.append(names)
+    return tuple(dict.fromkeys(found))
+
+
+def checked_interactions(value: Any) -> tuple[str, ...]:
+    """First letters, two to MOST_PARTS at a time."""
+    found = texts("interactions", value, "a list of first letters such as 'ab'")
+    for letters in found:
+        if not 2 <= len(letters) <= MOST_PARTS or not (letters.isascii() and letters.isprintable()):
+            raise BadInput(
+                f"interactions hold {letters!r}; give the first letters of two to {MOST_PARTS} namespaces or columns, "
+                "such as ab."
+            )
+        if ANY_LETTER in letters and len(letters) > 3:
+            raise BadInput(f"interactions hold {letters!r}; more than three letters must be written without a colon.")
+    return tuple(dict.fromkeys(found))
+
+
+def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], ...]:
+    """Names, each with its first and last feature, in the order of those; no feature is in two."""
+    found = []
+    for some in several("ranges", value, "names with their first and last features"):
+        parts = () if isinstance(some, str) else several("ranges", some, "a name, a first and a last feature")
+        if len(parts) != 3 or not isinstance(parts[0], str) or not parts[0].strip() or parts[0] == ANY:
+            raise BadInput(f"ranges hold {shown(some)}; each is a name, a first and a last feature: ('a', 1, 10).")
+        plain_text("a name in ranges", parts[0])
+        first = whole_number(f"the first feature of range {parts[0]}", parts[1], 0, n_features - 1)
+        last = whole_number(f"the last feature of range {parts[0]}", parts[2], first, n_features - 1)
+        found.append((parts[0], first, last))
+    found.sort(key=lambda one: one[1])
+    for (one, _, end), (other, start, _) in pairwise(found):
+        if start <= end:
+            raise BadInput(
+                f"the ranges {one} and {other} both have feature {start}; a feature is in one range at most."
+            )
+    if len({name for name, _, _ in found}) < len(found):
+        raise BadInput("ranges name one range twice; give each a name of its own.")
+    return tuple(found)
+
+
+def check_ranges(recipe: Any) -> None:
+    """Whether ranges and crosses of a recipe fit together, and its kind of data."""
+    if recipe.kind != "svmlight":
+        if recipe.ranges:
+            raise BadInput(f"ranges are of svmlight's numbered features; {recipe.kind} data have names.")
+        return
+    if recipe.crossed and not recipe.ranges:
+        raise BadInput(
+            "cross needs columns or namespaces, and svmlight data have neither; ranges make namespaces of features, as "
+            "--ranges a=1-10,b=11-500 does."
+        )
+    if recipe.crossed and recipe.exact:
+        raise BadInput("with exact, svmlight's features keep their numbers, and none are left for crosses.")
+    known = [name for name, _, _ in recipe.ranges]
+    for name in (name for names in recipe.cross for name in names):
+        if name not in (ANY, " ", *known):
+            raise BadInput(f"cross names {name!r}, but the ranges are {', '.join(known)}.")
+
+
+def check_letter(name: str) -> None:
+    """What `ignore` names in VW text."""
+    if len(name) != 1 or not name.isascii():
+        raise BadInput(
+            f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one each: {name[:1]} leaves out "
+            f"all that begin with {name[:1]}. Vowpal Wabbit takes {name} for {', '.join(name)}: write that."
+        )
+
+
+def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str]:
+    """The interactions of data with these first letters, without colons, as Vowpal Wabbit 9 has them.
+
+    Letters of which one comes twice stand in alphabetical order. What says the same in another order is there once, as
+    what comes first by alphabet.
+
+    >>> written_out(["ba", "::"], "ab"), written_out(["cb:"], "abc")
+    (['aa', 'ab', 'bb'], ['bbc', 'bcc', 'cba'])
+    """
+    found: dict[str, str] = {}
+    alphabet = sorted(letters)
+    for interaction in interactions:
+        for term in _without_colons(interaction, alphabet):
+            same = "".join(sorted(term))
+            own = same if len(set(term)) < len(term) else term
+            found[same] = min(found.get(same, own), own)
+    return sorted(found.values(), key=lambda term: (len(term), term))
+
+
+def _without_colons(term: str, letters: list[str]) -> list[str]:
+    """A colon alone stands where it stands; two come before the other letter; three are in descending order."""
+    count = term.count(ANY_LETTER)
+    if count == 0:
+        return [term]
+    if count == 1:
+        return [term.replace(ANY_LETTER, letter) for letter in letters]
+    rest = term.replace(ANY_LETTER, "")
+    combined = ["".join(some) for some in combinations_with_replacement(letters, count)]
+    return [some + rest for some in combined] if count == 2 else [some[::-1] for some in combined]
