@@ -225,7 +225,7 @@ def test_of_a_bank_what_the_picture_misses_is_with_the_others(data, label):
     score = told["mean"] if label == "number" else np.log(told["probability"]) - np.log1p(-told["probability"])
     assert predictions.explains == ("mean" if label == "number" else "log_odds")
     np.testing.assert_allclose(summed(told, 20), score - predictions.average, atol=1e-9)
-    assert told["others"].std() < 0.35 * score.std()  # a picture still
+    assert told["others"].std() < 0.05 * score.std()  # next to nothing
 
 
 def test_what_cannot_be_explained_is_said(data, tmp_path):
