@@ -8,6 +8,7 @@ from bayou.core import gradual_copy
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
+from bayou.core.uses import Uses
 from bayou.learners import Bank, Classes, Marginal
 
 
@@ -84,5 +85,19 @@ def test_a_bank_has_two_tables(tmp_path):
         batch = next(stream)
         copy.before(batch)
         learner.learn(batch)
+    copy.save(tmp_path / "copied")
+    assert (tmp_path / "copied").read_bytes() == (tmp_path / "then").read_bytes()
+
+
+def test_how_often_features_came_is_copied_last(tmp_path):
+    learner = Marginal(n_features=1024)
+    learner.extras.recipe, learner.extras.uses = Recipe(kind="rows", bits=10), Uses()
+    batch = Batch.from_rows([{3: 1.0}, {3: 1.0, 7: 2.0}], labels=[1, 0])
+    learner.extras.uses.count(batch)
+    learner.save(tmp_path / "then")
+    copy = GradualCopy(learner)
+    assert not copy.uses_taken
+    copy.take_uses()
+    learner.extras.uses.count(batch)
     copy.save(tmp_path / "copied")
     assert (tmp_path / "copied").read_bytes() == (tmp_path / "then").read_bytes()

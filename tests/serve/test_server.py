@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 import bayou
 from bayou import train
 from bayou.cli import app
+from bayou.core.extras import Extras
+from bayou.core.recipe import Recipe
 from bayou.serve.folder import Folder, replayed
 from bayou.sources.rows import Rows
 from tests.serve.serving import learner, running
@@ -294,3 +296,26 @@ def test_a_long_request_is_as_good_as_many_short_ones(tmp_path):
         ask = [without_label(row) for row in rows]
         assert one.post("/predict", ask).json()["predictions"] == many.post("/predict", ask).json()["predictions"]
     assert replayed(tmp_path / "one").learner.mean.tobytes() == replayed(tmp_path / "many").learner.mean.tobytes()
+
+
+@pytest.mark.long
+def test_several_classes_are_told_by_their_names(tmp_path):
+    model = bayou.learners.Classes(n_features=2**10, learner="marginal", classes=[0, 1, 2])
+    model.extras = Extras.new(Recipe(kind="rows", bits=10))
+    model.extras.classes = ["cat", "dog", "owl"]
+    with running(tmp_path, {"default": lambda: model}) as server:
+        rows = [{"says": word, "label": name} for word, name in (("miaow", "cat"), ("wow", "dog"), ("hoo", "owl"))] * 5
+        told = server.post("/learn", rows).json()["predictions"]
+        assert told[0]["classes"].keys() == {"cat", "dog", "owl"}
+        answer = server.post("/predict", {"says": "hoo"}).json()
+        assert answer["label"] == "owl"
+        assert answer["probability"] == max(answer["classes"].values())
+        assert answer["low"] < answer["probability"] < answer["high"]
+        assert "one of cat, dog, owl" in server.post("/learn", {"says": "moo", "label": "cow"}).json()["error"]
+        server.post("/predict", {"says": "wow", "id": "a"})
+        assert server.post("/label", {"id": "a", "label": "dog"}).json()["outcome"] == "joined"
+        assert server.client.get("/info").json()["classes"] == ["cat", "dog", "owl"]
+        assert server.client.get("/features").status_code == 422
+    snapshot = next((tmp_path / "models/default/snapshots").iterdir())
+    replayed(tmp_path).copy().save(tmp_path / "m.bayou")
+    assert (tmp_path / "m.bayou").read_bytes() == snapshot.read_bytes()

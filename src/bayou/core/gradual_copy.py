@@ -5,6 +5,9 @@ with a row for each feature are copied some at a time, between batches; of the r
 that were not copied yet, an image is kept before (`before`). What comes out is what stood there at the beginning, to
 the bit, and gives the same file as `Learner.save` would have then.
 
+How often features came (`core.uses`) is copied last, by whoever asks for the result, perhaps in another thread: until
+`uses_taken` it must not change.
+
 Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Learners that
 keep their tables otherwise (several classes, dense ones) are copied at once.
 """
@@ -12,12 +15,15 @@ keep their tables otherwise (several classes, dense ones) are copied at once.
 from __future__ import annotations
 
 import os
+import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayou.core import model_file
 from bayou.core.batch import Batch
+from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.registry import find
 
@@ -44,14 +50,16 @@ class GradualCopy:
 
     def __init__(self, learner: Learner) -> None:
         self._name = learner.name
+        self._uses = learner.extras.uses
+        self.uses_taken = self._uses is None
+        self._lock = threading.Lock()
         with learner._lock:
-            self._header, arrays = learner._saved(learner.extras)
+            self._header, arrays = learner._saved(replace(learner.extras, uses=None))
             in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
             large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
             self._tables = {name: arrays[name] for name in large}
             own = learner._arrays().keys() - large  # all others are copies already, or never change
             self._small = {k: a.copy() if k in own else a for k, a in arrays.items() if k not in large}
-        self._order = list(arrays)
         self._size = max((len(table) for table in self._tables.values()), default=0)
         self._next = 0  # the first row that is not copied yet
         self._imaged = np.zeros(self._size, bool)
@@ -93,14 +101,22 @@ class GradualCopy:
         while not self.step():
             pass
 
+    def take_uses(self) -> None:
+        """Copy how often features came, unless that is done."""
+        with self._lock:
+            if not self.uses_taken:
+                self._small |= {f"attached:{name}": array for name, array in Extras(uses=self._uses).arrays().items()}
+                self._uses, self.uses_taken = None, True
+
     def _arrays(self) -> dict[str, np.ndarray | model_file.Packed]:
+        self.take_uses()
         found: dict[str, np.ndarray | model_file.Packed] = dict(self._small)
         for name, blocks in self._blocks.items():
             rows, kept = _joined([rows for rows, _ in blocks]), _joined([block for _, block in blocks])
             packed = model_file.Packed((self._size, *kept.shape[1:]), rows, kept)
             small = model_file.worth_it(packed.shape, kept.dtype, len(rows))
             found[name] = packed if small else model_file.Packed(packed.shape, None, packed.whole())
-        return {name: found[name] for name in self._order}
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file that `Learner.save` would have written at the beginning."""

@@ -12,8 +12,6 @@ from numba.core.imputils import impl_ret_new_ref
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from bayou.kernels.compiling import kernel
-
 LINE = 64
 
 
@@ -27,12 +25,23 @@ def zeros(typingctx, shape, dtype):
     return _array(shape, dtype), _maker(shape, zero=True)
 
 
-@kernel(forceinline=True)
-def aligned(size, dtype):
+@intrinsic
+def aligned(typingctx, size, dtype):
     """Zeros that begin where a cache line does: a vector of eight float64 is then one line, and not parts of two."""
-    whole = zeros(size + LINE, dtype)
-    skip = -whole.ctypes.data % LINE // whole.itemsize
-    return whole[skip : skip + size]
+
+    def codegen(context, builder, sig, args):
+        kind, size = sig.return_type, context.cast(builder, args[0], sig.args[0], types.intp)
+        spare = LINE // (kind.dtype.bitwidth // 8)
+        made = arrayobj._empty_nd_impl(context, builder, kind, [builder.add(size, size.type(spare))])
+        start = builder.ptrtoint(made.data, size.type)
+        start = builder.and_(builder.add(start, size.type(LINE - 1)), size.type(-LINE))
+        made.data = builder.inttoptr(start, made.data.type)
+        made.nitems = size
+        made.shape = cgutils.pack_array(builder, [size])
+        cgutils.memset(builder, made.data, builder.mul(made.itemsize, made.nitems), 0)
+        return impl_ret_new_ref(context, builder, kind, made._getvalue())
+
+    return _array(size, dtype), codegen
 
 
 def _array(shape, dtype):

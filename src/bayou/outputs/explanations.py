@@ -7,10 +7,14 @@ A linear score is a sum, and so is what sets a row x apart from the mean row E[x
 Terms are added up by column of a table: the values of a category, or a number's bin, value and slope, or a part of a
 date, or a cross of columns. What all weights of a column have in common cancels there, so nothing needs to be centred.
 Words of a text, and features of data without columns, stand for themselves, and those that a row lacks count with the
-others. Weights are those of `Learner.reading`; rows are averaged over those that the model has counted (`core.uses`).
+others. Rows are averaged over those that the model has counted (`core.uses`).
 
-`others` is what is left of score(x) - score(E[x]). Where scores are not quite sums (a bank, several classes) what the
-picture misses is in there, too. Of several classes the score is that of the predicted class less the average one.
+A bank's log-odds are a sum over lanes, each divided by a root that says how little the lane knows of the row. A feature
+moves them by its weights, and by what it adds to the variances in the roots (`row_coefficients`). Of several classes
+the score is that of the predicted class less the mean over all, and so are the terms, each class's by its own learner.
+
+`others` is what is left of score(x) - score(E[x]): all other terms, and what is no sum: of a bank next to nothing, and
+what a stack of several classes, or a cut of numbers to the labels so far, changes besides.
 """
 
 from __future__ import annotations
@@ -23,11 +27,12 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.prediction import Reading
 from bayou.core.recipe import DATE_PARTS, Column, Recipe
 from bayou.core.uses import Uses
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
+from bayou.learners.bank import Bank
+from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
 from bayou.outputs.shown_weights import AND, Frame, frame_of
 from bayou.sources.table.features import CLIP
@@ -36,7 +41,7 @@ MOST = 100
 WHY, BY, OTHERS = "why", "by", "others"
 # Of a column's features in a row, the one that says the most is shown: any other kind than these comes first.
 _TELLS_LESS = {"bin": 1, "slope": 2}
-# So many weights of classes are kept at a time.
+# So many weights are kept at a time.
 _KEPT = 1 << 25
 _NOTHING = -1
 
@@ -50,7 +55,11 @@ def columns_of_explanations(most: int) -> tuple[str, ...]:
 
 
 class Explained(NamedTuple):
-    """Of some rows: what moved them most, the first first, and by how much; where there is no more, "" and 0."""
+    """Of some rows: what moved them most, the first first, and by how much; where there is no more, "" and 0.
+
+    >>> Explained([["origin=EWR", ""]], np.array([[0.5, 0.0]]), np.array([0.1, 0.0])).columns()[0]
+    ['origin=EWR', '']
+    """
 
     why: list[list[str]]
     by: np.ndarray
@@ -61,12 +70,12 @@ class Explained(NamedTuple):
         return [*(column for pair in zip(self.why, self.by, strict=True) for column in pair), self.others]
 
 
-class _Picture(NamedTuple):
-    """A score as a sum."""
+class _Terms(NamedTuple):
+    """What a learner's score is a sum of: most have one weight for each feature, a bank has two for each lane."""
 
-    weights: np.ndarray
-    base: np.ndarray  # what a column adds if a row has no feature of it
-    average: float
+    weights: np.ndarray  # (features, terms): first those of values, then those of their squares
+    base: np.ndarray  # (terms, columns): what a column adds if a row has no feature of it
+    bank: RowWeights | None  # of a bank
 
 
 class Explainer:
@@ -100,29 +109,29 @@ class Explainer:
                 "where bayou train or bayou.train learns; train it there."
             )
         self._learner, self._frame, self._most, self._mean = learner, frame, most, frame.moments.mean
+        self._moments = np.stack([frame.moments.mean, frame.moments.square], axis=1)
         self._columns = {column.name: column for column in (frame.recipe and frame.recipe.columns) or ()}
         self._group, self._called = _groups(frame, self._columns)
+        self._width = len(self._called) + 1
         tells_less = [sum(_TELLS_LESS.get(one, 0) for one in kind.split(AND)) for _, kind in frame.families]
         self._tells_less = np.array([*tells_less, 0])[frame.family]
-        self._pictures: dict[int, _Picture] = {}
+        self._terms: dict[int, _Terms] = {}
         self.score = "log_odds"  # what of a prediction is explained
         if isinstance(learner, Classes):
-            self._class_mean, self._class_intercept = np.zeros(len(frame.features)), 0.0
-            for k in range(len(learner.labels)):
-                own = self._reading_of(k)
-                self._class_mean += own.mean / len(learner.labels)
-                self._class_intercept += own.intercept / len(learner.labels)
+            self._learners = list(learner.learners)
+            self._averages = np.array([self._average_of(k) for k in range(len(self._learners))])
+            self._averages -= self._averages.mean()
         else:
-            reading = learner.reading(frame.features, squares=frame.squares)
-            self.score = reading.score
-            self._pictures[0] = self._picture(reading.mean, reading.intercept)
+            self._learners = [learner]
+            self.score = learner.reading(frame.features[:0]).score
+            self._averages = np.array([self._average_of(0)])
 
     @property
     def average(self) -> float | None:
         """The score of the average row; of several classes each has its own, and none is told."""
         if isinstance(self._learner, Classes):
             return None
-        return self._pictures[0].average + self._learner.score_rule.shift(self._learner.negative_rate)
+        return float(self._averages[0]) + self._learner.score_rule.shift(self._learner.negative_rate)
 
     def of(self, batch: Batch, predicted: Any) -> Explained:
         """What the learner has predicted of some rows."""
@@ -134,46 +143,62 @@ class Explainer:
             best, told = np.zeros(len(batch), np.int64), self.score
             # Numbers are told no further than labels went; a cut is with the others.
             score = predicted.expected if self._learner.record.task == "regress" else getattr(predicted, told)
-        why, by, average = self.moved(batch, best)
-        return Explained(why, by, score - average - by.sum(axis=0))
+        why, by = self.moved(batch, best)
+        return Explained(why, by, score - self._averages[best] - by.sum(axis=0))
 
-    def moved(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray, np.ndarray]:
-        """What moved rows most, by how much, and the average row's score.
+    def moved(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
+        """What moved rows most, and by how much.
 
         `classes`: of several, the number of the one that each row is explained by; 0 of all others.
         """
-        which = np.empty((self._most, len(batch)), np.int64)
-        by, average = np.empty(which.shape), np.empty(len(batch))
-        features = self._frame.features
+        features, rows = self._frame.features, len(batch)
         place = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
         place = np.where(features[place] == batch.indices, place, _NOTHING) if len(features) else place - 1
-        for k in np.unique(classes).tolist():
-            picture, rows = self._picture_of(k), np.flatnonzero(classes == k)
-            _explain(
-                *(rows, batch.indptr, place, batch.values, picture.weights, self._mean, self._group),
-                *(self._tells_less, picture.base, by, which),
-            )
-            average[rows] = picture.average
-        return [self._texts(found, place, batch.values) for found in which], by, average
+        amount, base = self._amounts(batch, place, classes)
+        which = np.empty((self._most, rows), np.int64)
+        by = np.empty(which.shape)
+        _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
+        return [self._texts(found, place, batch.values) for found in which], by
 
-    def _picture_of(self, k: int) -> _Picture:
-        if k not in self._pictures:
-            if len(self._pictures) * len(self._frame.features) > _KEPT:
-                self._pictures.clear()
-            own = self._reading_of(k)
-            self._pictures[k] = self._picture(own.mean - self._class_mean, own.intercept - self._class_intercept)
-        return self._pictures[k]
+    def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What every non-zero of these rows adds, and what each row's columns add without a feature."""
+        amount, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
+        placed = self._learner.placed(batch) if isinstance(self._learner, Classes) else batch
+        for k, learner in enumerate(self._learners):
+            terms, counts = self._terms_of(k), np.ones((len(batch), 1))
+            if terms.bank is not None:
+                counts = np.concatenate(row_coefficients(learner, placed, terms.bank), axis=1)
+            if isinstance(self._learner, Classes):  # less the average one
+                counts = counts * ((classes == k) - 1.0 / len(self._learners))[:, None]
+            base += counts @ terms.base
+            _add(batch.indptr, place, batch.values, terms.weights, self._moments, self._group, counts, amount)
+        return amount, base
 
-    def _reading_of(self, k: int) -> Reading:
-        """Of one of several classes."""
-        learner, frame = self._learner, self._frame
-        assert isinstance(learner, Classes)
-        return learner.reading_of(learner.labels[k], frame.features, squares=frame.squares)
+    def _average_of(self, k: int) -> float:
+        """The score of the mean row, by one of the learners."""
+        terms, learner = self._terms_of(k), self._learners[k]
+        if terms.bank is not None:
+            return mean_row_log_odds(learner, terms.bank)
+        return float(learner.intercept[0] + self._mean @ terms.weights[:, 0])
 
-    def _picture(self, weights: np.ndarray, intercept: float) -> _Picture:
-        terms = weights * self._mean
-        base = -np.bincount(self._group + 1, terms, minlength=len(self._called) + 1)[1:]
-        return _Picture(np.asarray(weights, np.float64), base, intercept + float(terms.sum()))
+    def _terms_of(self, k: int) -> _Terms:
+        if k not in self._terms:
+            if sum(terms.weights.size for terms in self._terms.values()) > _KEPT:
+                self._terms.clear()
+            learner, features, bank = self._learners[k], self._frame.features, None
+            if isinstance(self._learner, Classes):
+                features = self._learner.places(features)
+            if isinstance(learner, Bank):
+                bank = row_weights(learner, features, *self._moments.T)
+                weights = np.concatenate([bank.mean, bank.variance], axis=1)
+            else:
+                weights = _that_predict(learner, features, learner.reading(features).mean)[:, None]
+            base = [
+                -np.bincount(self._group + 1, one * self._moments[:, _power(t, weights)], minlength=self._width)[1:]
+                for t, one in enumerate(weights.T)
+            ]
+            self._terms[k] = _Terms(weights, np.array(base), bank)
+        return self._terms[k]
 
     def _texts(self, which: np.ndarray, place: np.ndarray, values: np.ndarray) -> list[str]:
         """What is called so: a feature of a row by its place in the batch, or behind those a column without one."""
@@ -202,6 +227,12 @@ class Explainer:
         return f"{name}{sign}{known.centre + known.scale * value:.6g}"
 
 
+def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """All weights, or where only what is selected predicts, those of that, and 0."""
+    selects = learner.parameters.get("predictive") == "selected"
+    return np.where(np.isin(features, learner.selected), weights, 0.0) if selects else np.asarray(weights, np.float64)
+
+
 def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
     """Which column each feature is added up with, -1 for itself, and what those are called."""
     numbers = np.full(len(frame.families) + 1, -1)
@@ -214,26 +245,50 @@ def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[
     return numbers[frame.family], list(found)
 
 
+def _power(term: int, weights: np.ndarray) -> int:
+    """0 for a weight of values, 1 for one of their squares."""
+    return int(2 * term >= weights.shape[1] > 1)
+
+
 @kernel
-def _explain(rows, indptr, place, values, weights, mean, group, tells_less, base, by, which):
-    """Fill by and which of some rows with what moved them most."""
-    most, columns = by.shape[0], base.size
+def _add(indptr, place, values, weights, moments, group, counts, amount):
+    """Add what every non-zero adds; of one that stands for itself, less what it adds to the mean row."""
+    terms = counts.shape[1]
+    first = max(terms // 2, 1)
+    for row in range(counts.shape[0]):
+        for k in range(indptr[row], indptr[row + 1]):
+            i = place[k]
+            if i < 0:
+                continue
+            x = np.float64(values[k])
+            square = x * x
+            if group[i] < 0:
+                x, square = x - moments[i, 0], square - moments[i, 1]
+            total = 0.0
+            for t in range(terms):
+                total += counts[row, t] * weights[i, t] * (x if t < first else square)
+            amount[k] += total
+
+
+@kernel
+def _explain(indptr, place, amount, group, tells_less, base, by, which):
+    """Fill by and which with what moved each row most."""
+    most, columns = by.shape[0], base.shape[1]
     moved, shown = empty(columns, np.float64), empty(columns, np.int64)
-    for n in range(rows.size):
-        row = rows[n]
+    for row in range(base.shape[0]):
         for j in range(most):
             by[j, row], which[j, row] = 0.0, _NOTHING
         for g in range(columns):
-            moved[g], shown[g] = base[g], _NOTHING - 1 - g
+            moved[g], shown[g] = base[row, g], _NOTHING - 1 - g
         for k in range(indptr[row], indptr[row + 1]):
             i = place[k]
             if i < 0:
                 continue
             g = group[i]
             if g < 0:
-                _insert(by, which, row, weights[i] * (values[k] - mean[i]), k)
+                _insert(by, which, row, amount[k], k)
             else:
-                moved[g] += weights[i] * values[k]
+                moved[g] += amount[k]
                 if shown[g] < 0 or tells_less[i] < tells_less[place[shown[g]]]:
                     shown[g] = k
         for g in range(columns):

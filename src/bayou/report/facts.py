@@ -330,7 +330,7 @@ class RunFacts:
             indices, values = zip(*(sample.features[k] for k in known), strict=True)
             ends = np.cumsum([0, *map(len, indices)])
             batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))
-            why, by, _ = explainer.moved(batch, classes[known])
+            why, by = explainer.moved(batch, classes[known])
             for n, k in enumerate(known):
                 found[k] = [(names[n], amounts[n]) for names, amounts in zip(why, by, strict=True) if names[n]]
         return found

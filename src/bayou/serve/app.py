@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,6 +25,8 @@ BEAT, MOST_LISTENERS = 1.0, 100
 
 _JSON = (b"content-type", b"application/json")
 JSON_HEAD = [_JSON]
+# What uvloop says of a client that did not wait for its answer.
+_GONE = "the handler is closed"
 # Headers that need a closer look.
 _UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin"))
 _LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
@@ -89,33 +92,33 @@ class App:
             {f"/{name}": (name, single) for name in self._handlers} if single is not None else {}
         )
 
-    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await _lifespan(receive, send)
-            return
-        try:
+    def __call__(self, scope: Any, receive: Any, send: Send) -> Awaitable[None]:
+        if scope["type"] == "http":
             kind = self._hot.get(scope["path"])
             if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
-                receive = await self._one_row(kind, scope["headers"], receive, send)
-            if receive is not None:
-                await self._route(scope, receive, send)
+                return self._one_row(kind, scope, receive, send)
+            return self._any(scope, receive, send)
+        return _lifespan(receive, send)
+
+    async def _any(self, scope: Any, receive: Any, send: Send) -> None:
+        """Any request, and what is wrong with it."""
+        try:
+            await self._route(scope, receive, send)
         except Refused as error:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
-        except RuntimeError as error:
-            if "the handler is closed" not in str(error):  # by a client that did not wait for its answer
-                raise
+        except Exception as error:
+            if isinstance(error, RuntimeError) and _GONE in str(error):
+                return
+            traceback.print_exc()
+            await self._refuse(send, Refused(500, "bayou met what nobody foresaw; the server's terminal says more."))
 
-    async def _one_row(self, kind: int, headers: Any, receive: Any, send: Send) -> Any:
-        """The short way, for one JSON row about which there is nothing else to say.
-
-        For all other requests, what to receive the body from, which was looked at already; None if all is done.
-        """
+    async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
+        """The short way, for one JSON row about which there is nothing else to say; all others go the long one."""
         served = self.models[self.single or ""]
         owner, usual = served.owner, True
-        for name, value in headers:
+        for name, value in scope["headers"]:
             if (
                 name in _UNUSUAL
                 or (name == b"content-type" and value not in _USUAL_TYPES)
@@ -123,7 +126,8 @@ class App:
             ):
                 usual = False
         if not usual or owner is None or served.state != "ready" or served.options.read_only:
-            return receive
+            await self._any(scope, receive, send)
+            return
         message = await receive()
         body = message.get("body", b"")
         if (
@@ -136,17 +140,21 @@ class App:
             or owner.broken is not None
             or len(owner.waiting) >= served.options.queue
         ):
-            return _again(message, receive)
+            await self._any(scope, _again(message, receive), send)
+            return
         work = Work(kind, JSON, (body,), True, self._loop().create_future())
         owner.submit(work)
         status, said = await work.future
-        if status == 200:
-            await send({"type": "http.response.start", "status": 200, "headers": [_JSON, _length(said)]})
-            await send({"type": "http.response.body", "body": said})
-        else:
-            self.refused[status] = self.refused.get(status, 0) + 1
-            await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
-        return None
+        try:
+            if status == 200:
+                await send({"type": "http.response.start", "status": 200, "headers": [_JSON, _length(said)]})
+                await send({"type": "http.response.body", "body": said})
+            else:
+                self.refused[status] = self.refused.get(status, 0) + 1
+                await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
+        except RuntimeError as error:
+            if _GONE not in str(error):
+                raise
 
     async def _refuse(self, send: Send, error: Refused) -> None:
         self.refused[error.status] = self.refused.get(error.status, 0) + 1
@@ -268,7 +276,8 @@ class App:
         level = _level(request.asked("level"))
         body, encoding = request.body, request.header(b"content-encoding")
         future = asyncio.get_running_loop().create_future()
-        work = Work(kind, form, (), True, future, level=level)
+        work = Work(kind, form, (), True, future)
+        work.level = level
 
         def read() -> None:
             text = decompressed(body, encoding, options.body)
@@ -310,7 +319,8 @@ class App:
             raise Refused(422, "the body has no labels.")
         future = asyncio.get_running_loop().create_future()
         bodies = [bytes(one.label) for one in labels]
-        work = Work(LABEL, 0, bodies, single, future, ids=[checked_id(one.id) for one in labels])
+        work = Work(LABEL, 0, bodies, single, future)
+        work.ids = [checked_id(one.id) for one in labels]
         work.answer = [
             b'{"label":%s}' % body if one.weight == 1.0 else b'{"label":%s,"weight":%r}' % (body, one.weight)
             for body, one in zip(bodies, labels, strict=True)

@@ -35,6 +35,8 @@ class LiveModel:
         self.learner, self.version = learner, version
         self.reading = Reading(learner)
         self._uses = learner.extras.uses or Uses()
+        self._uncounted: list[Batch] = []  # while a copy is made of it
+        self._copied: GradualCopy | None = None
         # Sums go on from those of the snapshot, in the order of the log: added up apart, they would round otherwise.
         counters = learner.extras.counters or Counters(loss_name=self.loss_name)
         # A run more, once, however often it is started again.
@@ -69,7 +71,9 @@ class LiveModel:
 
     def _count(self, piece: Batch, losses: np.ndarray) -> None:
         weights = piece.each_weight()
-        self._uses.count(piece)
+        self._uncounted.append(piece)
+        if self._copied is None or self._copied.uses_taken:
+            self._count_uses()
         self.counters = replace(
             self.counters,
             examples=self.counters.examples + int(np.count_nonzero(weights)),
@@ -77,6 +81,15 @@ class LiveModel:
             weight=self.counters.weight + float(np.sum(weights)),
             loss=self.counters.loss + float(np.sum(weights * losses)),
         )
+
+    def _count_uses(self) -> None:
+        """How often features came is not counted while somebody copies that; afterwards it is, in the same order."""
+        if self._copied is not None:
+            self._copied.take_uses()
+            self._copied = None
+        for piece in self._uncounted:
+            self._uses.count(piece)
+        self._uncounted = []
 
     def replay(self, log: Log, entries: Sequence[Entry]) -> None:
         """Learn a unit as the log has it."""
@@ -112,10 +125,12 @@ class LiveModel:
 
     def copy(self) -> GradualCopy:
         """What the model is now, to be copied in parts."""
+        self._count_uses()
         extras = self.learner.extras
         extras.counters, extras.unfinished = self.counters, None
         extras.uses = self._uses if extras.recipe is not None else None
-        return GradualCopy(self.learner)
+        self._copied = GradualCopy(self.learner)
+        return self._copied
 
 
 def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:

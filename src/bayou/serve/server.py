@@ -118,12 +118,13 @@ class Server:
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
+            interface="asgi3",
             lifespan="on",
             ws="none",
             proxy_headers=False,
             access_log=False,
             log_config=None,
-            log_level="error",
+            log_level="critical",  # what goes wrong is said by the app
             server_header=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,

@@ -13,7 +13,6 @@ from bayou.serve.reading import Read
 PREDICT, LEARN, LABEL = range(3)
 
 
-@dataclass(slots=True, eq=False)
 class Work:
     """One request.
 
@@ -26,16 +25,17 @@ class Work:
         answer: what will be said; of a long request rows, which another thread makes JSON of.
     """
 
-    kind: int
-    form: int
-    lines: Sequence[bytes]
-    single: bool
-    future: asyncio.Future[tuple[int, Any]]
+    # Most requests say none of these, and there are many.
     key: str | None = None
     ids: Sequence[str | None] | None = None
     level: float = 0.95
     read: Read | None = None
     answer: Any = None
+
+    def __init__(
+        self, kind: int, form: int, lines: Sequence[bytes], single: bool, future: asyncio.Future[tuple[int, Any]]
+    ) -> None:
+        self.kind, self.form, self.lines, self.single, self.future = kind, form, lines, single, future
 
 
 @dataclass(slots=True, eq=False)

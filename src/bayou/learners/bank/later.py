@@ -155,11 +155,13 @@ def _renew(losses, at_loss, kept, knows, shares, at_share, room):
 def renew_shares(into):
     """Shares from evidence, of outputs and of the last level."""
     room, finals, all_finals = into.shares.size, zeros(LANES, np.float64), zeros(LANES, np.float64)
-    all_finals[1 : 1 + into.final_shares.size] = 1.0
-    losses = into.losses[0]
+    final_shares, losses = into.final_shares, into.losses[0]
+    for j in range(final_shares.size):
+        all_finals[1 + j] = 1.0
     _renew(losses, 0, into.kept, into.knows, into.shares, 0, room)
     _renew(losses, room, all_finals, all_finals, finals, 0, LANES)
-    into.final_shares[:] = finals[1 : 1 + into.final_shares.size]
+    for j in range(final_shares.size):
+        final_shares[j] = finals[1 + j]
 
 
 @inlined

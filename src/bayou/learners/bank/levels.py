@@ -82,24 +82,22 @@ class Block(NamedTuple):
 def new_block(into, said, rows):
     """With the shares of a combination, for so many rows, or for BLOCK of them and again."""
     room, n_finals, size = into.shares.size, into.final_shares.size, min(rows, BLOCK) + 1
-    # Of one piece of memory are those that no loop writes to while it reads the other: they may be the same to the
-    # compiler. Each piece has its price, and many calls are for one row.
-    slots = aligned((ALONG + n_finals) * room + LANES + 2 * room, np.float64)
-    numbers = aligned(NUMBERS + 2 * LANES + SUMS * BLOCK * LANES, np.float64)
     here = Block(
         zeros(BLOCK, np.int64),
         aligned(2 * size * room, said.dtype),
         aligned(size * FIELDS * room, np.float64),
         aligned(size * FIELDS * LANES, np.float64),
-        numbers,
-        numbers[NUMBERS + 2 * LANES :],
-        slots,
-        numbers[NUMBERS:],
-        slots[slots.size - LANES - 2 * room :],
-        slots[slots.size - 2 * room :],
+        aligned(NUMBERS, np.float64),
+        aligned(SUMS * BLOCK * LANES, np.float64),
+        aligned((ALONG + n_finals) * room, np.float64),
+        aligned(2 * LANES, np.float64),
+        aligned(LANES, np.float64),
+        aligned(2 * room, np.float64),
     )
     here.unit[room] = here.slots[IS_B * room] = here.slots[IS_A * room + 1] = 1.0
-    kept = into.kept.sum()
+    kept = 0.0
+    for slot in range(room):
+        kept += into.kept[slot]
     for slot in range(room):
         here.slots[FLOOR * room + slot] = into.kept[slot] / kept
         here.outputs[SHARE * room + slot] = into.shares[slot]

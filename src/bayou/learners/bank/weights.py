@@ -4,22 +4,24 @@ Every mixture is read as one of logits, so that the score is a sum over lanes. T
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
 the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
 mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
-variances of sums and differences.
+variances of sums and differences. `row_weights` and `row_coefficients` have it row by row, with the roots of each row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayou.core.batch import Batch
 from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
+from bayou.learners.bank.levels import SUREST_STACKED
 
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
@@ -38,11 +40,7 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
     width, of, slots = lanes.width, combination.lane_of, combination.slots
     damping = combination.damping
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
-    each, offset = combination.final_shares[0] * shares, 0.0
-    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
-        c = mean[slots]
-        each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
-        offset += share * mean[0]
+    each, offset = _outputs(combination)
     each_share = np.bincount(of, shares, minlength=width)
     gaussian = np.where(lanes.settings[RATE] > 0, 0.0, each_share)
     if not gaussian.sum():
@@ -50,6 +48,78 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
     stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
     coefficients = np.bincount(of, each * stretch, minlength=width)
     return Linear(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
+
+
+def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
+    """The coefficient of each output's logit, and the offset."""
+    slots = combination.slots
+    shares = combination.shares[slots]
+    each, offset = combination.final_shares[0] * shares, 0.0
+    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
+        c = mean[slots]
+        each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
+        offset += share * mean[0]
+    return each, offset
+
+
+class RowWeights(NamedTuple):
+    """What makes a bank's log-odds: the weights of every lane, and what lanes say of the mean row."""
+
+    mean: np.ndarray  # (features, lanes)
+    variance: np.ndarray
+    score_mean: np.ndarray  # (lanes,)
+    score_variance: np.ndarray
+
+
+def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> RowWeights:
+    """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
+    with bank._lock:
+        parts = [lane_part(bank._lanes, lane, features) for lane in range(bank._lanes.width)]
+    weights = np.stack([part.weights.mean for part in parts], axis=1)
+    variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
+    intercepts = np.array([part.intercept[0] for part in parts])
+    variances = np.array([_row_variance(part, square) for part in parts])
+    return RowWeights(weights, variance, mean @ weights + intercepts, variances)
+
+
+def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.ndarray, np.ndarray]:
+    """What makes the log-odds of (later) rows a sum over features, of each row and lane.
+
+    The log-odds are sum_k C_k z_k and an offset. Logits z = m/r, which are cut, have roots r = sqrt(1 + C8 kp s) that
+    say how little a lane knows of the row. With M, V, R and Z of the mean row,
+
+        z - Z = (m - M)/r - M C8 kp (s - V) / (r R (r + R)),   cut: times (cut z - cut Z) / (z - Z)
+
+    So the first are what m counts by, a sum of w x, and the second what s counts by, a sum of v x^2.
+    """
+    with bank._lock:
+        combination, lanes, rows = bank._frozen_combination, bank._lanes, len(batch)
+        nothing, said = np.zeros(rows, bank._dtype), bank._nothing_said(rows)
+        bank._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
+        each, of = _outputs(combination)[0], combination.lane_of
+        spread = combination.output_spread[combination.slots].astype(np.float64)
+    found, said = np.zeros((2, rows, lanes.width)), said.astype(np.float64)
+    for output, lane in enumerate(of.tolist()):
+        root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
+        middle = math.sqrt(1.0 + spread[output] * known.score_variance[lane])
+        z, mean = said[:, 0, lane] / root, known.score_mean[lane]
+        apart, cut_apart = z - mean / middle, _cut(z) - _cut(mean / middle)
+        counts = each[output] * np.divide(cut_apart, apart, out=np.ones(rows), where=np.abs(apart) > 1e-9) / root
+        found[0, :, lane] += counts
+        found[1, :, lane] -= counts * mean * spread[output] / (middle * (root + middle))
+    return found[0], found[1]
+
+
+def mean_row_log_odds(bank: Any, known: RowWeights) -> float:
+    """The log-odds of the mean row, as the lanes' scores of it make them."""
+    combination = bank._frozen_combination
+    each, offset = _outputs(combination)
+    spread, of = combination.output_spread[combination.slots].astype(np.float64), combination.lane_of
+    return offset + float(each @ _cut(known.score_mean[of] / np.sqrt(1.0 + spread * known.score_variance[of])))
+
+
+def _cut(logits: Any) -> Any:
+    return np.clip(logits, -SUREST_STACKED, SUREST_STACKED)
 
 
 def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:

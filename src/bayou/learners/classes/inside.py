@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core.batch import Batch
 from bayou.core.checks import shown
 from bayou.core.class_prediction import class_names
 from bayou.core.errors import BadInput
@@ -122,6 +123,16 @@ class Inside(Learner):
         features = feature_numbers(features, self._n_features)
         with self._lock:
             return self._learners[known.index(label)].reading(self._table.places(features), view, squares)
+
+    def places(self, features: np.ndarray) -> np.ndarray:
+        """Where the classes' own learners have the weights of some features."""
+        with self._lock:
+            return self._table.places(features)
+
+    def placed(self, batch: Batch) -> Batch:
+        """The same rows, with features numbered as the classes' own learners have them."""
+        with self._lock:
+            return self._table.placed(batch, np.zeros(len(batch), self._dtype))
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         raise BadInput("each class has its own weights: ask for those of one, as in reading_of(labels[0], features).")

@@ -114,12 +114,15 @@ def look(heard, n_classes, first, last):
     """Make of what was heard of rows `first` to `last` what stackers see. `heard` is a `Heard`."""
     room, view, n_outputs = heard.lines.shape[2], heard.lines.reshape(-1), heard.lane_of.size
     m, s = aligned(n_classes * room, np.float64), aligned(n_classes * room, np.float64)
-    constants, logs = zeros((3, room), np.float64), zeros(room, np.float64)
-    spread, raw, further = constants[0], constants[1], constants[2]
+    spread, raw, further, logs = (
+        zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64)
+    )  # fmt: skip
     log_bases, bases = zeros(n_classes + LANES, np.float64), zeros(n_classes + LANES, np.float64)
-    spread[1 : 1 + n_outputs] = heard.output_spread
+    for o in range(n_outputs):
+        spread[1 + o] = heard.output_spread[o]
+    for slot in range(1, room):
+        further[slot] = 1.0
     raw[1 + n_outputs] = 1.0
-    further[1:] = 1.0
     zero = fill(load(spread, 0), 0.0)
     for row in range(first, last):
         begin = row * heard.lines.shape[1] * room
