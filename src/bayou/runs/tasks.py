@@ -42,8 +42,9 @@ def task_of(record: registry.Record) -> str:
 def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> Chosen:
     """The learner of this name (None: the default) for a task; `classes`: how many were met already.
 
-    >>> choose("bank", {}, "regression").record.name, choose("marginal", {}, "multiclass")
-    ('number-bank', Chosen(record=Record(name='classes', ...), parameters={'learner': 'marginal'}))
+    >>> several = choose("marginal", {}, "multiclass")
+    >>> choose("bank", {}, "regression").record.name, several.record.name, several.parameters
+    ('number-bank', 'classes', {'learner': 'marginal'})
     """
     asked = registry.find(registry.DEFAULT if name is None else name)
     if task == "regression" and asked.name == registry.DEFAULT:

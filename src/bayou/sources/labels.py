@@ -107,7 +107,7 @@ Tell = Callable[[str, int], None]
 def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
     """The recipe with its task settled; one that the labels contradict is refused.
 
-    >>> recipe = decide(Recipe(), Labels({"ham": 90, "spam": 10}))
+    >>> recipe = decide(Recipe(kind="table"), Labels({"ham": 90, "spam": 10}))
     >>> recipe.task, recipe.positive
     ('binary', 'spam')
     >>> decide(Recipe(), Labels({"a": 5, "b": 7, "c": 2})).task
