@@ -25,7 +25,7 @@ from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES
 
 LINES = 900  # of a file
-TABLE = Recipe(kind="table", bits=20, columns=COLUMNS, numbers=True)
+TABLE = Recipe(kind="table", bits=20, columns=COLUMNS, task="regression")
 
 SVMLIGHT = [
     b"1 3:1 17:0.5 123456:2.25", b"-1 1:1 2:1 3:1 99999999:1", b"0 qid:3 7:-1e-3 # x", b"5:1 6:1", b"+1 2:1 1:3 2:2",
@@ -124,7 +124,7 @@ class _Comparison:
     def svmlight(self, seed: int) -> None:
         text = mutated(SVMLIGHT, LINES, seed).removeprefix(b"\xef\xbb\xbf")  # which bayou passes over
         lines = text.removesuffix(b"\n").split(b"\n")
-        recipe = Recipe(kind="svmlight", bits=31, exact=True, numbers=True)
+        recipe = Recipe(kind="svmlight", bits=31, exact=True, task="regression")
         mine = self._found("a.svm", text, recipe, seed)
         taken = [line for line in sorted(mine) if not _many_digits(lines[line - 1])]
         asked = [oracles.as_scikit_learn_takes_it(lines[line - 1]) for line in taken]
@@ -143,7 +143,7 @@ class _Comparison:
     def vw(self, seed: int) -> None:
         text = mutated(VW, LINES // 3, seed)
         lines = text.removesuffix(b"\n").split(b"\n")
-        mine = self._found("a.vw", text, Recipe(kind="vw", bits=20, numbers=True), seed)
+        mine = self._found("a.vw", text, Recipe(kind="vw", bits=20, task="regression"), seed)
         assert self._wabbit is not None
         theirs = {line: row for line in mine if (row := self._wabbit.row(lines[line - 1])) is not None}
         mine = {line: mine[line] for line in theirs}

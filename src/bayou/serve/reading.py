@@ -83,7 +83,7 @@ class Reading:
             return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names))
         if recipe.kind == "vw":
             return VWReader(recipe, names, None, dtype=dtype)
-        return Svmlight(recipe, dtype)
+        return Svmlight(recipe, dtype, names)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

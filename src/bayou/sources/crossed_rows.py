@@ -2,7 +2,7 @@
 
 Names are crossed as columns of tables are (`table.crossed`): each set of names once, in the order of the first rule
 that has it; "*" is every other name, and among several of those the smaller hash of the name comes first. A feature's
-hash is `hashing.cross` of those of its parts; where names are numbered, its name is that of its parts " & " between.
+hash is `hashing.cross` of those of its parts; where names are numbered, " & " stands between the names of its parts.
 
 All rows go the long way here, tables as dictionaries, too.
 """

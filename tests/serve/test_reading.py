@@ -1,0 +1,24 @@
+"""Rows that come to a server are read as the model's own were."""
+
+import bayou
+from bayou.serve.reading import SVMLIGHT, VW, Reading
+
+
+def test_crosses_of_numbered_features_are_read_and_named(tmp_path):
+    path = tmp_path / "d.svm"
+    path.write_text("1 1:1 11:1\n-1 2:1 11:2\n")
+    how = {"learner": "marginal", "bits": 12, "ranges": [("a", 1, 10), ("b", 11, 20)], "interactions": ["ab"]}
+    learner = bayou.train(path, **how).learner
+    read = Reading(learner).read(SVMLIGHT, [b"1 3:1 12:4"], learns=True)
+    assert read.batch.values.tolist() == [1, 4, 4]
+    (new,) = read.names
+    learner.extras.names.add(new)
+    assert "a^3 & b^12" in learner.extras.names.name_of(read.batch.indices)
+
+
+def test_interactions_of_vw_text_are_read(tmp_path):
+    path = tmp_path / "d.vw"
+    path.write_text("1 |user u |ad a\n-1 |user v |ad a\n")
+    learner = bayou.train(path, learner="marginal", bits=12, interactions=["ua"], ignore=["s"]).learner
+    read = Reading(learner).read(VW, [b"|user u |ad a |site x"], learns=False)
+    assert set(learner.extras.names.name_of(read.batch.indices)) == {"user^u", "ad^a", "user^u & ad^a"}
