@@ -309,11 +309,17 @@ def snapshots(folder: Path, data: Data, rounds: int, seconds: float) -> None:
         stop = threading.Event()
         waits: list[tuple[float, float]] = []
 
+        def made() -> bytes:
+            return json.dumps(
+                [{f"f{rng.randrange(names)}": 1.0 for _ in range(20)} | {"label": 1} for _ in range(20)]
+            ).encode()
+
+        sent = [made() for _ in range(500)]  # before: whoever measures must not be busy
+
         def learn() -> None:
             connection = http.client.HTTPConnection("127.0.0.1", server.port)
             while not stop.is_set():
-                some = [{f"f{rng.randrange(names)}": 1.0 for _ in range(20)} | {"label": 1} for _ in range(20)]
-                connection.request("POST", "/learn", json.dumps(some))
+                connection.request("POST", "/learn", rng.choice(sent))
                 connection.getresponse().read()
 
         def predict() -> None:

@@ -284,7 +284,7 @@ class App:
             lines, work.single = lines_of(text, form, in_lines, options.rows)
             if not lines or lines == [b""]:
                 raise Refused(422, "the body has no rows.")
-            if kind == PREDICT:
+            if kind == PREDICT and (b'"id"' in text or "id" in request.query):
                 work.ids = ids_of(lines, request.asked("id"), form, work.single)
             work.lines = lines
             if len(text) > LONG or form == ARROW:
