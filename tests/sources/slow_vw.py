@@ -215,21 +215,21 @@ def first_letter(feature: Feature) -> str:
 
 def written_out(interactions: tuple[str, ...], letters: set[str]) -> list[str]:
     """VW's terms of first letters, ":" standing for any."""
-    best: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for term in interactions:
-        for chosen in product(*(sorted(letters) if letter == ":" else [letter] for letter in term)):
-            wild = sorted(letter for letter, place in zip(chosen, term, strict=True) if place == ":")
-            fixed = [letter for letter, place in zip(chosen, term, strict=True) if place != ":"]
-            found = list(chosen)
-            if len(wild) == 2:
-                found = wild + fixed
-            if len(wild) == 3:
-                found = wild[::-1]
-            if len(set(chosen)) < len(chosen):
-                found = sorted(chosen)
-            same = tuple(sorted(chosen))
-            best[same] = min(best.get(same, tuple(found)), tuple(found))
-    return sorted(map("".join, best.values()), key=lambda term: (len(term), term))
+
+    def ordered(term: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(term)) if len(set(term)) < len(term) else term
+
+    def smallest(terms: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        same = {tuple(sorted(term)) for term in terms}
+        return [min(ordered(term) for term in terms if tuple(sorted(term)) == letters) for letters in same]
+
+    found = []
+    for pattern in smallest([tuple(term) for term in interactions]):
+        for chosen in product(sorted(letters), repeat=pattern.count(":")):
+            if list(chosen) == sorted(chosen, reverse=pattern == (":", ":", ":")):
+                rest = list(chosen)
+                found.append(tuple(rest.pop(0) if letter == ":" else letter for letter in pattern))
+    return sorted(map("".join, smallest(found)), key=lambda term: (len(term), term))
 
 
 def interacting(kept: list[Kept], interactions: tuple[str, ...]) -> Iterator[list[Kept]]:

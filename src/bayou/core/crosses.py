@@ -107,29 +107,31 @@ def check_letter(name: str) -> None:
 def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str]:
     """The interactions of data with these first letters, without colons, as Vowpal Wabbit 9 has them.
 
-    Letters of which one comes twice stand in alphabetical order. What says the same in another order is there once, as
-    what comes first by alphabet.
+    What says the same in another order is there once, as what comes first by the order of characters; colons count as
+    one of them before they are written out, and as letters afterwards.
 
     >>> written_out(["ba", "::"], "ab"), written_out(["cb:"], "abc")
     (['aa', 'ab', 'bb'], ['bbc', 'bcc', 'cba'])
     """
-    found: dict[str, str] = {}
     alphabet = sorted(letters)
-    for interaction in interactions:
-        for term in _without_colons(interaction, alphabet):
-            same = "".join(sorted(term))
-            own = same if len(set(term)) < len(term) else term
-            found[same] = min(found.get(same, own), own)
-    return sorted(found.values(), key=lambda term: (len(term), term))
+    found = [term for interaction in _once(interactions) for term in _without_colons(interaction, alphabet)]
+    return sorted(_once(found), key=lambda term: (len(term), term))
+
+
+def _once(terms: Iterable[str]) -> list[str]:
+    """Of terms that have the same letters the first; if one of those comes twice in a term, all are put in order."""
+    found: dict[str, str] = {}
+    for term in terms:
+        same = "".join(sorted(term))
+        own = same if len(set(term)) < len(term) else term
+        found[same] = min(found.get(same, own), own)
+    return list(found.values())
 
 
 def _without_colons(term: str, letters: list[str]) -> list[str]:
-    """A colon alone stands where it stands; two come before the other letter; three are in descending order."""
-    count = term.count(ANY_LETTER)
-    if count == 0:
-        return [term]
-    if count == 1:
-        return [term.replace(ANY_LETTER, letter) for letter in letters]
-    rest = term.replace(ANY_LETTER, "")
-    combined = ["".join(some) for some in combinations_with_replacement(letters, count)]
-    return [some + rest for some in combined] if count == 2 else [some[::-1] for some in combined]
+    """Letters in the places of colons, ascending; but three descend."""
+    found = []
+    for some in combinations_with_replacement(letters, term.count(ANY_LETTER)):
+        wild = iter(some[::-1] if len(some) == 3 else some)
+        found.append("".join(next(wild) if letter == ANY_LETTER else letter for letter in term))
+    return found

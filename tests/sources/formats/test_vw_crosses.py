@@ -183,4 +183,20 @@ def test_features_are_those_of_vowpal_wabbit(wabbit_lines, flags):
     assert len(theirs) == len(ours)
     for mine, their in zip(ours, theirs, strict=True):
         assert [index for index, _ in sorted(mine)] == [index for index, _ in their]
-        np.testing.assert_allclose(sorted(v for _, v in mine), sorted(v for _, v in their), rtol=1e-5)
+        np.testing.assert_allclose([v for _, v in sorted(mine)], [v for _, v in their], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        ("a:", ":a"), ("7:", ":7"), (":7", "::", "a7"), (":::", "acb"), (":::", "7::"), ("7::", "a::"), ("ab:", ":ba"),
+        (":b:", "a:c"), (":a7", "aa", "b7:"), ("c77", ":c7", "b:c"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_colons_are_written_out_as_vowpal_wabbit_does(tmp_path, terms):
+    pytest.importorskip("vowpalwabbit")
+    path = tmp_path / "line.vw"
+    path.write_bytes(b"1 |a x |b u:2 |c w |7 k\n")
+    (ours,) = rows(parse(path.read_bytes(), bits=18, interactions=terms))
+    assert [sorted(ours)] == audited(path, *(flag for term in terms for flag in ("--interactions", term)))
