@@ -58,13 +58,13 @@ class Forks:
 
     def close(self) -> None:
         self._mother.stdin.close()
-        self._mother.wait(30)
+        self._mother.wait(120)
         self._mother.stdout.close()
 
 
 def call(port: int, method: str, path: str, body=None, connection=None):
     """(status, answer) of one request."""
-    own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         own.request(method, path, None if body is None else json.dumps(body))
         answer = own.getresponse()
@@ -88,7 +88,7 @@ class Told:
 
 def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
     """Send rows, one after another, until the server is gone: some with labels, some whose labels come later."""
-    rng, connection = random.Random(seed), http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    rng, connection = random.Random(seed), http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         while not stop.is_set():
             name = f"{rng.getrandbits(64):016x}"
