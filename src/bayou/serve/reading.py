@@ -134,8 +134,10 @@ class Reading:
 
     def _settle_labels(self, parsed: ParsedBlock) -> None:
         """Labels as the learner knows them; rows without one are bad."""
-        labels = self._rule.read(parsed.labels)
-        if self._rule.several and self.kind != "rows":
+        several = self._learner.record.task == "classes"
+        # Rows of any names have their classes numbered by their reader.
+        labels = parsed.labels if several and self.kind == "rows" else self._rule.read(parsed.labels)
+        if several and self.kind != "rows":
             numbers = self._rule.number(labels, parsed.texts, join=False)
             labels = np.where(numbers < 0, np.nan, numbers)
         missing = np.isnan(labels)
