@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import bayou
 from bayou import BadInput, sources
-from bayou.core.recipe import Recipe
+from bayou.core.recipe import Column, Recipe
 from bayou.sources.labels import Labels, decide
 
 
@@ -57,6 +58,9 @@ def test_what_cannot_be_classes_is_refused():
         decide(Recipe(), Labels({f"id{k}": 1 + (k < 10) for k in range(90)}))
     with pytest.raises(BadInput, match="holds a, b, c; say with --positive or --label-above"):
         decide(Recipe(task="binary"), Labels({"a": 1, "b": 1, "c": 1}))
+    with pytest.raises(BadInput, match=r"task is array\(\["):
+        bayou.train(pa.table({"a": ["x"], "y": [1]}), label="y", task=np.ones(2))
+    assert Column("a", "bins", edges=np.array([1.0, 2.0])).edges == (1.0, 2.0)
     with pytest.raises(BadInput, match="task is 'clusters'"):
         Recipe(task="clusters")
     with pytest.raises(BadInput, match=r"the task is regression; positive, .* are about two classes"):

@@ -140,10 +140,11 @@ class Column:
         object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
 
     def _ascending(self, name: str, called: str) -> tuple[float, ...]:
-        if not getattr(self, name) and isinstance(getattr(self, name), tuple):
+        given = getattr(self, name)
+        if isinstance(given, tuple) and not given:
             return ()
         what = f"the {name} of column {self.name!r}"
-        found = tuple(as_number(edge) for edge in several(what, getattr(self, name), "finite numbers that ascend"))
+        found = tuple(as_number(edge) for edge in several(what, given, "finite numbers that ascend"))
         if not (np.isfinite(found).all() and (np.diff(found) > 0).all()):
             raise BadInput(f"column {self.name!r}: the {called} must be finite numbers that ascend.")
         return found

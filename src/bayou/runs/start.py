@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.core import registry
+from bayou.core.checks import one_of
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
+from bayou.core.recipe import TASKS
 from bayou.core.storage import load
 from bayou.runs import settings as parameters
 from bayou.runs.tasks import Chosen, choose, task_of
@@ -57,6 +59,7 @@ def start_from(
     recipe: dict[str, Any],
 ) -> Start:
     """What these options mean. Options that contradict the model, or one another, are refused."""
+    one_of("task", recipe.get("task", "auto"), TASKS)
     given = like if resume is None else resume
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
     start = Start(name, settings, old, resume is not None)
