@@ -29,8 +29,6 @@ from bayou.learners.classes.extending import extended, extends
 from bayou.sources.crossed_rows import CrossedRows
 from bayou.sources.rows import Rows
 
-NUMBERS = "number-bank"  # what the default learner is to numbers
-
 
 class _Face:
     """What both estimators share: a learner, made by its name, and rows as it takes them."""
@@ -42,7 +40,7 @@ class _Face:
     ) -> registry.Record:
         record = registry.find(learner)
         if task == "regress" and record.name == registry.DEFAULT:
-            record = registry.find(NUMBERS)
+            record = registry.find(registry.OF_NUMBERS)
         if record.task != task:
             raise BadInput(f"{learner} is a learner to {record.task}; this is a {type(self).__name__}.")
         if "n_features" in kwargs:
@@ -269,7 +267,6 @@ class Regressor(_Face, base.MiniBatchRegressor):
 
     Examples
     --------
-    >>> from river import datasets, evaluate, metrics
     >>> import bayou.river
     >>> model = bayou.river.Regressor("gaussian", bits=8)
     >>> model.learn_one({"size": 2.0}, 4.0)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from bayou.core.errors import BadInput
 
-DEFAULT = "bank"  # the learner of those who name none
+DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the learner of those who name none, and what it is to numbers
 COMPARED = (DEFAULT, "marginal", "adagrad")  # those of a comparison that names none
 
 

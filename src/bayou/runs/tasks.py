@@ -10,7 +10,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.runs import settings as parameters
 
-SEVERAL, NUMBERS = "classes", "number-bank"
+SEVERAL = "classes"
 # Learners of a comparison that names none, by task.
 COMPARED = {
     "binary": registry.COMPARED,
@@ -47,7 +47,7 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     """
     asked = registry.find(registry.DEFAULT if name is None else name)
     if task == "regression" and asked.name == registry.DEFAULT:
-        asked = registry.find(NUMBERS)
+        asked = registry.find(registry.OF_NUMBERS)
     if (asked.task == "regress") != (task == "regression"):
         raise BadInput(_misfit(asked, task))
     if task != "multiclass":
