@@ -27,6 +27,7 @@ from bayou.evaluate.classification import (
     areas,
     column,
     note_point,
+    numbers_of,
     ratio,
     reliability_of,
 )
@@ -102,9 +103,7 @@ class ClassEvaluation:
         """The numbers, ready for JSON: what is unknown (no example, say) is None."""
         names = ["examples", "nonzeros", "skipped", "log_loss", "auc", "accuracy", "brier"]
         names += ["calibration_error", "seconds"]
-        if self.regret is not None:
-            names += ["regret", "normalized_regret"]
-        return {name: getattr(self, name) for name in names}
+        return numbers_of(self, names)
 
     def headline(self) -> dict[str, float | None]:
         """The numbers to show first, by the names that people know."""

@@ -33,6 +33,12 @@ RELIABILITY_GROUPS = 20
 CURVE_POINTS = 20
 
 
+def numbers_of(result: Any, names: list[str]) -> dict[str, Any]:
+    """These numbers of a result, and its regret if it was measured."""
+    measured = [] if result.regret is None else ["regret", "normalized_regret"]
+    return {name: getattr(result, name) for name in names + measured}
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What a stream of predictions was worth. Rows of weight 0 do not count; others count by their weight.
@@ -83,9 +89,7 @@ class Evaluation:
         """The numbers, ready for JSON: what is unknown (no positives, say) is None."""
         names = ["examples", "nonzeros", "skipped", "log_loss", "auc", "accuracy", "brier"]
         names += ["calibration_error", "seconds"]
-        if self.regret is not None:
-            names += ["regret", "normalized_regret"]
-        return {name: getattr(self, name) for name in names}
+        return numbers_of(self, names)
 
     def headline(self) -> dict[str, float | None]:
         """The numbers to show first, by the names that people know."""
@@ -237,7 +241,6 @@ class Meter(Running):
         *,
         comparator_losses: Any = None,
         nonzeros: int = 0,
-        nearer: Any = None,  # of a class there is no such thing
     ) -> None:
         """Score P(y = 1) of some examples; all or, if anything is wrong with them, none."""
         # A probability that rounded to 1 stands for anything within half a step of it, in its own precision.

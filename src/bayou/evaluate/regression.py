@@ -26,6 +26,7 @@ from bayou.evaluate.classification import (
     Running,
     column,
     note_point,
+    numbers_of,
     ratio,
 )
 from bayou.kernels.compiling import kernel
@@ -72,9 +73,7 @@ class RegressionEvaluation:
         """The numbers, ready for JSON: what is unknown is None."""
         names = ["examples", "nonzeros", "skipped", "squared_loss", "r2", "r2_final", "mean_absolute_error"]
         names += ["coverage", "seconds"]
-        if self.regret is not None:
-            names += ["regret", "normalized_regret"]
-        return {name: getattr(self, name) for name in names}
+        return numbers_of(self, names)
 
     def headline(self) -> dict[str, float | None]:
         """The numbers to show first, by the names that people know."""
