@@ -34,10 +34,14 @@ def grown(case: Case, *seeds_: int, start: Any = None) -> Any:
 @fewest
 @given(a=seeds, b=seeds, c=seeds)
 def test_merge_is_commutative_and_associative(case, a, b, c):
+    """Where weights fade a mean is taken, over all that are merged at once: that is not associative."""
     a, b, c = grown(case, a), grown(case, b), grown(case, c)
     before = [bits(learner) for learner in (a, b, c)]
     same_numbers(a.merge(b), b.merge(a), case.rounding)
-    same_numbers(a.merge(b).merge(c), a.merge(b.merge(c)), case.rounding)
+    same_numbers(a.merge([b, c]), c.merge([b, a]), case.rounding)
+    if not fades(case):
+        same_numbers(a.merge(b).merge(c), a.merge(b.merge(c)), case.rounding)
+        same_numbers(a.merge(b).merge(c), a.merge([b, c]), case.rounding)
     assert a.merge(b).examples == a.examples + b.examples
     assert [bits(learner) for learner in (a, b, c)] == before
 
@@ -103,7 +107,12 @@ def test_a_merged_learner_goes_on_learning(case):
     assert [bits(a), bits(b)] == before
 
 
-@over(lambda case: case.merges and case.record.linear and not case.record.dense)
+def fades(case: Case) -> bool:
+    """Whether what it knows is no sum over examples: several are averaged then."""
+    return case.record.name == "bank" or bool(case.new().parameters.get("memory"))
+
+
+@over(lambda case: case.merges and case.record.linear and not case.record.dense and not fades(case))
 def test_more_evidence_never_widens(case):
     a, b = grown(case, 1), grown(case, 2)
     if case.record.posterior:

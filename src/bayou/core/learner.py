@@ -18,6 +18,8 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -104,6 +106,11 @@ class Learner(Inspected):
 
     def _add(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
+
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        """`_add` for several, all at once for those whose sum depends on how many there are."""
+        for other in others:
+            self._add(other, base)
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -301,30 +308,49 @@ class Learner(Inspected):
         frozen._frozen = True
         return frozen
 
-    def merge(self, other: Self, base: Self | None = None) -> Self:
-        """A new learner that knows what both know.
+    def merge(self, other: Self | Sequence[Self], base: Self | None = None) -> Self:
+        """A new learner that knows what all know.
 
-        Both must have started from the same prior, or both from `base` (a model they were resumed from), whose
-        knowledge is then counted once. Their recipes must be equal, and their numberings agree; what else travels with
-        them (names, counters) is merged, too.
+        All must have started from the same prior, or all from `base` (a model they were resumed from), whose knowledge
+        is then counted once. Their recipes must be equal, and their numberings agree; what else travels with them
+        (names, counters) is merged, too.
+
+        Args:
+            other: another learner, or several: of weights that fade the mean over all is taken, so that merging three
+                at once differs from merging two and then the third.
+            base: the learner that all of them grew from, if there is one.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Marginal
+        >>> parts = [Marginal(n_features=9) for _ in range(3)]
+        >>> told = [part.learn(Batch.from_rows([{k: 1.0}], labels=[1])) for k, part in enumerate(parts)]
+        >>> parts[0].merge(parts[1:]).touched.tolist()
+        [0, 1, 2]
         """
-        if not isinstance(other, Learner) or (base is not None and not isinstance(base, Learner)):
-            raise BadModel("merge takes a learner, and a learner as base=.")
+        others = [other] if isinstance(other, Learner) else list(other) if isinstance(other, list | tuple) else []
+        if not others or not all(isinstance(one, Learner) for one in (*others, *filter(None, [base]))):
+            raise BadModel("merge takes a learner, or a list of some, and a learner as base=.")
         if self.record.merge == "refused":
             raise BadModel(f"{self.name} models cannot be merged.")
-        for model_ in (other,) if base is None else (other, base):
-            self._check_alike(model_)
-        extras = self.extras.merge(other.extras, None if base is None else base.extras)
-        merged = copy.copy(self)
+        merged, extras = copy.copy(self), self.extras
         merged._frozen = False
         base = None if base is None else copy.copy(base)
-        with other._lock:
-            before = 0 if base is None else base._examples
-            if before > min(merged._examples, other._examples):
+        before = 0 if base is None else base._examples
+        for one in others if base is None else (*others, base):
+            self._check_alike(one)
+        for one in others:
+            extras = extras.merge(one.extras, None if base is None else base.extras)
+        with ExitStack() as held:
+            for one in others:
+                held.enter_context(one._lock)
+            if before > min(one._examples for one in (merged, *others)):
                 raise BadModel("base has seen more examples than a model grown from it; give a common ancestor.")
-            merged._examples += other._examples - before
-            merged._negative = other._negative if merged._negative is None else merged._negative
-            merged._add(other, base)
+            at_once = type(self)._add_all is not Learner._add_all
+            for some in [others] if at_once else [[one] for one in others]:
+                for one in some:
+                    merged._examples += one._examples - before
+                    merged._negative = one._negative if merged._negative is None else merged._negative
+                merged._add_all(some, base)
         merged.extras = extras
         return merged
 

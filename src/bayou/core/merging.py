@@ -1,37 +1,103 @@
-"""Merging states that add up: what learners with a location and a strength per weight share."""
+"""Merging states that add up: what learners with a place and a strength per weight share."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.errors import BadModel
+from bayou.core.batch import Batch
+from bayou.core.gains import EVIDENCE, RECENT, AddsUp, Places, changed, gained, joined, refuse_less
+
+# Rows at a time, to bound the float64 copies.
+BLOCK = 1 << 20
 
 
 def merge_pairs(
-    mine: np.ndarray, other: np.ndarray, base: np.ndarray | None, prior: Any = 0.0, fading: bool = False
+    mine: np.ndarray,
+    others: Sequence[np.ndarray],
+    base: np.ndarray | None,
+    prior: Any = 0.0,
+    rule: int = EVIDENCE,
+    may_lose: bool = False,
 ) -> None:
-    """Merge states whose rows are (location, strength), into `mine`.
+    """Merge states whose rows are (place, strength) and that grew from `base`, into `mine`, by a rule of `gains`.
 
-    Strengths add, beyond what `base` had; locations are averaged, weighted by prior + strength. For a Gaussian,
-    location and strength are what mean and precision have gained over the prior, `prior` is the prior's precision, and
-    this is the sum of natural parameters. With `fading` memory both may know less than base did.
+    `prior` is the precision of the prior, from which they grew if there is no base: what is kept is what a mean has
+    moved from the prior's, and what its precision has gained. `may_lose`: in the mean they know more than their base,
+    but each may know less of some weights.
     """
     prior = np.atleast_1d(np.asarray(prior, np.float64))
-    block = 1 << 20  # rows at a time, to bound the float64 copies
-    for start in range(0, len(mine), block):
-        part = slice(start, start + block)
+    for start in range(0, len(mine), BLOCK):
+        part = slice(start, start + BLOCK)
         held = prior if len(prior) == 1 else prior[part]
-        states = [(mine[part], 1.0), (other[part], 1.0)] + ([] if base is None else [(base[part], -1.0)])
-        strength, moved = np.zeros((2, len(mine[part])))
-        for rows, sign in states:
-            strength += sign * rows[:, 1].astype(np.float64)
-            moved += sign * (held + rows[:, 1].astype(np.float64)) * rows[:, 0]
-        # In float32 a strength may have been rounded down by a last place or two.
-        if not fading and base is not None and (strength < -1e-6 * base[part, 1]).any():
-            raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        strength = np.maximum(strength, 0.0)
-        whole = np.broadcast_to(strength + held, strength.shape)
-        mine[part, 0] = np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0)
-        mine[part, 1] = strength
+        before = _places(np.zeros_like(mine[part]) if base is None else base[part], held)
+        a: Any = 0.0
+        b: Any = 0.0
+        met: Any = 0
+        for state in (mine, *others):
+            now = _places(state[part], held)
+            more, moved = gained(now, before, rule)
+            if not may_lose:
+                refuse_less(more, before, rule)
+            a, b, met = a + more, b + moved, met + ((now.mean != before.mean) | (more != 0))
+        mine[part, 0], mine[part, 1] = joined(before, held, a, b, met, 1.0, rule)
+
+
+def _places(rows: np.ndarray, held: np.ndarray) -> Places:
+    return Places(rows[:, 0].astype(np.float64), rows[:, 1].astype(np.float64), held)
+
+
+class PairsAddUp(AddsUp):
+    """Of learners whose arrays are `state`, a (place, strength) of every weight, and `intercept`, one such row."""
+
+    @property
+    def _rule(self) -> int:
+        raise NotImplementedError
+
+    def _held_at(self, features: np.ndarray) -> np.ndarray:
+        """The precision of the prior of some weights."""
+        raise NotImplementedError
+
+    def _held_apart(self) -> float:
+        """That of the intercept."""
+        raise NotImplementedError
+
+    def _learn_part(self, batch: Batch) -> None:
+        self.learn(batch)  # type: ignore[attr-defined]
+
+    def _state_of(self, name: str) -> np.ndarray:
+        return self._arrays()[name]  # type: ignore[attr-defined]
+
+    def _changed_since(self, base: Self) -> np.ndarray:
+        return changed([self._state_of("state")], [base._state_of("state")])
+
+    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
+        return self._gain("state", base, features, self._held_at(features))
+
+    def _gain_apart(self, base: Self) -> np.ndarray:
+        return self._gain("intercept", base, np.zeros(1, np.int64), self._held_apart()).ravel()
+
+    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        self._join("intercept", np.zeros(1, np.int64), self._held_apart(), gains[None], parts, weight)
+
+    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+        self._join("state", features, self._held_at(features), gains, met, weight)
+
+    def _discount(self, share: float) -> None:
+        if self._rule != RECENT:
+            for name in ("state", "intercept"):
+                self._state_of(name)[:, 1] *= share
+
+    def _gain(self, name: str, base: Self, rows: np.ndarray, held: Any) -> np.ndarray:
+        now, before = (_places(learner._state_of(name)[rows], held) for learner in (self, base))
+        a, b = gained(now, before, self._rule)
+        refuse_less(a, before, self._rule)
+        return np.stack([a, b], axis=1)
+
+    def _join(self, name: str, rows: np.ndarray, held: Any, gains: np.ndarray, met: Any, weight: float) -> None:
+        before = _places(self._state_of(name)[rows], held)
+        self._state_of(name)[rows] = np.stack(
+            joined(before, held, gains[:, 0], gains[:, 1], met, weight, self._rule), axis=1
+        )

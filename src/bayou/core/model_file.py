@@ -12,6 +12,7 @@ other threads of Python waiting while it copies, so files are written here; they
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -140,6 +141,29 @@ def nonzero_rows(array: np.ndarray) -> np.ndarray:
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> None:
     """Write the file whole, or say why that cannot be and leave what was there as it is."""
+    try:
+        metadata, stored = _ready(header, arrays)
+    except (TypeError, ValueError) as error:
+        raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
+    try:
+        with whole_file(path) as temporary, open(temporary, "wb") as file:
+            _put(file, metadata, stored)
+    except (OSError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
+
+
+def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> bytes:
+    """What `write` would write."""
+    into = io.BytesIO()
+    _put(into, *_ready(header, arrays))
+    return into.getvalue()
+
+
+def _ready(
+    header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """What a file says of itself, and its arrays."""
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
     for name, array in arrays.items():
@@ -150,23 +174,15 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
             shapes[name] = list(shape)
             stored[f"{name}.rows"] = rows
             stored[f"{name}.kept"] = kept
-    try:
-        metadata = {
-            "format": FORMAT,
-            "version": str(VERSION),
-            "header": json.dumps(header, sort_keys=True, allow_nan=False),
-            "sparse": json.dumps(shapes, sort_keys=True),
-        }
-        sums = {name: _checksum(array) for name, array in stored.items()}
-        metadata["checksums"] = json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)
-    except (TypeError, ValueError) as error:
-        raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
-    try:
-        with whole_file(path) as temporary, open(temporary, "wb") as file:
-            _put(file, metadata, stored)
-    except (OSError, TypeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "header": json.dumps(header, sort_keys=True, allow_nan=False),
+        "sparse": json.dumps(shapes, sort_keys=True),
+    }
+    sums = {name: _checksum(array) for name, array in stored.items()}
+    metadata["checksums"] = json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)
+    return metadata, stored
 
 
 def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:

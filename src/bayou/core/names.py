@@ -116,6 +116,10 @@ class Names:
 
     def name_of(self, indices: np.ndarray) -> list[str | None]:
         """The name of each of these features, or None. Bytes that are not UTF-8 are shown as replacement characters."""
+        return [None if name is None else str(name, "utf-8", "replace") for name in self.bytes_of(indices)]
+
+    def bytes_of(self, indices: np.ndarray) -> list[bytes | None]:
+        """The name of each of these features as it is kept, or None."""
         indices = np.asarray(indices, np.int64)
         own = self._indices[: self._count]
         known = self.named(indices)
@@ -125,7 +129,7 @@ class Names:
             order = np.argsort(own)
             places = iter(order[np.searchsorted(own, indices[known], sorter=order)].tolist())
         ends, text = self._ends, self._text.data
-        return [str(text[ends[k := next(places)] : ends[k + 1]], "utf-8", "replace") if yes else None for yes in known]
+        return [bytes(text[ends[k := next(places)] : ends[k + 1]]) if yes else None for yes in known]
 
     def share(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
         """The share of some mass (of weights, say) that lies on named features; mass[k] is that of feature indices[k].
@@ -140,6 +144,11 @@ class Names:
             named = np.asarray(mass)[self.named(indices)]
         return float(np.sum(named)) / total if total else 1.0
 
+    def put(self, indices: np.ndarray, names: list[bytes]) -> None:
+        """Keep these names of features that have none yet."""
+        ends = np.concatenate([[0], np.cumsum([len(name) for name in names])])
+        self._put(indices.astype(np.uint32), ends, np.frombuffer(b"".join(names), np.uint8))
+
     def merge(self, other: Names) -> None:
         """Take over the names of another table's features that have none here."""
         if other.n_features != self.n_features:
@@ -147,9 +156,12 @@ class Names:
                 f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same --bits."
             )
         n = len(other)
-        spans = np.full((n, 4), -1, np.int32)
-        spans[:, 2], spans[:, 3] = other._ends[:n], other._ends[1 : n + 1]
-        self.add(NewNames(other._indices[:n], spans, other._text, other._text, b""))
+        self._put(other._indices[:n], other._ends[: n + 1], other._text)
+
+    def _put(self, indices: np.ndarray, ends: np.ndarray, text: np.ndarray) -> None:
+        spans = np.full((len(indices), 4), -1, np.int32)
+        spans[:, 2], spans[:, 3] = ends[:-1], ends[1:]
+        self.add(NewNames(indices, spans, text, text, b""))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as arrays, for a file. Names that are added later come behind them, or into other arrays."""

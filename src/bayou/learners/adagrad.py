@@ -18,12 +18,14 @@ Paper: Duchi, Hazan, Singer, JMLR 2011; the rival in marginal-gaussian, section 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from bayou.core.checks import positive_number
-from bayou.core.merging import merge_pairs
+from bayou.core.gains import GRADIENT
+from bayou.core.merging import PairsAddUp, merge_pairs
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
@@ -43,7 +45,7 @@ RECORD = Record(
 WEIGHT, SQUARES = range(2)  # the columns of the state, w and G
 
 
-class AdaGrad(GradientLearner):
+class AdaGrad(GradientLearner, PairsAddUp):
     """AdaGrad on the logistic loss.
 
     Args:
@@ -85,9 +87,20 @@ class AdaGrad(GradientLearner):
     def _intercept(self) -> tuple[float, float]:
         return float(self._intercept_state[WEIGHT]), math.nan
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    @property
+    def _rule(self) -> int:
+        return GRADIENT
+
+    def _held_at(self, features: np.ndarray) -> np.ndarray:
+        return np.zeros(len(features))
+
+    def _held_apart(self) -> float:
+        return 0.0
+
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
         for name, mine in self._arrays().items():
-            merge_pairs(mine, other._arrays()[name], None if base is None else base._arrays()[name])
+            before = None if base is None else base._arrays()[name]
+            merge_pairs(mine, [other._arrays()[name] for other in others], before, rule=GRADIENT)
 
 
 @kernel

@@ -116,9 +116,8 @@ class FTRL(GradientLearner):
         mine = self._arrays()
         for name, state in mine.items():
             merged = _located(state)
-            merge_pairs(
-                merged, _located(other._arrays()[name]), None if base is None else _located(base._arrays()[name])
-            )
+            before = None if base is None else _located(base._arrays()[name])
+            merge_pairs(merged, [_located(other._arrays()[name])], before)
             state[:, Z] = merged[:, 0] * np.sqrt(merged[:, SQUARES])
             state[:, SQUARES] = merged[:, SQUARES]
 

@@ -30,6 +30,7 @@ Paper: none; Kalman, A new approach to linear filtering and prediction problems,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -152,11 +153,12 @@ class Gaussian(DiagonalGaussian):
         mean, variance = super()._intercept()
         return mean, variance * self.noise
 
-    def _add(self, other: Self, base: Self | None) -> None:
-        self._add_naturals(other, base)
-        self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        super()._add_all(others, base)
+        for other in others:
+            self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)
+            join_ranges(self._labels, other._labels)
         np.maximum(self._noise_sums, 0.0, out=self._noise_sums)
-        join_ranges(self._labels, other._labels)
 
 
 @kernel

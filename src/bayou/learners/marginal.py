@@ -34,7 +34,7 @@ section 3, appendices A to C. prior_mean and prior_variance are its mu_0 and sig
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +42,8 @@ from bayou.core import links
 from bayou.core.batch import Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
+from bayou.core.gains import EVIDENCE, RECENT
+from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
@@ -82,7 +84,7 @@ NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
 
 
-class Marginal(DiagonalGaussian):
+class Marginal(DiagonalGaussian, PairsAddUp):
     """Marginalised Gaussian learner (Algorithm 1).
 
     Args:
@@ -168,8 +170,9 @@ class Marginal(DiagonalGaussian):
             self._examples,
         )
 
-    def _add(self, other: Self, base: Self | None) -> None:
-        self._add_naturals(other, base, fading=self._parameters["memory"] > 0)
+    @property
+    def _rule(self) -> int:
+        return RECENT if self._parameters["memory"] > 0 else EVIDENCE
 
 
 @kernel(forceinline=True)

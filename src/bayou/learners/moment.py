@@ -49,6 +49,7 @@ from scipy.special import erfcx
 
 from bayou.core import links
 from bayou.core.checks import one_of
+from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
@@ -161,7 +162,7 @@ def _table() -> np.ndarray:
     return np.einsum("ap,bq,ipjqf->ijbfa", to_powers, to_powers, values).astype(np.float32).ravel()
 
 
-class Moment(DiagonalGaussian):
+class Moment(DiagonalGaussian, PairsAddUp):
     """Moment-matching learner (ADF; one-pass EP). Its prior, intercept and dtype are given as `Marginal`'s are.
 
     Args:

@@ -34,6 +34,7 @@ Paper: marginal-gaussian, appendix D.3.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ import numpy as np
 from bayou.core import links
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadModel
+from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
@@ -90,7 +92,7 @@ class Points(NamedTuple):
     n_points: int  # the rest of the nodes is padding
 
 
-class Variational(DiagonalGaussian):
+class Variational(DiagonalGaussian, PairsAddUp):
     """Marginalised variational Bayes for logistic regression. Its prior, intercept and dtype are as `Marginal`'s are.
 
     Args:
@@ -147,15 +149,17 @@ class Variational(DiagonalGaussian):
         points = Points(nodes, self._node_weights, self._draws, self._table, seed, n_points)
         _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
 
-    def _add(self, other: Self, base: Self | None) -> None:
-        if not self._draws or base is None:
-            return self._add_naturals(other, base)
+    @property
+    def _may_lose(self) -> bool:  # type: ignore[override]
+        return bool(self._draws)
+
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
         # What was learned by draws may know less than its base did, but not nothing of what the base had met.
-        for name, before in base._arrays().items():
-            unknown = ~(self._arrays()[name].any(axis=1) & other._arrays()[name].any(axis=1))
-            if (before.any(axis=1) & unknown).any():
+        for name, before in base._arrays().items() if base is not None and self._draws else ():
+            known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)
+            if (before.any(axis=1) & ~known).any():
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        return self._add_naturals(other, base, fading=True)
+        super()._add_all(others, base)
 
 
 @inlined

@@ -38,7 +38,8 @@ back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`
 learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`. The weights are those of this one,
 linearised as it stands (`weights`).
 
-Merging adds natural parameters lane by lane and stacker by stacker, and the logarithms of shares (`merging`).
+Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
+learned afresh from rows that they do not know (`in_parts`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching: marginal-gaussian, appendix D.2.
 """
@@ -49,7 +50,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,12 +58,13 @@ from bayou.core import threads
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, yes_or_no
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner, Scores
+from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
 from bayou.kernels.vector import aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
+from bayou.learners.bank.in_parts import ENOUGH, LEARNED, RESTS, InParts
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
@@ -71,7 +73,6 @@ from bayou.learners.bank.lanes import (
     PER_SQUARE,
     PRECISION,
     PRIOR,
-    ROWS,
     SCALED,
     Lanes,
     run_lanes,
@@ -85,9 +86,7 @@ from bayou.learners.bank.later import (
     log_losses,
     new_tally,
     next_block,
-    renew_shares,
 )
-from bayou.learners.bank.merging import merge_combinations, merge_lanes
 from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
 from bayou.learners.bank.weights import intercept_of, lane_part, lane_reading, log_odds_reading, weights_of
@@ -97,7 +96,6 @@ COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 NARROWING = {4096: 12, 16384: 8}
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
-LEARNED, RESTS = range(2)
 
 
 class Told(NamedTuple):
@@ -107,7 +105,7 @@ class Told(NamedTuple):
     delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
-class Bank(Learner):
+class Bank(InParts):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -321,7 +319,7 @@ class Bank(Learner):
     @property
     def looks_later(self) -> bool:
         """Whether it has learned how to predict later rows; models of earlier versions have not."""
-        return bool(self._delayed[LEARNED] >= min(self._examples, 1024) and self._later.kept.any())
+        return bool(self._delayed[LEARNED] >= min(self._examples, ENOUGH) and self._later.kept.any())
 
     def later_loss(self) -> LaterLoss | None:
         """The log loss of the last half of the stream as it was learned, and what to expect of later rows.
@@ -432,19 +430,3 @@ class Bank(Learner):
             variance = share * np.asarray(weights.variance)
             intercept = (bias, share * unsure) if self._has_intercept else (0.0, 0.0)
             self._draw_gaussian(batch, weights.mean, variance, intercept, seed, np.flatnonzero(taken == lane), scores)
-
-    def _add(self, other: Self, base: Self | None) -> None:
-        parts, signs = (
-            ([self, other], np.ones(2)) if base is None else ([self, other, base], np.array([1.0, 1.0, -1.0]))
-        )
-        rows = np.array([learner._lanes.stream[ROWS] for learner in parts])
-        dropped = np.flatnonzero((self._combination.kept > 0) & (other._combination.kept == 0))
-        merge_lanes([learner._lanes for learner in parts], signs)
-        merge_combinations([learner._combination for learner in parts], signs, rows)
-        delayed = np.stack([learner._delayed for learner in parts])
-        merge_combinations([learner._later for learner in parts], signs, delayed[:, LEARNED])
-        renew_shares(self._later)
-        self._delayed[LEARNED] = max(float(signs @ delayed[:, LEARNED]), 0.0)
-        self._delayed[RESTS] = delayed[:2, RESTS].max()
-        self._tally[:] = np.maximum(np.tensordot(signs, [learner._tally for learner in parts], 1), 0.0)
-        self._drop(dropped)

@@ -1,15 +1,19 @@
-"""Merging banks: natural parameters add lane by lane and stacker by stacker, and the logarithms of shares.
+"""Banks that learned apart as one: what their lanes have gained over the one they grew from adds up (`core.gains`).
 
-What a base held is subtracted. All functions write into the first of the learners' arrays.
+In rounds (`bayou.rounds`), where shards learn their rows with weights, natural parameters add; parts that were learned
+by anybody are averaged. Moves of lanes that forget are averaged always, those of plain gradients weighed by what was
+gained. Of combinations there is the mean of what parts have learned; that is a guess, as they were learned on other
+lanes than those that come out.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from bayou.core.errors import BadModel
+from bayou.core.gains import AVERAGE, EVIDENCE, GRADIENT, RECENT, Places, changed, gained, joined, refuse_less
 from bayou.core.model_file import nonzero_rows
-from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
@@ -25,46 +29,164 @@ from bayou.learners.bank.lanes import (
     WEIGHT,
     Lanes,
 )
-from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_PRECISION
+from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
+
+# Features at a time, to bound what is held in float64.
+BLOCK = 1 << 16
 
 
-def merge_lanes(parts: list[Lanes], signs: np.ndarray) -> None:
-    """Into the first of `parts`; a sign of -1 is that of their base."""
-    mine = parts[0]
-    factors = [lanes.factors() for lanes in parts]
-    streams = np.stack([lanes.stream for lanes in parts])
-    rows, weight = np.maximum(signs @ streams[:, [ROWS, WEIGHT]], 0.0)
-    length = (signs * streams[:, ROWS]) @ streams[:, LOG_LENGTH] / rows if rows else 0.0
-    mine.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = rows, length, streams[:, OTHER].max(), weight
-    mine.scale[:] = _natural_sum([lanes.scale for lanes in parts], signs, np.full(mine.width, SCALE_PRECISION))
-    held = np.where(mine.settings[RATE] > 0, 0.0, mine.settings[BIAS_PRIOR])
-    mine.intercept[:] = _natural_sum([lanes.intercept for lanes in parts], signs, held)
-    # Always three: without a base, the other counts once more with the sign 0.
-    three = [*parts, parts[1]][:3]
-    short = _merge_weights(
-        tuple(lanes.state for lanes in three),
-        tuple(lanes.squares for lanes in three),
-        np.array([*signs, 0.0][:3]),
-        np.array([*factors, factors[1]][:3]),
-        mine.settings,
-        mine.factors(),
+def rules_of(lanes: Lanes) -> np.ndarray:
+    """By which of the rules of `core.gains` each lane is merged."""
+    settings = lanes.settings
+    return np.where(settings[RATE] > 0, GRADIENT, np.where(settings[KEEP] < 1, RECENT, EVIDENCE))
+
+
+def gain_at(lanes: Lanes, base: Lanes, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
+    """What lanes have learned of some features since `base`: A and B of every lane, uses and summed squares.
+
+    In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
+    scale: a feature that was not met has gained nothing.
+    """
+    factors, before = lanes.factors(), _places(base, features)
+    a, b = gained(_places(lanes, features), before, rules)
+    refuse_less(a, before, rules)
+    more = _counted(lanes.squares[features]) - _counted(base.squares[features])
+    return np.hstack([a / factors**2, b * np.where(rules == RECENT, factors, 1.0 / factors), more])
+
+
+def join_at(
+    lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
+) -> None:
+    """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
+    factors, width = lanes.factors(), lanes.width
+    most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
+    uses, squared = (_counted(lanes.squares[features]) + np.maximum(gains[:, 2 * width :], 0.0)).T
+    square = np.divide(squared, uses, out=np.ones(len(features)), where=uses > 0)
+    square = np.clip(square, LEAST_SQUARE, most)
+    a = gains[:, :width] * factors**2
+    b = gains[:, width : 2 * width] * np.where(rules == RECENT, 1.0 / factors, factors)
+    before = _places(lanes, features)
+    mean, strength = joined(before, _held(lanes, square), a, b, met[:, None], weight, rules)
+    far = math.sqrt(most)
+    rows = np.stack([np.clip(mean, -far, far), np.minimum(strength, most)], axis=1)
+    # Eight means, eight precisions, and so on.
+    lanes.state[features] = rows.reshape(len(rows), 2, -1, LANES).swapaxes(1, 2).reshape(len(rows), -1)
+    lanes.squares[features] = np.stack([np.where(uses > 0, square, 0.0), uses], axis=1)
+
+
+def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
+    """What lanes have learned since `base` of the intercept, of their scales and of the stream."""
+    intercept = gained(_intercepts(lanes), _intercepts(base), rules)
+    scale = gained(_scales(lanes), _scales(base), _lasting(rules))
+    return np.concatenate([*intercept, *scale, _summed(lanes.stream) - _summed(base.stream)])
+
+
+def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
+    """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
+    *pairs, more = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
+    intercept, scale = _intercepts(lanes), _scales(lanes)
+    lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
+    lanes.scale[:] = joined(scale, scale.held, pairs[2], pairs[3], parts, weight, _lasting(rules))
+    np.clip(lanes.scale[0], -SCALE_FARTHEST, SCALE_FARTHEST, out=lanes.scale[0])
+    more[WEIGHT] /= weight
+    total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
+    length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
+    lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER] > 0, total[WEIGHT]
+
+
+def discount_lanes(lanes: Lanes, share: float) -> None:
+    """Let everything that was learned and does not fade by itself count less; means stay as they are."""
+    lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
+    lanes.intercept[1] *= lasting
+    lanes.scale[1] *= share
+    blocks = lasting.reshape(-1, LANES)
+    rows = nonzero_rows(lanes.state)
+    lanes.state[rows] *= np.stack([np.ones_like(blocks), blocks], axis=1).ravel().astype(lanes.state.dtype)
+
+
+def changed_at(lanes: Lanes, base: Lanes) -> np.ndarray:
+    """The features of which lanes know something else than their base."""
+    return changed([lanes.state, lanes.squares], [base.state, base.squares])
+
+
+def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
+    """Of parts that grew from `into`, which then knows what all know: the average of what they have come to.
+
+    Nobody knows by how much corrections that all parts have made would overshoot in sum.
+    """
+    rules = rules_of(into)
+    rules = np.where(rules == EVIDENCE, AVERAGE, rules)
+    base = into._replace(**{name: getattr(into, name).copy() for name in ("stream", "intercept", "scale")})
+    met = [changed_at(part, base) for part in parts]
+    features = np.unique(np.concatenate(met))
+    learned = sum(bool(part.stream[WEIGHT] > base.stream[WEIGHT]) for part in parts)
+    join_apart(into, np.sum([gain_apart(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
+    for start in range(0, len(features), BLOCK):
+        here = features[start : start + BLOCK]
+        count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
+        gains = np.sum([gain_at(part, base, here, rules) for part in parts], axis=0)
+        join_at(into, here, gains, count, 1.0, rules)
+
+
+def _lasting(rules: np.ndarray) -> int:
+    """By which rule scales are merged, which nobody forgets."""
+    return AVERAGE if AVERAGE in rules else EVIDENCE
+
+
+def _places(lanes: Lanes, features: np.ndarray) -> Places:
+    rows = lanes.state[features].astype(np.float64).reshape(len(features), -1, 2, LANES)
+    squares = lanes.squares[features].astype(np.float64)
+    held = _held(lanes, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
+    return Places(rows[:, :, 0].reshape(len(features), -1), rows[:, :, 1].reshape(len(features), -1), held)
+
+
+def _held(lanes: Lanes, squares: np.ndarray) -> np.ndarray:
+    """The precision of each feature's prior in each lane; plain gradients have none."""
+    settings = lanes.settings
+    held = settings[PRIOR] + settings[PER_SQUARE] * squares[:, None]
+    return np.where(settings[RATE] > 0, 0.0, held)
+
+
+def _counted(squares: np.ndarray) -> np.ndarray:
+    """Uses and summed squares of features; their mean squares are kept."""
+    mean, uses = squares.astype(np.float64).T
+    return np.stack([uses, uses * mean], axis=1)
+
+
+def _intercepts(lanes: Lanes) -> Places:
+    return Places(
+        lanes.intercept[0], lanes.intercept[1], np.where(lanes.settings[RATE] > 0, 0.0, lanes.settings[BIAS_PRIOR])
     )
-    if short:
-        raise BadModel("base knows more than the models grown from it; give a common ancestor.")
 
 
-def merge_combinations(parts: list[Combination], signs: np.ndarray, rows: np.ndarray) -> None:
-    """Into the first of `parts`; `rows` says of how many rows each has measured how far its outputs are damped."""
-    mine = parts[0]
-    dampings, measured = np.stack([part.damping for part in parts]), max(float(signs @ rows), 0.0)
-    damping = (signs * rows) @ dampings / measured if measured else np.zeros_like(mine.damping)
-    mine.damping[:] = np.clip(damping, dampings.min(axis=0), dampings.max(axis=0))
+def _scales(lanes: Lanes) -> Places:
+    return Places(lanes.scale[0], lanes.scale[1], np.full(lanes.width, SCALE_PRECISION))
+
+
+def _summed(stream: np.ndarray) -> np.ndarray:
+    """What is counted of the stream, with the sum of log lengths in the place of their mean."""
+    summed = stream.copy()
+    summed[LOG_LENGTH] *= stream[ROWS]
+    return summed
+
+
+def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
+    """Into the first of `parts`: what they know in the mean, each counting so much; losses are left to the caller.
+
+    Stackers have learned how to correct lanes that knew less than those that come out: of many parts, half of that.
+    """
+    mine, counts = parts[0], counts / counts.sum()
+    mine.damping[:] = counts @ [part.damping for part in parts]
     for j in range(len(mine.stacker_mean)):
-        _merge_stackers(j, parts, signs)
-    mine.shares[:] = _merged_shares([part.shares for part in parts], signs)
-    mine.final_shares[:] = _merged_shares([part.final_shares for part in parts], signs)
-    summed = signs @ [part.losses[0] - np.log(part.losses[1]) for part in parts]
-    mine.losses[0], mine.losses[1] = np.maximum(summed, 0.0), 1.0
+        _merge_stackers(j, parts, counts)
+    mine.stacker_mean[:] *= (1.0 + float(counts @ counts)) / 2.0
+    mine.shares[:] = _merged_shares([part.shares for part in parts], counts)
+    mine.final_shares[:] = _merged_shares([part.final_shares for part in parts], counts)
+
+
+def losses_of(combination: Combination) -> np.ndarray:
+    """Of outputs and finals, so far."""
+    return combination.losses[0] - np.log(combination.losses[1])
 
 
 def mirror_lanes(lanes: Lanes) -> None:
@@ -82,22 +204,22 @@ def mirror_combination(combination: Combination) -> None:
     combination.stacker_covariance[:, 1:, 0] *= -1.0
 
 
-def _merge_stackers(j: int, parts: list[Combination], signs: np.ndarray) -> None:
-    """The j-th ones: precisions, and precisions times means, add beyond the prior's."""
+def _merge_stackers(j: int, parts: list[Combination], counts: np.ndarray) -> None:
+    """The j-th ones: the mean of precisions, and of precisions times means, beyond the prior's."""
     mine = parts[0]
     live = np.flatnonzero(mine.stacker_prior > 0)
     own_prior = mine.stacker_prior[live]
     prior = np.diag(1.0 / own_prior)
     gained, moved = np.zeros_like(prior), np.zeros(len(live))
-    for part, sign in zip(parts, signs, strict=True):
+    for part, count in zip(parts, counts, strict=True):
         # Where an output was dropped there is nothing to invert: it counts as never learned.
         there = part.stacker_prior[live] > 0
         covariance = part.stacker_covariance[j][np.ix_(live, live)]
         covariance = np.where(np.outer(there, there), covariance, np.diag(own_prior))
         precision = np.linalg.inv(covariance)
-        gained += sign * (precision - prior)
-        moved += sign * precision @ part.stacker_mean[j][live]
-    # With memory, or a base, less may be known than the prior says in some direction; that much is known.
+        gained += count * (precision - prior)
+        moved += count * precision @ part.stacker_mean[j][live]
+    # With memory less may be known than the prior says in some direction; that much is known.
     root = np.sqrt(own_prior)
     values, vectors = np.linalg.eigh(root[:, None] * (gained + gained.T) / 2.0 * root)
     half = root[:, None] * vectors
@@ -106,68 +228,9 @@ def _merge_stackers(j: int, parts: list[Combination], signs: np.ndarray) -> None
     mine.stacker_mean[j][live] = covariance @ moved
 
 
-def _merged_shares(shares: list[np.ndarray], signs: np.ndarray) -> np.ndarray:
-    """Evidence adds: the shares' logarithms do. A share of 0 stays one."""
+def _merged_shares(shares: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
+    """The mean of the shares' logarithms. A share of 0 stays one."""
     there = np.all([each > 0 for each in shares], axis=0)
-    logs = signs @ [np.log(np.where(there, each, 1.0)) for each in shares]
+    logs = counts @ [np.log(np.where(there, each, 1.0)) for each in shares]
     merged = np.where(there, np.exp(logs - np.max(logs[there])), 0.0)
     return merged / merged.sum()
-
-
-def _natural_sum(states: list[np.ndarray], signs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Rows (mean, precision gained) merged: natural parameters add beyond the prior's precision."""
-    means, gains = np.stack(states, axis=1)
-    gained = np.maximum(signs @ gains, 0.0)
-    moved, whole = signs @ ((prior + gains) * means), prior + gained
-    return np.stack([np.divide(moved, whole, out=np.zeros_like(moved), where=whole > 0), gained])
-
-
-@kernel
-def _merge_weights(states, squares, signs, factors, settings, merged_factors):
-    """Merge the lanes of up to three banks into the first: natural parameters add, in the units of the features.
-
-    True if the third, which is subtracted, knows more of some feature than the others do.
-    """
-    mine = states[0]
-    most = LIMIT_32 if mine.itemsize == 4 else LIMIT_64
-    short = False
-    for i in range(mine.shape[0]):
-        touched = False
-        for part in range(3):
-            for place in range(mine.shape[1]):
-                touched |= states[part][i, place] != 0
-        if not touched:  # its memory stays untouched, too
-            continue
-        uses = square = 0.0
-        each = np.ones(3)
-        for part in range(3):
-            if squares[part][i, 1] > 0:
-                each[part] = squares[part][i, 0]
-                uses += signs[part] * squares[part][i, 1]
-                square += signs[part] * squares[part][i, 1] * squares[part][i, 0]
-        merged_square = min(max(square / uses, LEAST_SQUARE), most) if uses > 0.0 else 1.0
-        for k in range(settings.shape[1]):
-            place = k // LANES * 2 * LANES + k % LANES
-            gained = moved = raw = 0.0
-            for part in range(3):
-                if signs[part] != 0.0:
-                    gain, factor = np.float64(states[part][i, place + LANES]), factors[part, k]
-                    held = settings[PRIOR, k] + settings[PER_SQUARE, k] * each[part]
-                    if settings[RATE, k] > 0.0:
-                        held = 0.0
-                    gained += signs[part] * gain / (factor * factor)
-                    moved += signs[part] * (held + gain) * states[part][i, place] / factor
-                    raw += signs[part] * gain
-            if signs[2] < 0.0 and settings[KEEP, k] == 1.0 and raw < -1e-6 * states[2][i, place + LANES]:
-                short = True
-            factor = merged_factors[k]
-            held = settings[PRIOR, k] + settings[PER_SQUARE, k] * merged_square
-            if settings[RATE, k] > 0.0:
-                held = 0.0
-            gain = max(gained, 0.0) * factor * factor
-            mine[i, place] = moved * factor / (held + gain) if held + gain > 0.0 else 0.0
-            mine[i, place + LANES] = min(gain, most)
-        if uses > 0.0:
-            squares[0][i, 0] = merged_square
-            squares[0][i, 1] = uses
-    return short

@@ -7,6 +7,7 @@ costs no memory until it is touched. The row behind the last feature is spare: k
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from bayou.core import links
 from bayou.core.batch import MAX_FEATURES, Batch
 from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput
+from bayou.core.gains import EVIDENCE
 from bayou.core.learner import Learner, Scores
 from bayou.core.merging import merge_pairs
 from bayou.core.validation import LIMIT
@@ -145,18 +147,26 @@ class DiagonalGaussian(Learner):
         shift, gain = self._intercept_state[0]
         return float(shift), float(1.0 / (gain + self._intercept_precision))
 
-    def _add(self, other: Self, base: Self | None) -> None:
-        self._add_naturals(other, base)
-
-    def _add_naturals(self, other: Self, base: Self | None, fading: bool = False) -> None:
-        """Natural parameters add: 1/v and mu/v each gain what `other` gained over the prior, or over `base`.
-
-        fading: whether both may know less than `base` did.
-        """
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        """Natural parameters add: 1/v and mu/v each gain what the others gained over the prior, or over `base`."""
         prior = self._prior[:, PRECISION] if len(self._prior) == 1 else self._prior[:-1, PRECISION]
         for name, held in (("state", prior), ("intercept", self._intercept_precision)):
             before = None if base is None else base._arrays()[name]
-            merge_pairs(self._arrays()[name], other._arrays()[name], before, held, fading)
+            states = [other._arrays()[name] for other in others]
+            merge_pairs(self._arrays()[name], states, before, held, self._rule, self._may_lose)
+
+    _may_lose = False  # whether an example may leave a weight less sure
+
+    @property
+    def _rule(self) -> int:
+        """By which of the rules of `core.gains` weights are merged."""
+        return EVIDENCE
+
+    def _held_at(self, features: np.ndarray) -> np.ndarray:
+        return self._prior_at(features)[:, PRECISION].astype(np.float64)
+
+    def _held_apart(self) -> float:
+        return self._intercept_precision
 
 
 def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:

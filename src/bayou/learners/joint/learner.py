@@ -44,6 +44,7 @@ discrete sequential estimation, 1977, chapter V.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -208,10 +209,14 @@ class Joint(DiagonalGaussian):
 
     # --- merging ------------------------------------------------------------------------------------------------
 
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        if not self._full:
+            return super()._add_all(others, base)
+        for other in others:
+            self._add(other, base)
+
     def _add(self, other: Self, base: Self | None) -> None:
         """Natural parameters add: 1/S and mu/S each gain what `other` gained over the prior, or over `base`."""
-        if not self._full:
-            return self._add_naturals(other, base)
         if base is not None and base._factored.waiting_labels.any():
             raise BadModel(
                 "base stopped inside a mini-batch, whose examples both models hold: end_pass() would end it."

@@ -1,0 +1,222 @@
+"""What learning in shards costs in log loss: rounds and merges, against one sequential pass of the same learner.
+
+    python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--learner bank]
+    python benchmarks/rounds.py merge [--sets ...] [--orders 3]
+
+Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An order is a permutation of all rows;
+order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
+pass, in per cent, for the next row and for later ones.
+
+**quality**: doubling rounds over at most so many shards of at least 5,000 rows, the combination learned afresh on 2 %
+of the rows (at least 20,000, or a twentieth of them all); rounds where the loss on those rises are counted.
+
+**merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5 %; merged, and merged with
+the combination learned afresh; one part alone; and Vowpal Wabbit's `merge_models`, over its own sequential pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import quality_peers
+import quality_sets
+import vowpalwabbit
+
+from bayou import Batch, rounds, simulate
+from bayou.core import registry
+from bayou.core.learner import Learner
+
+SIMULATED = {
+    "longtail": (lambda: simulate.longtail(n_categories=16, seed=1), 2_000_000),
+    "table1": (lambda: simulate.random(n_features=200, seed=1), 1_000_000),
+}
+SETS = ("longtail", "table1", "flights", "frappe", "a9a")
+PARTS = 16
+VW = [sys.executable, "-m", "vowpalwabbit"]
+
+
+def rows_of(name: str, data: Path, cache: Path) -> Batch:
+    if name in SIMULATED:
+        make, examples = SIMULATED[name]
+        return Batch.concatenate(list(make().batches(examples)))
+    return Batch.from_csr(*quality_sets.load(name, data, cache))
+
+
+def ordered(rows: Batch, name: str, order: int) -> Batch:
+    seed = order + (name == "flights")
+    return rows if not seed else rows.take(np.random.default_rng(seed).permutation(len(rows)))
+
+
+def losses(learner: Learner, test: Batch) -> np.ndarray:
+    """Mean log loss of rows that are not learned: for the next row, and for later ones."""
+    positive, found = test.labels > 0, []
+    for horizon in ("next", "later") if learner.name == "bank" else ("next",):
+        p = learner.predict(test, horizon=horizon).probability
+        found.append(-np.log(np.where(positive, p, 1.0 - p)).mean())
+    return np.array(found)
+
+
+def split(rows: Batch, seed: int) -> tuple[Batch, Batch]:
+    """(to learn, held out for the combination)"""
+    share, least, most = rounds.HELD_OUT
+    n = int(min(max(share * len(rows), min(least, 0.05 * len(rows))), most))
+    held = np.zeros(len(rows), bool)
+    held[np.random.default_rng(100 + seed).choice(len(rows), n, replace=False)] = True
+    return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+
+
+def shards_of(rows: Batch, first: int, last: int, shards: int) -> Iterable[Batch]:
+    return (rows.take(np.arange(first + k, last, shards)) for k in range(shards))
+
+
+def one_round(base: Learner, parts: Iterable[Batch], weight: float, over: float) -> None:
+    gains = [rounds.learn_shard(base, [part], weight, task) for task, part in enumerate(parts)]
+    rounds.apply(base, rounds.add(gains), over)
+
+
+def in_rounds(base: Learner, rows: Batch, held: Batch, shards: int, passes: int, test: Batch) -> Iterable:
+    """After each pass: what it costs, how often the loss on held-out rows rose, shards of the last round."""
+    told, rises = [], 0
+    for round_ in rounds.plan(len(rows), shards, base=max(len(rows) // 100, min(5000, len(rows) // 4))):
+        span = round_.first, round_.last
+        if round_.shards == 1:
+            rounds.learn_part(base, rows[slice(*span)])
+        else:
+            one_round(base, shards_of(rows, *span, round_.shards), round_.shards, round_.shards)
+        rises += note(base, held, told)
+    yield losses(base, test), rises, round_.shards
+    for _ in range(1, passes):
+        many = max(1, min(shards, len(rows) // rounds.LEAST_ROWS))
+        rounds.discount(base, 0.5)
+        one_round(base, shards_of(rows, 0, len(rows), many), many / 2, many)
+        rises += note(base, held, told)
+        yield losses(base, test), rises, many
+
+
+def note(base: Learner, held: Batch, told: list[float]) -> bool:
+    """Learn the combination afresh; whether what it costs has risen."""
+    told.append(base.recombine([held]) if base.name == "bank" else float(losses(base, held)[0]))
+    return len(told) > 1 and told[-1] > told[-2]
+
+
+def over(found: np.ndarray, sequential: np.ndarray) -> str:
+    return " / ".join(f"{100 * (a / b - 1):+.2f}" for a, b in zip(found, sequential, strict=True))
+
+
+def quality(args: argparse.Namespace) -> None:
+    heads = "set", "order", "sequential", "pass", "over it, % (next / later)", "shards", "rises", "s"
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name in args.sets:
+        rows = rows_of(name, args.data, args.cache)
+        for order in range(args.orders):
+            here = ordered(rows, name, order)
+            train, test = here[: len(here) * 9 // 10], here[len(here) * 9 // 10 :]
+            one, parts = (make(args.learner, here) for _ in range(2))
+            one.learn(train)
+            sequential, start = losses(one, test), time.perf_counter()
+            learned, held = split(train, order)
+            told = in_rounds(parts, learned, held, args.shards, args.passes, test)
+            for number, (found, rises, shards) in enumerate(told, 1):
+                shown = f"{sequential[0]:.4f}", number, over(found, sequential), shards, rises
+                seconds = f"{time.perf_counter() - start:.0f}"
+                print(f"| {name} | {order} | {' | '.join(map(str, shown))} | {seconds} |", flush=True)
+
+
+def make(learner: str, rows: Batch) -> Learner:
+    return registry.find(learner).load()(n_features=int(rows.max_index) + 1)
+
+
+def merge(args: argparse.Namespace) -> None:
+    heads = "one part", "merged", "merged, recombined", "with a base", "with a base, recombined", "VW one part"
+    print(f"| set | order | {' | '.join((*heads, 'VW merge_models'))} |\n|{'---|' * 9}")
+    for name in args.sets:
+        rows = rows_of(name, args.data, args.cache)
+        for order in range(args.orders):
+            here = ordered(rows, name, order)
+            train, test = here[: len(here) * 9 // 10], here[len(here) * 9 // 10 :]
+            shown = [over(found, *rest) for found, *rest in merged(args.learner, train, test, order)]
+            shown += [f"{100 * (loss / first - 1):+.2f}" for loss, first in vw_merged(train, test)]
+            print(f"| {name} | {order} | {' | '.join(shown)} |", flush=True)
+
+
+def merged(learner: str, train: Batch, test: Batch, order: int) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    one = make(learner, train)
+    one.learn(train)
+    sequential = losses(one, test)
+    rest, held = split(train, order)
+    parts = [make(learner, train) for _ in range(PARTS)]
+    for part, rows in zip(parts, shards_of(train, 0, len(train), PARTS), strict=True):
+        part.learn(rows)
+    yield losses(parts[0], test), sequential
+    yield losses(parts[0].merge(parts[1:]), test), sequential
+    yield losses(recombined(learner, rest, held, 0), test), sequential
+    base = make(learner, train)
+    base.learn(train[: len(train) // 20])
+    grown = [copy.copy(base) for _ in range(PARTS)]
+    for part, rows in zip(grown, shards_of(train, len(train) // 20, len(train), PARTS), strict=True):
+        part.learn(rows)
+    yield losses(grown[0].merge(grown[1:], base=base), test), sequential
+    yield losses(recombined(learner, rest, held, len(rest) // 20), test), sequential
+
+
+def recombined(learner: str, rest: Batch, held: Batch, first: int) -> Learner:
+    base = make(learner, rest)
+    base.learn(rest[:first])
+    grown = [copy.copy(base) for _ in range(PARTS)]
+    for part, rows in zip(grown, shards_of(rest, first, len(rest), PARTS), strict=True):
+        part.learn(rows)
+    whole = grown[0].merge(grown[1:], base=base if first else None)
+    whole.recombine([held])
+    return whole
+
+
+def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:
+    """(loss, that of its sequential pass) of one part, and of sixteen that were merged."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+
+        def learn(rows: Batch, to: str) -> None:
+            quality_peers.write_vw(rows.to_csr(), rows.labels, place / "rows.txt")
+            options = ["--loss_function", "logistic", "-b", "20", "--quiet", "--save_resume", "-f", str(place / to)]
+            subprocess.run([*VW, "-d", str(place / "rows.txt"), *options], check=True)
+
+        def loss(model: str) -> float:
+            options = ["--link", "logistic", "-t", "--quiet", "-i", str(place / model), "-p", str(place / "p.txt")]
+            subprocess.run([*VW, "-d", str(place / "test.txt"), *options], check=True)
+            p = np.clip(np.loadtxt(place / "p.txt", usecols=0), 1e-7, 1 - 1e-7)
+            return float(-np.log(np.where(test.labels > 0, p, 1 - p)).mean())
+
+        quality_peers.write_vw(test.to_csr(), test.labels, place / "test.txt")
+        learn(train, "one")
+        for k, rows in enumerate(shards_of(train, 0, len(train), PARTS)):
+            learn(rows, f"part{k}")
+        models = [vowpalwabbit.Workspace(f"--quiet -i {place / f'part{k}'}") for k in range(PARTS)]
+        vowpalwabbit.merge_models(None, models).save(str(place / "merged"))
+        one = loss("one")
+        return [(loss("part0"), one), (loss("merged"), one)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("quality", "merge"))
+    parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
+    parser.add_argument("--shards", type=int, default=16)
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--orders", type=int, default=3)
+    parser.add_argument("--learner", default="bank")
+    parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "bayou-quality"))
+    args = parser.parse_args()
+    {"quality": quality, "merge": merge}[args.part](args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

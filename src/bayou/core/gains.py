@@ -1,0 +1,115 @@
+"""What a learner has gained over the one it grew from, in numbers that add up over learners that grew from the same.
+
+A weight is a place and a strength: mean and precision, beyond a prior of precision `held`; or a weight and its summed
+squared gradients. Each of K parts that grew from one base says two numbers (A, B) of it, and their sums make the whole:
+
+    rule        A               B                               strength        place
+    EVIDENCE    dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/c] / (held + S + A/c)
+    RECENT      dS              dm                              S + A/n         m + B/n
+    GRADIENT    dS              dS dm                           S + A/c^2       m + B/A
+    AVERAGE     dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/n] / (held + S + A/n)
+
+m and S are those of the base, d is what a part has more, n how many parts have met the weight. Each part has learned
+its rows c times (row weights are multiplied by c): with c = K a part sees as much evidence as all of them together, and
+EVIDENCE makes the weighted mean of the parts' posteriors, which cannot overshoot; with c = 1 it is the sum of what each
+has learned alone, which counts corrections that all of them make K times, where an AVERAGE of what they have come to,
+each by how sure it is, is safe. Of weights that fade (RECENT) all parts know about equally much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadModel
+
+EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
+
+
+class Places(NamedTuple):
+    """Weights in float64: arrays of one shape, and the precision of their prior, which may be one for many."""
+
+    mean: Any
+    strength: Any
+    held: Any = 0.0
+
+
+def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(A, B) of weights that grew from those of a base."""
+    more, moved = now.strength - base.strength, now.mean - base.mean
+    natural = (now.held + now.strength) * now.mean - (base.held + base.strength) * base.mean
+    return more, np.choose(rule, [natural, moved, more * moved, natural])
+
+
+def refuse_less(more: Any, base: Places, rule: Any) -> None:
+    """Refuse a base that knows more than what is said to have grown from it."""
+    # In float32 a strength may have been rounded down by a last place or two.
+    if np.any((np.asarray(rule) != RECENT) & (more < -1e-6 * base.strength)):
+        raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+
+
+def joined(
+    base: Places, held: Any, a: Any, b: Any, met: Any, weight: float, rule: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(means, strengths) of weights whose parts have gained `a` and `b` in sum.
+
+    Args:
+        held: the precision of the prior as it is now.
+        met: how many parts have met each weight.
+        weight: how often each part has learned each of its rows.
+    """
+    one, each = 1.0 / weight, 1.0 / np.maximum(met, 1)
+    strength = np.maximum(base.strength + a * np.choose(rule, [one, each, one**2, one]), 0.0)
+    share = np.choose(rule, [one, 1.0, 1.0, each])  # of what was gained, for where natural parameters settle
+    natural, whole = (base.held + base.strength) * base.mean + b * share, held + base.strength + a * share
+    settled = np.divide(natural, whole, out=np.zeros(np.broadcast(natural, whole).shape), where=whole > 0)
+    stepped = base.mean + np.divide(b, a, out=np.zeros(np.shape(b)), where=np.greater(a, 0))
+    return np.choose(rule, [settled, base.mean + b * each, stepped, settled]), strength
+
+
+def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows, ascending, in which any of some tables differs from its base."""
+    found = []
+    for start in range(0, len(now[0]), 1 << 18):
+        part = slice(start, start + (1 << 18))
+        differs = [(mine[part] != before[part]).any(axis=1) for mine, before in zip(now, base, strict=True)]
+        found.append(start + np.flatnonzero(np.any(differs, axis=0)))
+    return np.concatenate(found)
+
+
+class AddsUp:
+    """The part of a learner that can learn in parts which add up: what `bayou.rounds` asks of it.
+
+    Features come in blocks, so that nothing as large as the table is ever held in float64.
+    """
+
+    def _learn_part(self, batch: Batch) -> None:
+        """Learn rows, but for what is learned afresh when the parts are one again."""
+        raise NotImplementedError
+
+    def _changed_since(self, base: Any) -> np.ndarray:
+        """The features of which it knows something else than `base`, from which it grew."""
+        raise NotImplementedError
+
+    def _gain_at(self, base: Any, features: np.ndarray) -> np.ndarray:
+        """What it has gained of some features, a row each."""
+        raise NotImplementedError
+
+    def _gain_apart(self, base: Any) -> np.ndarray:
+        """What it has gained besides."""
+        raise NotImplementedError
+
+    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        """Learn what `parts` parts, each with rows of that weight, have gained besides, in sum; before all else."""
+        raise NotImplementedError
+
+    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+        """Learn what they have gained of some features, which so many of them have met."""
+        raise NotImplementedError
+
+    def _discount(self, share: float) -> None:
+        """Let what is known count less."""
+        raise NotImplementedError

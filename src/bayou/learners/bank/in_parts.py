@@ -1,0 +1,183 @@
+"""The bank in parts that learn apart: lanes alone, what they have gained, and a combination learned afresh."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.checks import yes_or_no
+from bayou.core.errors import BadInput
+from bayou.core.gains import AddsUp
+from bayou.core.learner import AT_ONCE, Learner
+from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.later import LOST, learn_delayed, log_losses, new_tally, renew_shares
+from bayou.learners.bank.merging import (
+    changed_at,
+    discount_lanes,
+    gain_apart,
+    gain_at,
+    join_apart,
+    join_at,
+    losses_of,
+    merge_combinations,
+    merge_lanes,
+    rules_of,
+)
+
+LEARNED, RESTS = range(2)
+# So many rows settle how to predict later ones, whatever the number of examples.
+ENOUGH = 1024
+
+
+class InParts(AddsUp, Learner):
+    """What a `Bank` can do with others that grew from the same one."""
+
+    _lanes: Lanes
+    _combination: Combination
+    _later: Combination
+    _tally: np.ndarray
+    _delayed: np.ndarray
+    _outputs: list[tuple[int, float]]
+    _static: np.ndarray
+    _drop: Any
+    _nothing_said: Any
+    _run_lanes: Any
+
+    # --- learning in two steps ----------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch, combine: bool = True) -> np.ndarray:
+        """As every learner does; or its lanes alone, in less than half the time.
+
+        Args:
+            batch: the rows, with labels.
+            combine: False leaves the combination as it is, which then knows the lanes as they were. It is for parts
+                of a stream that are learned apart and whose combination is learned afresh in the end (`recombine`).
+                There is no prediction then: the answer is NaN for every row.
+        """
+        if yes_or_no("combine", combine):
+            return super().learn(batch)
+        if self._frozen:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        with self._lock:
+            for part, signs, weights in self._checked(batch):
+                said = self._nothing_said(len(part))
+                self._run_lanes(part, signs, weights, 0, len(part), self._examples, -1, said)
+                self._examples += int(np.count_nonzero(weights))
+        return np.full(len(batch), np.nan)
+
+    def recombine(self, batches: Iterable[Batch]) -> float:
+        """Learn afresh how to combine the lanes, from rows that they have not learned, and leave the lanes as they are.
+
+        On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough.
+
+        Returns:
+            the mean log loss of these rows, each predicted before the combination learned from it.
+
+        >>> from bayou.learners import Bank
+        >>> bank = Bank(n_features=10)
+        >>> told = bank.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50), combine=False)
+        >>> round(bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]), 2)
+        0.03
+        """
+        with self._lock:
+            dropped = np.flatnonzero(self._combination.kept[self._combination.slots] == 0) + 2
+            fresh = self._fresh_combinations(dropped)
+            counted, lost, weight = 0, 0.0, 0.0
+            for batch in batches:
+                for part, signs, weights in self._checked(batch):
+                    loss = self._recombine_part(part, signs, weights, *fresh, counted)
+                    counted += int(np.count_nonzero(weights))
+                    lost, weight = lost + float(loss @ weights), weight + float(weights.sum())
+            if not counted:
+                raise BadInput("there is no row to learn the combination from; give rows that were held out.")
+            self._combination, self._later = fresh
+            self._delayed[:] = max(counted, min(self._examples, ENOUGH)), 0.0
+            self._tally = new_tally()
+        return lost / weight
+
+    def _fresh_combinations(self, dropped: np.ndarray) -> tuple[Combination, Combination]:
+        """Before anything was learned, but for the outputs that narrowing has dropped."""
+        n_stackers, static = len(self._combination.stacker_mean), np.flatnonzero(self._static)
+        live = new_combination(self._lanes, self._outputs, n_stackers)
+        later = new_combination(self._lanes, [self._outputs[k] for k in static], min(n_stackers, 1))
+        drop_outputs(live, dropped)
+        drop_outputs(later, 2 + np.flatnonzero(np.isin(static, dropped - 2)))
+        for one in (live, later):
+            one.stacker_prior[2:] *= one.kept[2:]
+        return live, later
+
+    def _recombine_part(
+        self, batch: Batch, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, counted: int
+    ) -> np.ndarray:
+        """Log losses of some rows, and let both combinations learn from them."""
+        rows, said = len(batch), self._nothing_said(len(batch))
+        self._run_lanes(batch, signs, np.zeros(rows, self._dtype), 0, rows, 0, -1, said)
+        probability, mean, variance = (np.empty(rows) for _ in range(3))
+        combine(said, signs, weights, live, 0, rows, counted, probability, mean, variance)
+        there, delayed = np.flatnonzero(weights), np.full((LOST + 2, rows), np.nan)
+        learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
+        return log_losses(signs, probability)
+
+    def _checked(self, batch: Batch) -> Iterable[tuple[Batch, np.ndarray, np.ndarray]]:
+        """A batch, checked as a whole, in parts of a few thousand rows: (rows, signs, weights)."""
+        self._check(batch, learn=True)
+        weights = batch.each_weight().astype(self._dtype)
+        signs, self._negative = self._targets(batch, weights)
+        for start in range(0, len(batch), AT_ONCE):
+            rows = slice(start, start + AT_ONCE)
+            yield batch if len(batch) <= AT_ONCE else batch[rows], signs[rows], weights[rows]
+
+    # --- parts that add up --------------------------------------------------------------------------------------
+
+    def _learn_part(self, batch: Batch) -> None:
+        self.learn(batch, combine=False)
+
+    def _changed_since(self, base: Self) -> np.ndarray:
+        return changed_at(self._lanes, base._lanes)
+
+    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
+        return gain_at(self._lanes, base._lanes, features, rules_of(self._lanes))
+
+    def _gain_apart(self, base: Self) -> np.ndarray:
+        return gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
+
+    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        join_apart(self._lanes, gains, parts, weight, rules_of(self._lanes))
+
+    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+        join_at(self._lanes, features, gains, met, weight, rules_of(self._lanes))
+
+    def _discount(self, share: float) -> None:
+        discount_lanes(self._lanes, share)
+
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        parts = [self, *others]
+        into = type(self)(**self._parameters) if base is None else copy.copy(base)
+        counts = np.array([one._lanes.stream[WEIGHT] for one in parts]) - into._lanes.stream[WEIGHT]
+        counts = np.maximum(counts, 0.0) if counts.max() > 0 else np.ones(len(parts))
+        lost = np.any([one._combination.kept == 0 for one in others], axis=0)
+        dropped = np.flatnonzero((self._combination.kept > 0) & lost)
+        losses = [_summed([losses_of(one._combination) for one in parts], losses_of(into._combination))]
+        losses.append(counts @ [losses_of(one._later) for one in parts] / counts.sum())
+        learned = _summed([one._delayed[LEARNED] for one in parts], into._delayed[LEARNED])
+        rests = max(one._delayed[RESTS] for one in parts)
+        tally = _summed([one._tally for one in parts], into._tally)
+        merge_combinations([one._combination for one in parts], counts)
+        merge_combinations([one._later for one in parts], counts)
+        for combination, summed in zip((self._combination, self._later), losses, strict=True):
+            combination.losses[:] = summed, np.ones_like(summed)
+        renew_shares(self._later)
+        self._tally[:], self._delayed[LEARNED], self._delayed[RESTS] = tally, learned, rests
+        merge_lanes([one._lanes for one in parts], into._lanes)
+        self._lanes = into._lanes._replace(settings=self._lanes.settings)
+        self._drop(dropped)
+
+
+def _summed(parts: Sequence[Any], base: Any) -> Any:
+    """What parts have counted beyond their base, and that of the base once."""
+    return np.maximum(np.sum(parts, axis=0) - (len(parts) - 1) * base, 0.0)

@@ -1,0 +1,243 @@
+"""Rounds: what shards gain adds up, whoever learns them and in whatever order; the same bits every time."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from bayou import BadInput, BadModel, Batch, rounds, simulate
+from bayou.core.extras import Extras
+from bayou.core.names import NewNames
+from bayou.learners import FTRL, AdaGrad, Bank, Marginal, Moment, NumberBank
+from bayou.sources import Recipe
+
+FEATURES = 10_000  # three blocks
+LEARNERS = {
+    "bank": lambda: Bank(FEATURES),
+    "bank in float64": lambda: Bank(FEATURES, dtype="float64"),
+    "marginal": lambda: Marginal(FEATURES),
+    "marginal that forgets": lambda: Marginal(FEATURES, memory=0.01),
+    "adagrad": lambda: AdaGrad(FEATURES),
+}
+each = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+
+
+def rows(n: int, seed: int, values: bool = True, width: int = FEATURES) -> Batch:
+    rng = np.random.default_rng(seed)
+    weights = np.random.default_rng(99).normal(size=width)
+    features = np.minimum((width * rng.random((n, 6)) ** 3).astype(np.int64), width - 1)
+    x = np.exp(rng.normal(size=(n, 6))) if values else np.ones((n, 6))
+    labels = rng.random(n) < 1 / (1 + np.exp(-(x * weights[features]).sum(axis=1)))
+    each_row = [dict(zip(f, v, strict=True)) for f, v in zip(features.tolist(), x.tolist(), strict=True)]
+    return Batch.from_rows(each_row, labels=labels.astype(float))
+
+
+def bits(learner) -> bytes:
+    return rounds.to_bytes(learner)
+
+
+def loss(learner, batch: Batch, horizon: str = "next") -> float:
+    p = learner.predict(batch, horizon=horizon).probability
+    return float(-np.log(np.where(batch.labels > 0, p, 1 - p)).mean())
+
+
+# --- gains --------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_one_shard_of_weight_1_is_learning_on(make):
+    base = make()
+    rounds.learn_part(base, rows(1200, 0))
+    on = copy.copy(base)
+    rounds.learn_part(on, rows(500, 1))
+    rounds.apply(base, rounds.add([rounds.learn_shard(base, [rows(500, 1)], 1.0)]), 1.0)
+    assert base.examples == on.examples == 1700
+    for mine, theirs in zip(base._arrays().values(), on._arrays().values(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=3e-4)
+
+
+@each
+def test_neither_the_order_of_arrival_nor_who_learns_changes_a_bit(make):
+    base = make()
+    rounds.learn_part(base, rows(1200, 0))
+    before = bits(base)
+    gains = [rounds.learn_shard(base, [rows(200, k)], 3.0, task=k) for k in range(1, 4)]
+    elsewhere = rounds.from_bytes(rounds.to_bytes(base))
+    again = [rounds.learn_shard(elsewhere, [rows(200, k)[:90], rows(200, k)[90:]], 3.0, task=k) for k in (3, 1, 2)]
+    assert bits(base) == before
+    assert rounds.add(gains).equals(rounds.add(again))
+    # Where an engine brings together what is of one block.
+    whole = pa.concat_tables(again)
+    blocks = [whole.filter(pc.equal(whole["block"], block)) for block in sorted(set(whole["block"].to_pylist()))]
+    parts = list(map(rounds.add_block, blocks))
+    assert pa.concat_tables(parts).equals(rounds.add(gains))
+    rounds.apply(base, rounds.add(gains), 3.0)
+    rounds.apply(elsewhere, pa.concat_tables(parts), 3.0)
+    assert bits(base) == bits(elsewhere) != before
+
+
+def test_of_independent_weights_rounds_are_exact():
+    """Each row has one feature and no intercept: what rows tell of a weight adds up, but for where they are told."""
+    base = Marginal(FEATURES, dtype="float64", intercept=False, prior_variance=1e-4)
+    feature = Batch.from_rows([{k % 7: 1.0} for k in range(700)], labels=[k % 3 == 0 for k in range(700)])
+    one = copy.copy(base)
+    one.learn(feature)
+    shards = [feature.take(np.arange(k, 700, 4)) for k in range(4)]
+    rounds.apply(base, rounds.add(rounds.learn_shard(base, [s], 4.0, k) for k, s in enumerate(shards)), 4.0)
+    np.testing.assert_allclose(base.mean[:7], one.mean[:7], rtol=1e-3)
+    np.testing.assert_allclose(base.variance[:7], one.variance[:7], rtol=1e-3)
+
+
+def test_corrections_that_all_shards_make_are_made_once():
+    """Weight 16 and a mean, against weight 1 and a sum: where features come together, each shard repairs all of it."""
+    together = dict.fromkeys(range(20), 1.0)
+    base = Bank(20, lanes=[{"prior_variance": 1.0}], combine="share")
+    truth = Batch.from_rows([together] * 800, labels=[1.0] * 720 + [0.0] * 80)
+    truth = truth.take(np.random.default_rng(0).permutation(800))
+    base.learn(Batch.from_rows([together] * 20, labels=[0, 1] * 10))
+    found = {}
+    for weight in (16.0, 1.0):
+        learner = copy.copy(base)
+        shards = [truth.take(np.arange(k, 800, 16)) for k in range(16)]
+        gains = [rounds.learn_shard(base, [shard], weight, k) for k, shard in enumerate(shards)]
+        rounds.apply(learner, rounds.add(gains), weight)
+        found[weight] = loss(learner, truth)
+    one = copy.copy(base)
+    one.learn(truth)
+    assert found[16.0] < 1.01 * loss(one, truth)
+    assert found[1.0] > 1.1 * found[16.0]
+
+
+def test_lanes_alone_learn_as_with_the_combination():
+    both, alone = Bank(FEATURES), Bank(FEATURES)
+    batch = rows(9000, 5)
+    both.learn(batch)
+    assert np.isnan(alone.learn(batch, combine=False)).all()
+    for name in ("state", "squares", "intercept", "scale", "stream"):
+        assert both._arrays()[name].tobytes() == alone._arrays()[name].tobytes()
+    assert alone.examples == both.examples
+    with pytest.raises(BadInput, match="snapshot"):
+        alone.snapshot().learn(batch, combine=False)
+
+
+def test_recombining_leaves_the_lanes_and_repairs_the_rest():
+    learned, held, test = rows(6000, 1), rows(1500, 2), rows(3000, 3)
+    one, parts = Bank(FEATURES), Bank(FEATURES)
+    one.learn(learned)
+    parts.learn(learned, combine=False)
+    lanes = {name: parts._arrays()[name].tobytes() for name in ("state", "squares", "intercept", "scale")}
+    assert not parts.looks_later
+    told = parts.recombine([held[:700], held[700:]])
+    assert {name: parts._arrays()[name].tobytes() for name in lanes} == lanes
+    assert told == pytest.approx(loss(parts, held), rel=0.1)
+    assert parts.looks_later
+    for horizon in ("next", "later"):
+        assert loss(parts, test, horizon) < 1.03 * loss(one, test, horizon)
+    again = rounds.from_bytes(rounds.to_bytes(parts))
+    assert again.recombine([held[:700], held[700:]]) == told  # afresh: what it was before does not matter
+    assert bits(again) == bits(parts)
+    with pytest.raises(BadInput, match="no row"):
+        parts.recombine([])
+    assert bits(again) == bits(parts)
+
+
+def test_a_further_pass_counts_what_is_known_half():
+    base = Bank(FEATURES)
+    base.learn(rows(2000, 0))
+    mean, variance = base.mean, base.variance
+    rounds.discount(base, 0.5)
+    np.testing.assert_array_equal(base.mean, mean)
+    assert (base.variance >= variance).all()
+    touched = base.touched
+    assert (base.variance[touched] > variance[touched]).all()
+    plain = Marginal(FEATURES)
+    plain.learn(rows(2000, 0))
+    gained = 1 / plain.variance - 1
+    rounds.discount(plain, 0.5)
+    np.testing.assert_allclose(1 / plain.variance - 1, gained / 2, rtol=1e-4, atol=1e-6)
+
+
+def test_names_travel_in_blocks():
+    base = Marginal(FEATURES)
+    base.extras = Extras.new(Recipe(kind="vw", task="binary", bits=4))
+    base.extras.names.n_features = FEATURES
+    base.extras.names.known = np.zeros(FEATURES, np.uint8)
+    shards = [copy.copy(base) for _ in range(2)]
+    for shard, texts in zip(shards, ({5: b"five", 9000: b"far"}, {5: b"other", 6: b"\xff"}), strict=True):
+        for feature, text in texts.items():
+            data = np.frombuffer(text, np.uint8)
+            shard.extras.names.add(NewNames(np.uint32([feature]), np.array([[-1, -1, 0, len(text)]]), data, data, b""))
+    rounds.apply(base, rounds.add(rounds.gain(s, base, k) for k, s in enumerate(shards)), 1.0)
+    assert base.extras.names.bytes_of(np.array([5, 6, 7, 9000])) == [b"five", b"\xff", None, b"far"]
+
+
+# --- the whole of it ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["random", "longtail"])
+def test_doubling_rounds_are_within_a_few_thousandths_of_one_pass(name):
+    generator = simulate.random(n_features=200) if name == "random" else simulate.longtail(n_categories=12)
+    whole = Batch.concatenate(list(generator.batches(440_000)))
+    learned, held, test = whole[:380_000], whole[380_000:400_000], whole[400_000:]
+    one, base, told = Bank(generator.n_features), Bank(generator.n_features), []
+    one.learn(learned)
+    for first, last, shards in rounds.plan(len(learned), 16):
+        if shards == 1:
+            rounds.learn_part(base, learned[first:last])
+        else:
+            parts = (learned.take(np.arange(first + k, last, shards)) for k in range(shards))
+            gains = [rounds.learn_shard(base, [part], shards, k) for k, part in enumerate(parts)]
+            rounds.apply(base, rounds.add(gains), shards)
+        told.append(base.recombine([held]))
+    assert base.examples == one.examples
+    for horizon in ("next", "later"):
+        assert loss(base, test, horizon) < 1.003 * loss(one, test, horizon)
+    assert all(after < 1.003 * before for before, after in pairwise(told))
+
+
+def test_a_plan_takes_every_row_once():
+    for n, shards, base in ((1, 4, None), (4_999, 4, None), (63_000, 16, None), (10**9, 128, None), (50_000, 3, 7)):
+        planned = rounds.plan(n, shards, base)
+        assert [r.first for r in planned] == [0, *(r.last for r in planned[:-1])]
+        assert planned[-1].last == n
+        assert all(1 <= r.shards <= shards and (r.last - r.first) // r.shards >= 5_000 for r in planned if r.shards > 1)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_add_up_gets_a_sentence():
+    base = Bank(16)
+    for other in (FTRL(16), NumberBank(16)):
+        with pytest.raises(BadModel, match="cannot learn in shards; bank, marginal"):
+            rounds.learn_shard(other, [], 2.0)
+    with pytest.raises(BadModel, match="a bank model and a marginal model"):
+        rounds.gain(base, Marginal(16))
+    later = Bank(16)
+    later.learn(Batch.from_rows([{0: 1.0}], labels=[1]))
+    with pytest.raises(BadModel, match="base knows more"):
+        rounds.gain(base, later)
+    gain = rounds.gain(later, base, task=1)
+    with pytest.raises(BadInput, match="same number"):
+        rounds.add([gain, gain])
+    with pytest.raises(BadInput, match="no gain"):
+        rounds.add([pa.table({"a": [1]})])
+    with pytest.raises(BadInput, match="lacks its first block"):
+        rounds.apply(base, rounds.add([gain])[1:], 1.0)
+    with pytest.raises(BadInput, match="snapshot"):
+        rounds.apply(base.snapshot(), rounds.add([gain]), 1.0)
+    with pytest.raises(BadModel, match="what these bytes hold"):
+        rounds.from_bytes(b"nothing")
+    with pytest.raises(BadInput, match="weight"):
+        rounds.learn_shard(base, [], -1.0)
+    assert base.examples == 0
+
+
+def test_moments_can_add_up():
+    base = Moment(16)
+    rounds.apply(base, rounds.add([rounds.learn_shard(base, [Batch.from_rows([{3: 1.0}], labels=[1])], 2.0)]), 2.0)
+    assert base.touched.tolist() == [3]
