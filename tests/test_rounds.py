@@ -95,15 +95,16 @@ def test_corrections_that_all_shards_make_are_made_once():
     """Weight 16 and a mean, against weight 1 and a sum: where features come together, each shard repairs all of it."""
     together = dict.fromkeys(range(20), 1.0)
     base = Bank(20, lanes=[{"prior_variance": 1.0}], combine="share")
-    truth = Batch.from_rows([together] * 800, labels=[1.0] * 720 + [0.0] * 80)
-    truth = truth.take(np.random.default_rng(0).permutation(800))
+    truth = Batch.from_rows([together] * 16_000, labels=[1.0] * 14_400 + [0.0] * 1_600)
+    truth = truth.take(np.random.default_rng(0).permutation(16_000))
     base.learn(Batch.from_rows([together] * 20, labels=[0, 1] * 10))
     found = {}
     for weight in (16.0, 1.0):
         learner = copy.copy(base)
-        shards = [truth.take(np.arange(k, 800, 16)) for k in range(16)]
-        gains = [rounds.learn_shard(base, [shard], weight, k) for k, shard in enumerate(shards)]
-        rounds.apply(learner, rounds.add(gains), weight)
+        for first in range(0, 16_000, 1_600):
+            shards = [truth.take(np.arange(first + k, first + 1_600, 16)) for k in range(16)]
+            gains = [rounds.learn_shard(learner, [shard], weight, k) for k, shard in enumerate(shards)]
+            rounds.apply(learner, rounds.add(gains), weight)
         found[weight] = loss(learner, truth)
     one = copy.copy(base)
     one.learn(truth)
