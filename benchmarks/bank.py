@@ -1,4 +1,4 @@
-"""The bank, part by part: units, long streams, what each part gains, the first examples, speed, combining.
+"""The bank, part by part: units, long streams, what each part gains, the first examples, speed, combining, weights.
 
     python benchmarks/bank.py units            all values times 1e-4 to 1e4: does the loss stay?
     python benchmarks/bank.py long             ten million examples, with and without drift: does anything degrade?
@@ -6,6 +6,7 @@
     python benchmarks/bank.py start            the first examples: the bank against its mixture alone
     python benchmarks/bank.py speed            time per feature of the lanes, time per example of combining
     python benchmarks/bank.py combining        CPU time per example of the lanes and of both combinations
+    python benchmarks/bank.py weights          CPU time per feature of rows of weight 1 and 16; Marginal, too
 
 Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache DIR, --examples N (long), --sets a,b
 (units, parts, start), --repeats N (speed). Log loss is that of predictions made before each example was learned from.
@@ -18,13 +19,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import quality_sets
-from speed import median_seconds
+from speed import click_rows, median_seconds
 
 from bayou import Batch, evaluate, simulate
 from bayou.learners import Bank, Marginal
+from bayou.learners import marginal as marginal_learner
 from bayou.learners.bank import PRESETS
 from bayou.learners.bank import learner as bank_learner
 
@@ -240,11 +243,11 @@ def speed(args: argparse.Namespace) -> None:
             print(f"{kind:14}{each}{slope * 1e9:13.1f}{intercept * 1e6:12.2f}")
 
 
-def combining(args: argparse.Namespace) -> None:
-    """CPU time of each kernel's own thread, which other processes disturb less than the time of day."""
-    spent = dict.fromkeys(("run_lanes", "combine", "learn_delayed"), 0.0)
+def timed(module: Any, *kernels: str) -> dict[str, float]:
+    """Have these kernels of a module add up the CPU seconds of their threads; the sums."""
+    spent = dict.fromkeys(kernels, 0.0)
 
-    def timed(name: str, kernel: Callable) -> Callable:
+    def counting(name: str, kernel: Callable) -> Callable:
         def run(*given):
             start = time.thread_time()
             told = kernel(*given)
@@ -253,9 +256,15 @@ def combining(args: argparse.Namespace) -> None:
 
         return run
 
+    for name in kernels:
+        setattr(module, name, counting(name, getattr(module, name)))
+    return spent
+
+
+def combining(args: argparse.Namespace) -> None:
+    """CPU time of each kernel's own thread, which other processes disturb less than the time of day."""
     Bank(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
-    for name in spent:
-        setattr(bank_learner, name, timed(name, getattr(bank_learner, name)))
+    spent = timed(bank_learner, "run_lanes", "combine", "learn_delayed")
     for length in (2, 10, 40):
         batch, found = indicators(length, 2**12), []
         for _ in range(args.repeats):
@@ -266,7 +275,33 @@ def combining(args: argparse.Namespace) -> None:
         print(f"{len(batch):9,} rows of {length:2}: us of CPU an example{each}", flush=True)
 
 
+def weights(args: argparse.Namespace) -> None:
+    """Rows of weight 16, as rounds over shards have them, against the same rows of weight 1; learners are new."""
+    X, y = click_rows(50_000)
+    streams = {f"{length} of 2^12 indicators": (indicators(length, 2**12), 2**12) for length in (10, 40)}
+    streams["39 of 2^22, Zipf's law"] = (Batch.from_csr(X, y), X.shape[1])
+    for make in (Bank, Marginal):
+        make(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
+    kernels = {
+        Bank: timed(bank_learner, "run_lanes", "combine", "learn_delayed"),
+        Marginal: timed(marginal_learner, "_stream"),
+    }
+    print(f"CPU ns a feature; median of {args.repeats}\n{'':44}{'weight 1':>8}{'weight 16':>12}{'ratio':>8}")
+    for stream, (batch, columns) in streams.items():
+        pair = [batch.with_labels(batch.labels, np.full(len(batch), weight)) for weight in (1.0, 16.0)]
+        for make, spent in kernels.items():
+            found = np.zeros((args.repeats, 2, len(spent)))
+            for repeat, which in np.ndindex(args.repeats, 2):
+                spent.update(dict.fromkeys(spent, 0.0))
+                make(columns).learn(pair[which])
+                found[repeat, which] = [1e9 * seconds / batch.nonzeros for seconds in spent.values()]
+            for name, (light, heavy) in zip(spent, np.median(found, axis=0).T, strict=True):
+                kernel = f"{make.__name__}, {name.strip('_')}"
+                print(f"{stream:24}{kernel:20}{light:8.2f}{heavy:12.2f}{heavy / light:8.2f}", flush=True)
+
+
 PARTS = {"combining": combining, "units": units, "long": long, "parts": parts, "start": start, "speed": speed}
+PARTS["weights"] = weights
 
 
 def main() -> None:

@@ -177,6 +177,23 @@ def test_float32_stays_near_the_reference(link, mean_update, variance_update, se
     compare(learner, reference.MarginalReference(WIDTH, **arguments), X, y, weights, 1e-4)
 
 
+@dtypes
+@mean_updates
+@pytest.mark.parametrize("weight", [1.0 + 1e-6, 16.0, 1e3, 1e6])
+def test_a_heavy_row_equals_the_reference(dtype, mean_update, weight):
+    """From beliefs of all widths, with more features than a vector holds, towards either label."""
+    arguments = {
+        "mean_update": mean_update,
+        "prior_mean": np.linspace(-3, 3, WIDTH).astype(np.float32),
+        "prior_variance": np.logspace(-6, 4, WIDTH).astype(np.float32),
+    }
+    for label in (-1.0, 1.0):
+        X = sparse.csr_array(np.random.default_rng(0).choice([-2.0, 0.5, 1.0], (1, WIDTH)))
+        learner = Marginal(WIDTH, dtype=dtype, **arguments)
+        slow = reference.MarginalReference(WIDTH, **arguments)
+        compare(learner, slow, X, [label], [weight], 1e-5 if dtype == "float32" else 1e-12)
+
+
 # --- the paper's traps ------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ from bayou.learners.bases.diagonal import (
     row_scalars,
     row_scratch,
 )
+from bayou.learners.bases.evidence import settled
 
 RECORD = Record(
     name="marginal",
@@ -193,7 +194,7 @@ def _calm_step(x, xv, s2, label_score, c, spread):
 
 @kernel(forceinline=True)
 def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
-    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere; exp(z0 + t), and 0 for t."""
+    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere; or exp(z0 + t) and t = 0."""
     own = x * xv
     r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
     r = sqrt(r2)
@@ -203,14 +204,20 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
     e = exp2(power)
     d = e + 1.0
     h = c * d / (d * d + tau * e)
-    if any_above(tau, newton_above):
+    if any_above(tau, newton_above) and c > 1.0:
+        q, p = settled(power * LN2, tau)
+        turn = where_above(tau, newton_above, fill(x, 0.0), u * h)
+        e, h = where_above(tau, newton_above, p / q, e), where_above(tau, newton_above, q * c, h)
+        return xv * r * h, e, turn, (c * x) * (x * r2)
+    if any_above(tau, newton_above):  # the same root, by the steps that give these rows the bits they always had
         t = max(power * -LN2, 0.0)
         for _ in range(MAX_ITERATIONS):
             e = exp2(power + t * LOG2E)
             q = 1.0 / (e + 1.0)
             step = (t - tau * q) / (tau * (q * (e * q)) + 1.0)
-            t = max(t - step, 0.0)
-            if not any_above(magnitude(step) - t * 1e-15, 0.0):
+            before, t = t, max(t - step, 0.0)
+            # What stands still in its type has arrived, whatever is left of its step.
+            if not any_above(magnitude(step) - t * 1e-15, 0.0) or not any_above(magnitude(t - before), 0.0):
                 break
         h = where_above(tau, newton_above, t / u, h)
     return xv * r * h, exp2(power + u * h * LOG2E), fill(x, 0.0), (c * x) * (x * r2)

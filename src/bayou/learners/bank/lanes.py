@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core import links
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.gather import prefetch
@@ -166,18 +165,6 @@ def _ask_for(state, squares, indices, start, stop, stride, counts):
 
 
 @kernel(forceinline=True)
-def _heavy_evidence(each, tables, y, c, at):
-    """`heavy_evidence` of eight lanes, left in `slopes` and `curvatures`."""
-    m, s, spreads, rate, slopes, curvatures = each.m, each.s, tables.spread, tables.rate, each.slopes, each.curvatures
-    for k in range(at, at + LANES):
-        shrink = 1.0 / (1.0 + np.float64(spreads[k]) * s[k])
-        if rate[k] > 0.0:
-            slopes[k], curvatures[k] = c * links.sigmoid(-y * m[k]), 0.0
-        else:
-            slopes[k], curvatures[k] = heavy_evidence(y * m[k] * math.sqrt(shrink), shrink * s[k], c)
-
-
-@kernel(forceinline=True)
 def _make_factors(each, tables, scale_log, unit):
     """What values are multiplied by: scale, and unit of the stream where a lane is normalised anyway."""
     for at in range(0, scale_log.size, LANES):
@@ -233,13 +220,13 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
     dtype = each.m.dtype.type
     zero = fill(load(each.m, 0), 0.0)
     for at in range(0, each.m.size, LANES):
-        g = 1.0 / (load(tables.spread, at) * load(each.s, at) + 1.0)
+        s = load(each.s, at)
+        g = 1.0 / (load(tables.spread, at) * s + 1.0)
         root = sqrt(g)
         if c <= 1.0:
             slope, curvature = evidence(load(each.m, at) * root * (y * dtype(LOG2E)), dtype(c))
-        else:
-            _heavy_evidence(each, tables, y, c, at)
-            slope, curvature = load(each.slopes, at), load(each.curvatures, at)
+        else:  # AdaGrad's lanes have no variance: they get c times the slope
+            slope, curvature = heavy_evidence(load(each.m, at) * root * y, g * s, c)
         step, fall = slope * root * y, curvature * g
         store(each.slopes, at, step)
         store(each.curvatures, at, fall)

@@ -73,7 +73,7 @@ class Block(NamedTuple):
     numbers: np.ndarray
     sums: np.ndarray
     slots: np.ndarray
-    steps: np.ndarray  # of each stacker's mean, and of its covariance
+    steps: np.ndarray  # of each stacker's mean, and of its covariance; the same again where a row is heavy
     final_floor: np.ndarray
     unit: np.ndarray  # 1 in the middle
 
@@ -90,7 +90,7 @@ def new_block(into, said, rows):
         aligned(NUMBERS, np.float64),
         aligned(SUMS * BLOCK * LANES, np.float64),
         aligned((ALONG + n_finals) * room, np.float64),
-        aligned(2 * LANES, np.float64),
+        aligned(4 * LANES, np.float64),
         aligned(LANES, np.float64),
         aligned(2 * room, np.float64),
     )
@@ -230,10 +230,14 @@ def mix(into, here, n):
 
 
 @kernel(forceinline=True)
-def _heavy(y, m, s, root, c):
-    """What a label of weight c > 1 tells a stacker whose score is N(m, s): its step, and the covariance's."""
-    slope, curvature = heavy_evidence(y * m * root, root * root * s, c)
-    return y * root * slope, root * math.sqrt(curvature)
+def _heavy(steps, y, c):
+    """What a label of weight c > 1 tells the stackers whose scores are N(m, s): their steps, and the covariances'."""
+    s = load(steps, LANES)
+    g = 1.0 / (s * C8 + 1.0)
+    root = sqrt(g)
+    slope, curvature = heavy_evidence(load(steps, 0) * root * y, g * s, c)
+    store(steps, 2 * LANES, slope * root * y)
+    store(steps, 3 * LANES, root * sqrt(curvature))
 
 
 @inlined(fastmath=FUSE)
@@ -262,6 +266,8 @@ def stack(into, here, means, covariances, r):
             score = score + load(means, j * room + at) * load(lines, seen + at)
             spread = spread + product * load(lines, seen + at)
         steps[j], steps[LANES + j] = offset + total(score), max(total(spread), 0.0)
+    if c > 1.0:
+        _heavy(steps, y, c)
     for j in range(n_stackers):
         m, s, there = steps[j], steps[LANES + j], line + 2 + j
         root = 1.0 / math.sqrt(1.0 + C8 * s)
@@ -272,7 +278,7 @@ def stack(into, here, means, covariances, r):
         finals[there + LOGIT * LANES], finals[there + SPREAD * LANES] = logit, s
         finals[there + PLUS * LANES], finals[there + MINUS * LANES] = e * negative, negative
         if c > 1.0:
-            steps[j], fall = _heavy(y, m, s, root, c)
+            steps[j], fall = steps[2 * LANES + j], steps[3 * LANES + j]
         else:
             steps[j], fall = c * y * root * negative * (1.0 if y > 0.0 else e), root_c * root * half * negative
         if 2.0 * s * fall * fall > 1.0:

@@ -1,16 +1,15 @@
 """What a label tells a lane: the slope and curvature of the evidence, and where scale, intercept and weights go.
 
-Each takes eight lanes at a time but `heavy_evidence`, which takes one score. The equations are in the docstring of
-`learner`.
+Each takes eight lanes at a time. The equations are in the docstring of `learner`.
 """
 
 from __future__ import annotations
 
-from bayou.core import links
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.vector import like, sqrt, where_above
+from bayou.learners.bases.evidence import settled, slope_and_curvature
 
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
@@ -19,31 +18,23 @@ SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
 LEAST_ROOT = 1e-6
 
 
-@kernel
-def heavy_evidence(z, tau, c):
-    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
-
-    t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z), by Newton's steps from beyond the inflection of q: monotone.
-    """
-    slope, curvature = links.slope_and_curvature(links.LOGISTIC, z)
-    first, rest = tau * slope, (c - 1.0) * tau
-    t = max(first, -z)
-    for _ in range(100):
-        q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
-        previous = t
-        t = (first + rest * (q + k * t)) / (1.0 + rest * k)
-        if abs(t - previous) <= 1e-12 * abs(t):
-            break
-    q, k = links.slope_and_curvature(links.LOGISTIC, z + t)
-    return slope + (c - 1.0) * q, curvature + (c - 1.0) * k
-
-
 @kernel(forceinline=True)
 def evidence(logit, c):
     """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
     e = exp2(logit)
     slope = c / (e + 1.0)
     return slope, slope * (e / (e + 1.0))
+
+
+@kernel(forceinline=True)
+def heavy_evidence(z, tau, c):
+    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
+
+    That is z + t with t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z).
+    """
+    slope, curvature = slope_and_curvature(z)
+    q, p = settled(z + tau * slope, tau * (c - 1.0))
+    return slope + q * (c - 1.0), curvature + p * q * (c - 1.0)
 
 
 @kernel(forceinline=True)

@@ -1,0 +1,82 @@
+"""The evidence of a label, eight scores at a time: slope and curvature of log S, and where heavy evidence settles.
+
+Each works in the type of its vectors. S(z) = 1/(1 + e^-z); every exponential decays, so that none overflows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import types
+from numba.extending import overload
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.vector import Vec, any_above, magnitude, where_above
+
+# A step of the third order is right to about its cube: where it is shorter than this, to the last place of its type.
+SHORT_32, SHORT_64 = 3e-3, 4e-6
+# A step covers at least 1 where the root is far off; at LIMIT["float64"] it lies near 345.
+MOST_STEPS = 400
+
+
+def _tangent_at(u):
+    """What of S(-u)'s tangent does not depend on a and r: S(-u) + u S(u) S(-u), and S(u) S(-u)."""
+    q = 1.0 / (1.0 + math.exp(u))
+    return q + u * q * (1.0 - q), q * (1.0 - q)
+
+
+_NEAR, _MIDDLE, _FAR = _tangent_at(1.0), _tangent_at(2.5), _tangent_at(4.5)
+
+
+def _short(vec):
+    """SHORT of a vector's type."""
+    raise NotImplementedError("_short works inside jitted code only")
+
+
+@overload(_short, inline="always")
+def _short_of(vec):
+    if not isinstance(vec, Vec):
+        return None
+    if vec.scalar == types.float32:
+        return lambda vec: SHORT_32
+    return lambda vec: SHORT_64
+
+
+@kernel(forceinline=True)
+def slope_and_curvature(z):
+    """S(-z) and S(z) S(-z)."""
+    decay = exp2(magnitude(z) * -LOG2E)
+    share = 1.0 / (decay + 1.0)
+    small = decay * share
+    return where_above(z, 0.0, small, share), small * share
+
+
+@kernel(forceinline=True)
+def settled(a, r):
+    """S(-u) and S(u) at the u that solves u = a + r S(-u), for r >= 0: where evidence of weight r moves a score to.
+
+    u = a + r S(-u) and -u = -(a + r) + r S(u) are the same equation, and in one of them u >= 0, where u - r S(-u) is
+    concave: its tangents lie above it, and lead to points below the root. The best of three of them is where steps of
+    the third order (Chebyshev's: Newton's, and what curvature adds) begin to climb. Two steps mostly do.
+    """
+    middle = r * 0.5 + a
+    b = where_above(middle, 0.0, a, (a + r) * -1.0)
+    u = max(max(b, 0.0), (r * _NEAR[0] + b) / (r * _NEAR[1] + 1.0))
+    u = max(u, max((r * _MIDDLE[0] + b) / (r * _MIDDLE[1] + 1.0), (r * _FAR[0] + b) / (r * _FAR[1] + 1.0)))
+    for _ in range(MOST_STEPS):
+        e = exp2(u * -LOG2E)
+        d, pull = e + 1.0, r * e
+        # Newton's step with both its parts times (1 + e)^2, so that neither division waits for the other
+        p, part = 1.0 / d, 1.0 / (d * d + pull)
+        newton = ((b - u) * d + pull) * (d * part)
+        q = e * p
+        bend = 0.5 - q
+        step = newton * (newton * (pull * part) * bend + 1.0)
+        if not any_above(magnitude(step), _short(u)):
+            break
+        u = max(u + step, 0.0)
+    # so short a step needs no other exponential
+    fall = p * q * step * (1.0 - bend * step)
+    p, q = p + fall, q - fall
+    return where_above(middle, 0.0, q, p), where_above(middle, 0.0, p, q)
