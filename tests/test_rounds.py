@@ -72,7 +72,7 @@ def test_neither_the_order_of_arrival_nor_who_learns_changes_a_bit(make):
     # Where an engine brings together what is of one block.
     whole = pa.concat_tables(again)
     blocks = [whole.filter(pc.equal(whole["block"], block)) for block in sorted(set(whole["block"].to_pylist()))]
-    parts = list(map(rounds.add_block, blocks))
+    parts = [rounds.add([block]) for block in blocks]
     assert pa.concat_tables(parts).equals(rounds.add(gains))
     rounds.apply(base, rounds.add(gains), 3.0)
     rounds.apply(elsewhere, pa.concat_tables(parts), 3.0)

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bayou.core import model_file
 from bayou.core.batch import Batch
@@ -44,8 +45,8 @@ from bayou.core.learner import Learner
 from bayou.core.names import Names
 from bayou.core.storage import load
 
-# Features of a block.
-BLOCK = 1 << 12
+# Features of a block, and how many are worked on at a time.
+BLOCK, CHUNK = 1 << 12, 1 << 16
 APART = -1
 # A shard has at least so many rows: with fewer, or with longer rows, too little of them is learned.
 LEAST_ROWS = 5_000
@@ -68,7 +69,6 @@ GAIN = pa.schema(
 SUM = pa.schema(
     [
         ("block", pa.int32()),
-        ("tasks", pa.int32()),  # how many have added to it
         ("places", pa.list_(pa.uint16())),
         ("met", pa.list_(pa.int32())),  # how many tasks have met each place
         ("numbers", pa.list_(pa.float64())),
@@ -113,6 +113,55 @@ def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROW
     return planned
 
 
+class Shard:
+    """A worker's part of a round: a base, and a copy of it that learns, round after round.
+
+    It knows which features it has met, so that neither comparing nor going back to the base takes a look at them all.
+
+    >>> from bayou.learners import Bank
+    >>> shard = Shard(Bank(n_features=10))
+    >>> shard.learn(Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0]), weight=2.0)
+    >>> shard.apply(add([shard.gain(task=0)]), weight=2.0)
+    >>> shard.base.examples
+    2
+    """
+
+    def __init__(self, base: Learner) -> None:
+        self.base = _adding_up(base)
+        self._part = copy.copy(base)
+        self._part._frozen = False
+        self._met = np.zeros(base.n_features, bool)
+
+    @property
+    def part(self) -> Learner:
+        """What it has learned, on top of its base."""
+        return self._part
+
+    def learn(self, batch: Batch, weight: float) -> None:
+        """Learn some rows, each counting `weight` times."""
+        learn_part(self._part, batch, weight)
+        learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
+        self._met[batch.indices if learned is True else batch.indices[learned]] = True
+
+    def gain(self, task: int) -> pa.Table:
+        """What it has learned since the last `apply`."""
+        return _gain(self._part, self.base, task, np.flatnonzero(self._met))
+
+    def apply(self, summed: pa.Table, weight: float) -> None:
+        """Let the base learn what all shards have gained in sum, and go on from it."""
+        apply(self.base, summed, weight)
+        base, part = cast(Any, self.base), cast(Any, self._part)
+        self._met[_features(summed, "places")] = True
+        met = np.flatnonzero(self._met)
+        for mine, theirs, name in zip(part._arrays().values(), base._arrays().values(), base._arrays(), strict=True):
+            rows = met if name in type(base)._per_feature else slice(None)
+            mine[rows] = theirs[rows]
+        part._examples, part._negative = base._examples, base._negative
+        if base.extras.names is not None:
+            part.extras.names.merge(base.extras.names)
+        self._met[met] = False
+
+
 def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:
     """What a copy of `base` gains from some rows, each counting `weight` times.
 
@@ -122,12 +171,10 @@ def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: in
     >>> gain_.num_rows, base.examples  # a block and what is apart; the base is as it was
     (2, 0)
     """
-    weight = positive_number("weight", weight)
-    part = copy.copy(_adding_up(base))
-    part._frozen = False
+    weight, shard = positive_number("weight", weight), Shard(base)
     for batch in batches:
-        learn_part(part, batch, weight)
-    return gain(part, base, task)
+        shard.learn(batch, weight)
+    return shard.gain(task)
 
 
 def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
@@ -139,69 +186,56 @@ def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     """What a learner knows beyond `base`, from which it grew, as Arrow blocks that `add` sums up."""
-    task = whole_number("task", task, 0, 2**31 - 1)
     part: Any = _adding_up(learner)
     part._check_alike(_adding_up(base))
-    features = part._changed_since(base)
+    return _gain(learner, base, task, part._changed_since(base))
+
+
+def _gain(learner: Learner, base: Learner, task: int, features: np.ndarray) -> pa.Table:
+    """Of these features, ascending."""
+    task = whole_number("task", task, 0, 2**31 - 1)
+    part = cast(Any, learner)
     names = learner.extras.names
     named = np.empty(0, np.int64) if names is None else _newly_named(names, base.extras.names)
     text = [] if names is None or not len(named) else names.bytes_of(named)
     more = learner.examples - base.examples
     apart = np.append(part._gain_apart(base), [more, more > 0])
-    columns: dict[str, list[Any]] = {name: [] for name in GAIN.names}
-
-    def put(*values: Any) -> None:
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(value)
-
-    put(APART, task, [], [], apart, [], [])
-    for block in np.unique(np.concatenate([features, named]) // BLOCK).tolist():
-        here, own = _within(features, block), _within(named, block)
-        numbers = part._gain_at(base, features[here]).astype(np.float32) if here.start < here.stop else np.empty((0, 0))
-        places = [(some[cut] - block * BLOCK).astype(np.uint16) for some, cut in ((features, here), (named, own))]
-        put(block, task, places[0], numbers.ravel(), [], places[1], text[own])
-    return pa.table(columns, schema=GAIN)
+    numbers = [part._gain_at(base, features[cut]).astype(np.float32) for cut in _chunks(len(features))]
+    blocks = np.unique(np.concatenate([features, named]) // BLOCK)
+    return _table(GAIN, blocks, np.full(len(blocks) + 1, task), features, [np.concatenate(numbers)], apart, named, text)
 
 
 def add(gains: Iterable[pa.Table]) -> pa.Table:
-    """The sum of what shards have gained, block by block, each in the order of the tasks' numbers.
+    """The sum of what shards have gained, in the order of the tasks' numbers. They may be of some blocks alone.
 
     >>> from bayou.learners import Bank
     >>> base = Bank(n_features=10)
     >>> rows = [Batch.from_rows([{0: 1.0}], labels=[1])]
     >>> summed = add(learn_shard(base, rows, 2.0, task) for task in range(2))
-    >>> summed["tasks"].to_pylist()
-    [2, 2]
+    >>> summed["met"].to_pylist()
+    [[], [2]]
     """
     whole = pa.concat_tables([_of("gain", table, GAIN) for table in gains])
-    blocks = whole["block"].to_numpy()
-    order = np.argsort(blocks, kind="stable")
-    cuts = np.flatnonzero(np.diff(blocks[order])) + 1
-    return pa.concat_tables([add_block(whole.take(rows)) for rows in np.split(order, cuts)]) if len(blocks) else _none()
-
-
-def add_block(gains: pa.Table) -> pa.Table:
-    """The sum of gains that are all of one block: one row. Where an engine brings together what belongs together."""
-    gains = _of("gain", gains, GAIN).sort_by("task")
-    tasks = gains["task"].to_numpy()
-    if len(np.unique(tasks)) != len(tasks):
+    tasks, blocks = whole["task"].to_numpy(), whole["block"].to_numpy()
+    if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
         raise BadInput("two gains have the same number of a task; give each task its own.")
-    block = gains["block"][0].as_py()
-    rows = [{name: gains[name][k].values for name in GAIN.names[2:]} for k in range(len(tasks))]
-    width = next((len(row["numbers"]) // len(row["places"]) for row in rows if len(row["places"])), 0)
-    sums, met, apart = np.zeros((BLOCK, width)), np.zeros(BLOCK, np.int32), np.zeros(len(rows[0]["apart"]))
-    names: dict[int, bytes] = {}
-    for row in rows:
-        places = row["places"].to_numpy()
-        sums[places] += row["numbers"].to_numpy().reshape(len(places), -1) if len(places) else 0.0
-        met[places] += 1
-        apart += row["apart"].to_numpy()
-        for place, name in zip(row["named"].to_pylist(), row["names"].to_pylist(), strict=True):
+    features = np.unique(_features(whole, "places"))
+    sums, met, apart, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
+    for task in np.unique(tasks):
+        one = whole.filter(tasks == task).sort_by("block")
+        places = np.searchsorted(features, _features(one, "places"))
+        numbers, more = _flat(one, "numbers"), _flat(one, "apart")
+        if len(places):
+            numbers = numbers.reshape(len(places), -1)
+            sums = np.zeros((len(features), numbers.shape[1])) if not sums.size else sums
+            sums[places] += numbers
+            met[places] += 1
+        apart = apart + more if apart.size else more
+        for place, name in zip(_features(one, "named").tolist(), _flat(one, "names"), strict=True):
             names.setdefault(place, name)
-    there = np.flatnonzero(met)
-    values = [block, len(tasks), there.astype(np.uint16), met[there], sums[there].ravel(), apart]
-    values += [list(names), list(names.values())]
-    return pa.table({name: [value] for name, value in zip(SUM.names, values, strict=True)}, schema=SUM)
+    named = np.array(sorted(names), np.int64)
+    there = np.unique(blocks[blocks != APART])
+    return _table(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
 
 
 def apply(base: Learner, summed: pa.Table, weight: float) -> None:
@@ -217,25 +251,19 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     if into._frozen:
         raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
     summed = _of("sum", summed, SUM).sort_by("block")
-    if not summed.num_rows or summed["block"][0].as_py() != APART:
+    apart, features = _flat(summed, "apart"), _features(summed, "places")
+    if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
+    numbers, met = _flat(summed, "numbers"), _flat(summed, "met")
+    numbers = numbers.reshape(len(features), numbers.size // max(len(features), 1))
     with into._lock:
-        apart = summed["apart"][0].values.to_numpy()
         examples, learned = apart[-2:].astype(np.int64).tolist()
         into._join_apart(apart[:-2], learned, weight)
         into._examples += examples
-        for k in range(1, summed.num_rows):
-            _apply_block(into, {name: summed[name][k] for name in SUM.names}, weight)
-
-
-def _apply_block(into: Any, row: dict[str, Any], weight: float) -> None:
-    first = row["block"].as_py() * BLOCK
-    features = row["places"].values.to_numpy().astype(np.int64) + first
-    if len(features):
-        gains = row["numbers"].values.to_numpy().reshape(len(features), -1)
-        into._join_at(features, gains, row["met"].values.to_numpy(), weight)
-    if into.extras.names is not None and len(row["named"].values):
-        into.extras.names.put(row["named"].values.to_numpy().astype(np.int64) + first, row["names"].values.to_pylist())
+        for cut in _chunks(len(features)) if len(features) else ():
+            into._join_at(features[cut], numbers[cut], met[cut], weight)
+        if into.extras.names is not None:
+            into.extras.names.put(_features(summed, "named"), _flat(summed, "names"))
 
 
 def discount(learner: Learner, share: float) -> None:
@@ -285,12 +313,53 @@ def _of(what: str, table: Any, schema: pa.Schema) -> pa.Table:
     return (pa.table(table) if isinstance(table, pa.RecordBatch) else table).cast(schema)
 
 
-def _none() -> pa.Table:
-    return SUM.empty_table()
+def _table(
+    schema: pa.Schema,
+    blocks: np.ndarray,
+    tasks: np.ndarray | None,
+    features: np.ndarray,
+    numbers: list[np.ndarray],
+    apart: np.ndarray,
+    named: np.ndarray,
+    names: list[bytes | None],
+) -> pa.Table:
+    """Rows of these blocks, and one before them for what is apart, if anything is; `numbers` are of each feature."""
+    first = len(apart) > 0
+    blocks = np.concatenate([[APART], blocks]) if first else blocks
+    edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * BLOCK
+    places, called = (np.searchsorted(some, np.maximum(edges, 0)) for some in (features, named))
+
+    def lists(values: Any, ends: np.ndarray, name: str) -> pa.Array:
+        kind = schema.field(name).type.value_type
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
+
+    columns: list[Any] = [blocks.astype(np.int32)]
+    columns += [] if tasks is None else [tasks[: len(blocks)].astype(np.int32)]
+    columns.append(lists((features % BLOCK).astype(np.uint16), places, "places"))
+    for name, values in zip(schema.names[len(columns) :], numbers, strict=False):
+        columns.append(lists(values.ravel(), places * (values.size // max(len(features), 1)), name))
+    ends = np.full(len(blocks) + 1, len(apart))
+    ends[0] = 0
+    columns.append(lists(apart, ends, "apart"))
+    columns += [lists((named % BLOCK).astype(np.uint16), called, "named"), lists(names, called, "names")]
+    return pa.table(columns, schema=schema)
 
 
-def _within(features: np.ndarray, block: int) -> slice:
-    return slice(*np.searchsorted(features, [block * BLOCK, (block + 1) * BLOCK]))
+def _flat(table: pa.Table, name: str) -> Any:
+    """All values of a column of lists, one after another: an array, or a list of bytes."""
+    values = pa.chunked_array(table[name]).combine_chunks().flatten() if table.num_rows else pa.array([])
+    return values.to_pylist() if name == "names" else values.to_numpy(zero_copy_only=False)
+
+
+def _features(table: pa.Table, name: str) -> np.ndarray:
+    """The features that a column of places speaks of."""
+    lengths = pc.list_value_length(table[name]).to_numpy()
+    return np.repeat(table["block"].to_numpy().astype(np.int64) * BLOCK, lengths) + _flat(table, name)
+
+
+def _chunks(n: int) -> list[slice]:
+    """Some features at a time, to bound what is held in float64; at least one time."""
+    return [slice(start, start + CHUNK) for start in range(0, max(n, 1), CHUNK)]
 
 
 def _newly_named(names: Names, base: Names | None) -> np.ndarray:

@@ -13,7 +13,7 @@ from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
 
 if TYPE_CHECKING:
-    from bayou.core.learner import Learner
+    from bayou.runs.merge import Merged
 
 HOW = {
     "exact": "exact: as if one model had seen all the data",
@@ -27,10 +27,21 @@ def merge(
     base: Annotated[
         Path | None, typer.Option(help="The model that all of them were resumed from; what it knew is counted once.")
     ] = None,
+    recombine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Data that none of them has learned: how to combine a bank's lanes is learned afresh from them.",
+        ),
+    ] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="That of the rows of each, if they were learned in shards, with weights.")
+    ] = None,
 ) -> None:
     """Merge models into one that knows what all know.
 
     Models that were resumed from another need that one as --base, or what it knew would be counted several times.
+    How the merged lanes of a bank are to be combined is a guess unless --recombine names data to learn it from.
 
     Example:
 
@@ -39,7 +50,7 @@ def merge(
     if len(models) < 2:
         raise BadUsage("merge needs at least two models; name one more.")
     # Not in place of one of them, although all are read first: merged once more, it would count twice.
-    options.check_outputs({"--out": out}, models, base)
+    options.check_outputs({"--out": out}, models, base, recombine)
     for k, path in enumerate(models):
         if os.path.exists(path) and any(os.path.exists(other) and path.samefile(other) for other in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
@@ -49,18 +60,23 @@ def merge(
     with without_blas():
         from bayou.runs.merge import merge as merge_models
 
-        merged = merge_models(models, base)
-    merged.save(out)
-    _tell(merged, len(models))
+        found = merge_models(models, base, weight, recombine)
+    found.learner.save(out)
+    _tell(found, len(models))
     output.say(f"the model is in {out}")
 
 
-def _tell(merged: Learner, n_models: int) -> None:
+def _tell(found: Merged, n_models: int) -> None:
+    merged = found.learner
     lines = [
         ("models", f"{n_models}"),
         ("examples", f"{merged.examples:,}"),
         ("weights", f"{len(merged.touched):,} of {merged.n_features:,} touched"),
         ("merge", HOW[merged.record.merge]),
     ]
+    if found.log_loss is not None:
+        lines.append(("combined", f"by {found.rows:,} rows, log loss {found.log_loss:.5f}"))
+    elif hasattr(merged, "recombine"):
+        lines.append(("combined", "by a guess; --recombine DATA learns it from rows that no model has learned"))
     for what, how in lines:
         output.tell(f"{what:<10}{how}")

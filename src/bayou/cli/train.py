@@ -22,6 +22,9 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,
     like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
     passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="How many processes learn text at the same time, in rounds.")
+    ] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
     format: options.Format = "auto",
     recipe: options.Group = {},  # noqa: B006
@@ -59,6 +62,7 @@ def train(
             resume=resume,
             like=like,
             passes=passes,
+            processes=processes,
             settings=set_ or [],
             format=format,
             holdout=holdout,

@@ -2,27 +2,90 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
-from bayou.core.errors import BadModel
+from bayou import rounds, sources
+from bayou.core.batch import Batch
+from bayou.core.checks import positive_number
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.storage import load
+from bayou.runs.rows import Refused, written_as
+
+Path = str | os.PathLike[str]
+# Rows that the combination is learned from, at most: more would not make it better.
+MOST_ROWS = rounds.HELD_OUT[2]
 
 
-def merge(models: Sequence[str | os.PathLike[str]], base: str | os.PathLike[str] | None = None) -> Learner:
+class Merged(NamedTuple):
+    """Several models as one, and what its combination was learned from, if it was learned afresh."""
+
+    learner: Learner
+    rows: int = 0
+    log_loss: float | None = None
+
+
+def merge(
+    models: Sequence[Path], base: Path | None = None, weight: float | None = None, recombine: Any = None
+) -> Merged:
     """The models in these files as one.
 
-    Models that were resumed from another need that one as `base`; what it knew and had counted then counts once.
+    Args:
+        models: two or more, of one learner and recipe.
+        base: the model that all were resumed from; what it knew and had counted then counts once.
+        weight: that of the rows of each, if they were learned in shards, with weights (`bayou.rounds`).
+        recombine: data that none of them has learned, for how to combine a bank's lanes; their last rows, if there are
+            more than 200,000.
     """
     common = None if base is None else load(base)
-    merged = load(models[0])
-    for path in models[1:]:
-        other = load(path)
-        try:
-            merged = merged.merge(other, common)
-        except BadModel as error:
-            raise BadModel(f"{models[0]} and {path}: {error}") from None
-        except MemoryError as error:
-            raise BadModel(f"{models[0]} and {path}: there is not enough memory to merge them ({error}).") from None
-    return merged
+    parts = [load(path) for path in models]
+    held = None if recombine is None else _rows(parts[0], recombine)
+    try:
+        if weight is not None:
+            if common is None:
+                raise BadInput("--weight is for shards of one base; name it with --base.")
+            return _recombined([_in_shards(parts, common, positive_number("weight", weight))], held)
+        merged = [parts[0].merge(parts[1:], common)]
+        if held is not None and common is not None:
+            # Nobody knows whether what they have learned adds up, or is the same in all of them; held-out rows tell.
+            merged.append(_in_shards(parts, common, 1.0))
+        return _recombined(merged, held)
+    except BadModel as error:
+        raise BadModel(f"{', '.join(map(str, models))}: {error}") from None
+    except MemoryError as error:
+        raise BadModel(f"{models[0]} and others: there is not enough memory to merge them ({error}).") from None
+
+
+def _in_shards(parts: list[Learner], base: Learner, weight: float) -> Learner:
+    """What parts have gained adds up."""
+    merged = parts[0].merge(parts[1:], base)  # for all that is counted, and what is checked
+    into = copy.copy(base)
+    into.extras = merged.extras
+    rounds.apply(into, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
+    return into
+
+
+def _rows(learner: Learner, data: Any) -> list[Batch]:
+    if not hasattr(learner, "recombine"):
+        raise BadInput(f"--recombine is for how a bank combines its lanes; {learner.name} has none. Leave it out.")
+    source = sources.open(data, extras=Extras.of(learner), on_error="skip")
+    refused, held = Refused(source), list[Batch]()
+    for batch in source:
+        held += [part for _, part, _ in refused.accepted(written_as(learner, batch), learner.check)]
+        while sum(map(len, held[1:])) >= MOST_ROWS:
+            held.pop(0)
+    source.check_learned(refused.sentences, refused.count)
+    return held
+
+
+def _recombined(merged: list[Learner], held: list[Batch] | None) -> Merged:
+    """The one whose combination predicts the held-out rows best."""
+    if held is None:
+        return Merged(merged[0])
+    losses = [cast(Any, learner).recombine(held) for learner in merged]
+    best = losses.index(min(losses))
+    return Merged(merged[best], sum(map(len, held)), losses[best])

@@ -89,6 +89,13 @@ def _joined(batches: list[Batch]) -> Batch:
     return batches[0] if len(batches) == 1 else Batch.concatenate(batches)
 
 
+def written_as(learner: Learner, batch: Batch) -> Batch:
+    """Negative labels as the learner's stream writes them; sources say -1."""
+    if batch.labels is None or learner.negative_label != 0:
+        return batch
+    return batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+
+
 class Refused:
     """Rows that a learner refuses: skipped and counted, or an error, as the source does with bad lines.
 
@@ -118,6 +125,11 @@ class Refused:
         self.count += 1
         if len(self.sentences) < DESCRIBED:
             self.sentences.append(sentence)
+
+    def hear(self, count: int, sentences: list[str]) -> None:
+        """Count what was refused in another process."""
+        self.count += count
+        self.sentences = [*self.sentences, *sentences][:DESCRIBED]
 
     @property
     def kinds(self) -> list[tuple[int, str]]:

@@ -33,7 +33,7 @@ from bayou.runs.options import Data, Given, Note, RunOptions, names_of, options_
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, at_hand, warm_up
+from bayou.runs.rows import Refused, at_hand, warm_up, written_as
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
@@ -53,6 +53,7 @@ class TrainingOptions(RunOptions, total=False):
     resume: Model | None
     like: Model | None
     passes: int
+    processes: int
     holdout: float | str | None
     delay: int
     checkpoint: int | str | None
@@ -74,6 +75,8 @@ def train(
         resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
             learner, which is left as it is.
         passes: how often to go through the data; 1 if not given.
+        processes: how many other processes learn at the same time, in rounds (`bayou.rounds`); for text of at least
+            400,000 rows. What is told of predictions is then of the last rows, held out for the combination.
         holdout: the share of examples not to learn, and to test the finished model on: 0.1 for the last tenth of the
             data, "random:0.1" for a tenth that is spread evenly.
         delay: how many examples late labels come: each is predicted when the labels of those so many before it are not
@@ -118,7 +121,7 @@ class Training:
 
     def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
         given = options_of(
-            options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, holdout=None,
+            options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, processes=1, holdout=None,
             delay=0, checkpoint=None, report=None,
         )  # fmt: skip
         own, self.on_note = given.own, given.note
@@ -131,6 +134,10 @@ class Training:
         self._delay = whole_number("delay", own.delay, 0)
         if self._delay and own.checkpoint is not None:
             raise BadInput("--checkpoint would save a model without what --delay keeps waiting; use one of them.")
+        self._processes = whole_number("processes", own.processes, 1, 256)
+        for name in ("holdout", "delay", "checkpoint", "report") if self._processes > 1 else ():
+            if getattr(own, name):
+                raise BadInput(f"--{name} follows rows one after another; --processes does not. Use one of them.")
         holdout = None if own.holdout is None else Holdout.of(own.holdout)
         self._every_examples, self._every_seconds = _every(own.checkpoint)
         data = sources.parts_or_paths(data)
@@ -142,6 +149,7 @@ class Training:
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         with warming.ahead(warming.learner(start.guess.name)):
             self._prepare(data, start, own.passes, given)
+        self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
         self._marks = marks_of(self._files)
         self._begin(own.passes, holdout, resumed=own.resume is not None)
@@ -227,7 +235,8 @@ class Training:
         start = time.perf_counter()
         with interruptible(self.source) as interrupt:
             try:
-                while self._pass < self._passes and not converged:
+                in_rounds = self._processes > 1 and self._in_rounds(interrupt, on_progress)
+                while self._pass < self._passes and not converged and not in_rounds:
                     self._one_pass(interrupt, on_progress)
                     if interrupt:
                         break
@@ -333,14 +342,51 @@ class Training:
                 break
         self._count_skipped()
 
+    def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
+        """All passes, with other processes; False where that is of no use."""
+        from bayou.rounds import learn_part
+        from bayou.runs.processes import Rounds, too_few
+
+        expected, why = too_few(self.source)
+        if self._place is not None:
+            why = "an interrupted run goes on as it began"
+        if why:
+            self._say(f"one process learns alone: {why}")
+            return False
+
+        def learn(batch: Batch) -> None:
+            self._remarks.look(batch)
+            for _, part, _ in self._refused.accepted(batch, partial(learn_part, self.learner)):
+                self._uses.count(part)
+
+        def score(batch: Batch, probability: np.ndarray) -> None:
+            self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
+            self._uses.count(batch)
+
+        def told() -> None:
+            if on_progress is not None:
+                on_progress(Progress(self._meter, self._pass, self.source.bytes_done, self.source.bytes_total))
+
+        self.learner.extras = self.source.extras
+        rounds = Rounds(self.learner, self.source, self._refused, expected, self._processes)
+        rounds.on_round = partial(self._say, detail=True)
+        with rounds.processes(self._opened):
+            rounds.first_pass(learn, interrupt, told)
+            while not interrupt and self._pass + 1 < self._passes:
+                self._pass += 1
+                rounds.next_pass(interrupt, told)
+        rounds.finish(score)
+        self._pass += not interrupt
+        self._say(f"what follows is of the last {self._meter.examples:,} rows, before the lanes learned them")
+        return True
+
     def _count_skipped(self) -> None:
         """Bad lines that no run has met before."""
         if self._pass == self._first:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
-        if batch.labels is not None and self.learner.negative_label == 0:
-            batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+        batch = written_as(self.learner, batch)
         scored = self._pass == self._first
         if scored:
             self._remarks.look(batch)

@@ -107,10 +107,16 @@ def main() -> None:
 
 
 def _worker(tasks: list[str]) -> subprocess.Popen[bytes]:
+    return own_python("from bayou.runs.warming import main; main()", *tasks)
+
+
+def own_python(code: str, *arguments: str, pipes: bool = False) -> subprocess.Popen[bytes]:
+    """Another process with this bayou in it, which no Ctrl-C reaches; silent, or with pipes to talk to it."""
     path = os.pathsep.join(dict.fromkeys([str(Path(__file__).parents[2]), *filter(None, sys.path)]))
+    talks = subprocess.PIPE if pipes else subprocess.DEVNULL
     return subprocess.Popen(
-        [sys.executable, "-c", "from bayou.runs.warming import main; main()", *tasks],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", code, *arguments],
+        stdin=talks, stdout=talks, stderr=None if pipes else subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": path}, start_new_session=True,
     )  # fmt: skip
 

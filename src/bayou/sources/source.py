@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
+from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.in_order import InOrder
+from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
 from bayou.sources.reading.reader import Placed, Reader
 
@@ -31,6 +34,19 @@ class _Ready:
     parsed: ParsedBlock
     batch: Batch | None  # None if its features have no numbers yet
     done: float | None  # the share of the data that lies before its end
+
+
+class Cut(NamedTuple):
+    """A block of text, not read yet."""
+
+    task: Any  # as its reader has it
+    line: int  # lines of its file before it
+    done: float  # the share of the data that lies before its end
+
+
+def _text_of(task: Any) -> Block | None:
+    block = getattr(task, "block", task)
+    return block if isinstance(block, Block) else None
 
 
 class Source:
@@ -77,7 +93,7 @@ class Source:
         self._ahead: InOrder | None = None
         self.decided, self.n_classes = "", 0
         self._both = False  # negatives are written in both ways
-        self._forget()
+        self.forget()
 
     @property
     def recipe(self) -> Recipe:
@@ -108,7 +124,8 @@ class Source:
         """Whether the data can be read more than once."""
         return self._reader.again
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Count anew, as at the beginning of a pass."""
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
         self.kinds: dict[str, tuple[int, str]] = {}
@@ -128,7 +145,7 @@ class Source:
         if self._passes and not self._reader.again:
             raise BadInput("a pipe can be read only once; save the data to a file to make several passes.")
         self._passes += 1
-        self._forget()
+        self.forget()
         self.settle()
         # Somebody else must wait at a pipe, so that this thread can hear of an interrupt.
         threads = max(self._threads, 1) if self._reader.waits else self._threads
@@ -144,6 +161,48 @@ class Source:
                     yield batch
         finally:
             ahead.close()
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the data are text in files, which can be cut into blocks."""
+        self.settle()
+        return self.again and self.bytes_total is not None and _text_of(self._reader.peek().task) is not None
+
+    def blocks(self) -> Iterator[Cut]:
+        """One pass over text (`in_blocks`) that is not read yet: other sources of the same recipe can `read` it."""
+        self._passes += 1
+        self.forget()
+        self.settle()
+        line = 0
+        for placed in self._reader.tasks():
+            block = _text_of(placed.task)
+            if block is not None:
+                line = 0 if block.first else line
+                yield Cut(placed.task, line, placed.done or 0.0)
+                line += int(np.count_nonzero(block.data[: block.size] == NEWLINE))
+
+    def read(self, cut: Cut) -> Batch:
+        """The rows of a block that this source has cut, or one like it."""
+        self._line = cut.line
+        batch = self._finish(self._work(Placed(cut.task)))
+        self.rows += len(batch)
+        return batch
+
+    def told(self) -> dict[str, Any]:
+        """What was counted and found bad in this pass, for the source that has cut the blocks (`hear`)."""
+        return {name: getattr(self, name) for name in ("rows", "lines", "skipped", "folded", "bad", "kinds", "odd")}
+
+    def hear(self, told: Mapping[str, Any]) -> None:
+        """Count what another source has read of this one's blocks."""
+        for name in ("rows", "lines", "skipped", "folded"):
+            setattr(self, name, getattr(self, name) + told[name])
+        self.bad = [*self.bad, *told["bad"]][:DESCRIBED]
+        for kind, (count, first) in told["kinds"].items():
+            before, said = self.kinds.get(kind, (0, first))
+            self.kinds[kind] = before + count, said
+        for name, (count, places) in told["odd"].items():
+            before, known = self.odd.get(name, (0, []))
+            self.odd[name] = before + count, known or places
 
     def peek(self) -> Batch:
         """The first few rows, which will come again: something to try a learner on before time is measured."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -70,10 +70,16 @@ class InParts(AddsUp, Learner):
                 self._examples += int(np.count_nonzero(weights))
         return np.full(len(batch), np.nan)
 
-    def recombine(self, batches: Iterable[Batch]) -> float:
+    def recombine(
+        self, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None = None
+    ) -> float:
         """Learn afresh how to combine the lanes, from rows that they have not learned, and leave the lanes as they are.
 
         On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough.
+
+        Args:
+            batches: the rows, with labels.
+            on_told: called with some rows at a time and P(y = 1) of each, from before they were learned from.
 
         Returns:
             the mean log loss of these rows, each predicted before the combination learned from it.
@@ -90,7 +96,10 @@ class InParts(AddsUp, Learner):
             counted, lost, weight = 0, 0.0, 0.0
             for batch in batches:
                 for part, signs, weights in self._checked(batch):
-                    loss = self._recombine_part(part, signs, weights, *fresh, counted)
+                    probability = self._recombine_part(part, signs, weights, *fresh, counted)
+                    loss = log_losses(signs, probability)
+                    if on_told is not None:
+                        on_told(part, probability)
                     counted += int(np.count_nonzero(weights))
                     lost, weight = lost + float(loss @ weights), weight + float(weights.sum())
             if not counted:
@@ -114,14 +123,14 @@ class InParts(AddsUp, Learner):
     def _recombine_part(
         self, batch: Batch, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, counted: int
     ) -> np.ndarray:
-        """Log losses of some rows, and let both combinations learn from them."""
+        """P(y = 1) of some rows, from before both combinations learn from them."""
         rows, said = len(batch), self._nothing_said(len(batch))
         self._run_lanes(batch, signs, np.zeros(rows, self._dtype), 0, rows, 0, -1, said)
         probability, mean, variance = (np.empty(rows) for _ in range(3))
         combine(said, signs, weights, live, 0, rows, counted, probability, mean, variance)
         there, delayed = np.flatnonzero(weights), np.full((LOST + 2, rows), np.nan)
         learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
-        return log_losses(signs, probability)
+        return probability
 
     def _checked(self, batch: Batch) -> Iterable[tuple[Batch, np.ndarray, np.ndarray]]:
         """A batch, checked as a whole, in parts of a few thousand rows: (rows, signs, weights)."""

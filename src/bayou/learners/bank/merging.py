@@ -70,7 +70,9 @@ def join_at(
     far = math.sqrt(most)
     rows = np.stack([np.clip(mean, -far, far), np.minimum(strength, most)], axis=1)
     # Eight means, eight precisions, and so on.
-    lanes.state[features] = rows.reshape(len(rows), 2, -1, LANES).swapaxes(1, 2).reshape(len(rows), -1)
+    lanes.state[features] = (
+        rows.reshape(len(rows), 2, width // LANES, LANES).swapaxes(1, 2).reshape(len(rows), 2 * width)
+    )
     lanes.squares[features] = np.stack([np.where(uses > 0, square, 0.0), uses], axis=1)
 
 
@@ -134,10 +136,11 @@ def _lasting(rules: np.ndarray) -> int:
 
 
 def _places(lanes: Lanes, features: np.ndarray) -> Places:
-    rows = lanes.state[features].astype(np.float64).reshape(len(features), -1, 2, LANES)
+    rows = lanes.state[features].astype(np.float64).reshape(len(features), lanes.width // LANES, 2, LANES)
     squares = lanes.squares[features].astype(np.float64)
     held = _held(lanes, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
-    return Places(rows[:, :, 0].reshape(len(features), -1), rows[:, :, 1].reshape(len(features), -1), held)
+    shape = len(features), lanes.width
+    return Places(rows[:, :, 0].reshape(shape), rows[:, :, 1].reshape(shape), held)
 
 
 def _held(lanes: Lanes, squares: np.ndarray) -> np.ndarray:

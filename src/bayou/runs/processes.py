@@ -1,0 +1,303 @@
+"""Learning in rounds (`bayou.rounds`) with other processes on this machine: `bayou train --processes N`.
+
+This process cuts the text into blocks and hands them out in turn; workers parse and learn them, lanes alone. What comes
+out depends on the data and on N, not on who was quicker.
+
+    base        the first rows, learned here
+    rounds      each as large as all before it, block after block to one worker after another
+    last rows   held out: the combination is learned afresh on them; then the lanes learn them, too
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from bayou import rounds, sources
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.runs.interrupts import Interrupt
+from bayou.runs.rows import Refused, written_as
+from bayou.runs.warming import own_python
+from bayou.sources import Source
+from bayou.sources.source import Cut
+
+# With fewer rows one process is as quick.
+LEAST_ROWS = 400_000
+# Blocks that wait for a worker.
+WAITING = 4
+
+Blocks = Iterator[Cut]
+
+
+def too_few(source: Source) -> tuple[float, str]:
+    """How many rows there are, about, from how far the first block reaches; and why they are not for processes."""
+    if not source.in_blocks:
+        return 0.0, "other processes take blocks of text from files"
+    blocks = source.blocks()
+    first = next(blocks, None)
+    cast(Any, blocks).close()
+    expected = 0.0 if first is None else len(source.read(first)) / max(first.done, 1e-9)
+    few = expected < LEAST_ROWS
+    return expected, f"of about {expected:,.0f} rows, fewer than {LEAST_ROWS:,}, others would learn too little" * few
+
+
+class Rounds:
+    """One run over a source, with so many other processes.
+
+    Attributes:
+        rows: learned so far.
+        on_round: called with what there is to say of each round.
+    """
+
+    def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, workers: int) -> None:
+        self._learner, self._source, self._refused, self._workers = learner, source, refused, workers
+        self._expected = expected
+        share, least, most = rounds.HELD_OUT
+        self._held_share = min(max(share * expected, least), most) / expected
+        self._held: list[Batch] = []
+        self._shards: list[Worker] = []
+        self._done = 0.0  # the share of the data that was taken in this pass
+        self.rows = 0
+        self.on_round: Callable[[str], object] = lambda words: None
+
+    def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
+        """The base, by `learn`, and doubling rounds; `told` is called after each block."""
+        share, least, most = rounds.BASE
+        before = self._learner.examples
+        enough = 0 if before >= least else int(np.clip(share * self._expected, least, most))
+        blocks, base = self._watched(self._source.blocks(), told), 0
+        while base < enough and (block := next(blocks, None)) is not None:
+            batch = self._read(block)
+            learn(batch)
+            base += len(batch)
+        self.rows += base
+        end = 1.0 - self._held_share
+        while not stopped and self._done < end:
+            known = max(before / self._expected + self._done, 1e-6)
+            upto = min(self._done + known, end)
+            upto = end if end - upto < 0.3 * known else upto
+            shards = max(1, min(self._workers, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))
+            rows = self._round(self._until(blocks, upto), shards, shards, stopped)
+            self.on_round(f"{rows:,} rows in {shards} process{'es' * (shards > 1)}")
+        self._hold(blocks, stopped)
+
+    def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
+        """All rows but those held out count half again, and what is known half."""
+        rounds.discount(self._learner, 0.5)
+        for worker in self._shards:
+            worker.stale = True
+        self._done = 0.0
+        blocks, shards = self._watched(self._source.blocks(), told), self._workers
+        self._round(self._until(blocks, 1.0 - self._held_share), shards, shards / 2, stopped)
+
+    def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
+        """Learn the combination afresh on the rows that were held out, and then let the lanes learn them."""
+        if hasattr(self._learner, "recombine"):
+            self._learner.recombine(self._held, on_told)
+        else:
+            for batch in self._held:
+                on_told(batch, cast(Any, self._learner.predict(batch)).probability)
+        for batch in self._held:
+            rounds.learn_part(self._learner, batch)
+            self.rows += len(batch)
+
+    @contextmanager
+    def processes(self, options: dict[str, Any]) -> Iterator[None]:
+        """Workers that read as these options say; they end with what is within."""
+        first = {"options": options, "dtype": self._learner.parameters["dtype"]}
+        try:
+            for _ in range(self._workers):
+                self._shards.append(Worker(first))
+            yield
+        finally:
+            for worker in self._shards:
+                worker.close()
+
+    # --- rounds -------------------------------------------------------------------------------------------------
+
+    def _read(self, block: Cut) -> Batch:
+        return written_as(self._learner, self._source.read(block))
+
+    def _watched(self, blocks: Blocks, told: Callable[[], None]) -> Blocks:
+        for block in blocks:
+            self._done = block.done
+            yield block
+            told()
+
+    def _until(self, blocks: Blocks, share: float) -> Blocks:
+        while self._done < share and (block := next(blocks, None)) is not None:
+            yield block
+
+    def _round(self, blocks: Blocks, shards: int, weight: float, stopped: Interrupt) -> int:
+        """How many rows were learned, each with this weight."""
+        before = self.rows
+        if shards == 1:
+            for block in blocks:
+                batch = self._read(block)
+                for _ in self._refused.accepted(batch, partial(rounds.learn_part, self._learner, weight=weight)):
+                    pass
+                self.rows += len(batch)
+                if stopped:
+                    break
+            for worker in self._shards:
+                worker.stale = True
+            return self.rows - before
+        model = None
+        for number, worker in enumerate(self._shards[:shards]):
+            if worker.stale:
+                model = rounds.to_bytes(self._learner) if model is None else model
+                worker.send("base", model)
+            worker.send("round", number, weight)
+        for number, block in enumerate(blocks):
+            self._shards[number % shards].send("block", block)
+            if stopped:
+                break
+        gains = []
+        for worker in self._shards[:shards]:
+            worker.send("gain")
+        for worker in self._shards[:shards]:
+            table, told, refused = worker.receive()
+            gains.append(pa.ipc.open_stream(table).read_all())
+            self._source.hear(told)
+            self._refused.hear(*refused)
+            self.rows += told["rows"] - refused[0]
+        summed = rounds.add(gains)
+        rounds.apply(self._learner, summed, shards)
+        packed = _packed(summed)
+        for worker in self._shards:
+            if worker in self._shards[:shards]:
+                worker.send("apply", packed, shards)
+            else:
+                worker.stale = True
+        return self.rows - before
+
+    def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
+        """The last rows; of a run that was stopped, the next ones, as many as the combination needs."""
+        enough, held = rounds.HELD_OUT[1] if stopped else np.inf, 0
+        while held < enough and (block := next(blocks, None)) is not None:
+            self._held += [part for _, part, _ in self._refused.accepted(self._read(block), self._learner.check)]
+            held = sum(map(len, self._held))
+
+
+def _packed(table: pa.Table) -> bytes:
+    into = pa.BufferOutputStream()
+    with pa.ipc.new_stream(into, table.schema) as stream:
+        stream.write_table(table)
+    return into.getvalue().to_pybytes()
+
+
+# --- a worker, seen from here and from within -----------------------------------------------------------------------
+
+
+class Worker:
+    """Another process, and a thread that hands it what it has to do.
+
+    Attributes:
+        stale: whether it has another base than this process.
+    """
+
+    def __init__(self, first: dict[str, Any]) -> None:
+        self._process = own_python("from bayou.runs.processes import work; work()", pipes=True)
+        self._waiting: queue.Queue[Any] = queue.Queue(WAITING)
+        self._broken: OSError | None = None
+        self.stale = True
+        threading.Thread(target=self._hand_over, daemon=True).start()
+        self.send("begin", first)
+
+    def send(self, what: str, *rest: Any) -> None:
+        self.stale = self.stale and what != "base"
+        self._waiting.put((what, *rest))
+
+    def receive(self) -> Any:
+        """What it answers; what was bad there is bad here."""
+        try:
+            answer = pickle.load(cast(Any, self._process.stdout))  # of our own process
+        except (EOFError, OSError, pickle.UnpicklingError):
+            code = self._process.wait()
+            raise BadInput(f"a process that learned a part has ended (code {code}); use fewer --processes.") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self._waiting.put(None)
+        self._process.terminate()
+        self._process.wait()
+
+    def _hand_over(self) -> None:
+        into = cast(Any, self._process.stdin)
+        while (message := self._waiting.get()) is not None:
+            if self._broken is None:
+                try:
+                    pickle.dump(message, into, 5)
+                    into.flush()
+                except OSError as error:  # it has ended; whoever waits for its answer hears of it
+                    self._broken = error
+
+
+def work() -> None:
+    """In a process of its own: do what standard input says, answer on standard output."""
+    from bayou.kernels.startup import without_blas
+
+    told, heard = sys.stdout.buffer, sys.stdin.buffer
+    sys.stdout = sys.stderr  # whatever else would be printed must not be taken for an answer
+    with without_blas(), suppress(EOFError):
+        _, first = pickle.load(heard)  # of our own process
+        worker = _Within(**first)
+        while True:
+            what, *rest = pickle.load(heard)
+            answer = worker.do(what, *rest)
+            if answer is not None:
+                pickle.dump(answer, told, 5)
+                told.flush()
+
+
+class _Within:
+    """What a worker knows: its shard of the model, and how to read blocks."""
+
+    def __init__(self, options: dict[str, Any], dtype: str) -> None:
+        self._options, self._dtype = options, dtype
+        self._failed: Exception | None = None
+
+    def do(self, what: str, *rest: Any) -> Any:
+        """One thing; what fails is told when an answer is asked for."""
+        try:
+            if self._failed is None:
+                return getattr(self, f"_{what}")(*rest)
+        except Exception as error:
+            self._failed = error
+        return self._failed if what == "gain" else None
+
+    def _base(self, model: bytes) -> None:
+        self._shard = rounds.Shard(rounds.from_bytes(model))
+        self._source = sources.open(extras=self._shard.part.extras, threads=0, **self._options)
+        self._source.settle()
+        self._source.read_as(self._dtype)
+
+    def _round(self, number: int, weight: float) -> None:
+        self._number, self._weight = number, weight
+        self._source.forget()
+        self._refused = Refused(self._source)
+
+    def _block(self, block: Cut) -> None:
+        batch = written_as(self._shard.base, self._source.read(block))
+        for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
+            pass
+
+    def _gain(self) -> tuple[bytes, dict[str, Any], tuple[int, list[str]]]:
+        refused = self._refused.count, self._refused.sentences
+        return _packed(self._shard.gain(self._number)), self._source.told(), refused
+
+    def _apply(self, summed: bytes, weight: float) -> None:
+        self._shard.apply(pa.ipc.open_stream(summed).read_all(), weight)
