@@ -174,3 +174,82 @@ def test_counters_of_merged_and_resumed_models_are_those_of_the_whole_stream(run
     assert (resumed["examples"], resumed["runs"], resumed["weight"]) == (1400, 4, sum(weights))
     assert resumed["log_loss"] == pytest.approx(np.average([of["log_loss"] for of in runs], weights=weights))
     assert f"log loss {resumed['log_loss']:.5f}" in run("info", tmp_path / "d").stdout
+
+
+def rows_file(path, part: int, rows: int = 3000):
+    """svmlight text of a stream whose parts are alike."""
+    stream = simulate.random(n_features=60, active=0.2, seed=3)
+    lines = []
+    for batch in stream.batches(rows, start=rows * part):
+        csr = batch.to_csr(60)
+        for k, label in enumerate(batch.labels):
+            cells = " ".join(f"{j}:1" for j in csr.indices[csr.indptr[k] : csr.indptr[k + 1]])
+            lines.append(f"{int(label)} {cells}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_eight_parts_of_a_base_and_how_their_lanes_are_combined(run, tmp_path):
+    """Never worse than a part alone; with rows to learn the combination from, as good as one that learned them all."""
+    base = bayou.train(str(rows_file(tmp_path / "base.svm", 0)), bits=6, model=tmp_path / "base")
+    paths = []
+    for part in range(1, 9):
+        data = rows_file(tmp_path / f"{part}.svm", part)
+        paths.append(tmp_path / f"{part}")
+        bayou.train(str(data), resume=tmp_path / "base", model=paths[-1])
+    held, test = rows_file(tmp_path / "held.svm", 9), rows_file(tmp_path / "test.svm", 10)
+    done = run("merge", *paths, "--base", tmp_path / "base", "--out", tmp_path / "guess")
+    assert done.exit_code == 0, done.output
+    assert "combined  by a guess; --recombine DATA" in done.stdout
+    done = run("merge", *paths, "--base", tmp_path / "base", "--recombine", held, "--out", tmp_path / "all")
+    assert done.exit_code == 0, done.output
+    assert "combined  by 3,000 rows, log loss 0." in done.stdout
+
+    def loss(name: str) -> float:
+        learner = bayou.load(tmp_path / name)
+        (batch,) = bayou.sources.open(str(test), extras=learner.extras)
+        p = learner.predict(batch, horizon="later").probability
+        return float(-np.log(np.where(batch.labels > 0, p, 1 - p)).mean())
+
+    parts = [loss(path.name) for path in paths]
+    assert loss("guess") < np.mean(parts) < loss("base")
+    assert loss("all") < 1.003 * loss("guess")
+    merged = bayou.load(tmp_path / "all")
+    assert merged.examples == 9 * 3000
+    assert merged.extras.counters.runs == base.learner.extras.counters.runs + 8
+
+
+def test_shards_that_learned_with_weights(run, tmp_path):
+    learner = Marginal(n_features=16, dtype="float64")
+    base = saved(tmp_path / "base", 0, learner)
+    for part in (1, 2):
+        shard = bayou.load(base)
+        rows = batch(part)
+        shard.learn(rows.with_labels(rows.labels, np.full(len(rows), 2.0)))
+        shard.save(tmp_path / str(part))
+    done = run("merge", tmp_path / "1", tmp_path / "2", "--base", base, "--weight", 2, "--out", tmp_path / "both")
+    assert done.exit_code == 0, done.output
+    both, shards = bayou.load(tmp_path / "both"), [bayou.load(tmp_path / name) for name in ("1", "2")]
+    before = 1 / bayou.load(base).variance
+    expected = before + sum(1 / shard.variance - before for shard in shards) / 2
+    np.testing.assert_allclose(1 / both.variance, expected)
+    assert both.examples == 1500
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--weight", "2"], "--weight is for shards of one base"),
+        (["--recombine", "rows.svm"], "--recombine is for how a bank combines its lanes; marginal has none"),
+        (["--weight", "-1", "--base", "base"], "weight is -1"),
+    ],
+)
+def test_what_merge_cannot_use_gets_a_sentence(run, tmp_path, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    for name, part in (("a", 1), ("b", 2), ("base", 0)):
+        saved(tmp_path / name, part)
+    rows_file(tmp_path / "rows.svm", 0, 10)
+    done = run("merge", "a", "b", "--out", "c", *options)
+    assert done.exit_code != 0
+    assert sentence in done.stderr.replace("\n", " ")
+    assert not (tmp_path / "c").exists()
