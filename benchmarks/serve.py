@@ -252,6 +252,7 @@ def _commands(model: Path, files: tuple[Path, Path], rounds: int) -> tuple[float
 import sys, time, bayou, resource, tempfile
 from bayou.outputs import prediction_files, text
 model, rows, taught, rounds = sys.argv[1:]
+rows, taught = [rows] * 5, [taught] * 5
 def cpu():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -261,8 +262,8 @@ def predict():
     with tempfile.NamedTemporaryFile(suffix=".csv") as place, text.output(place.name) as file:
         table = prediction_files.Csv(file, told.columns, None)
         for part in told.parts():
-            table.write(part.columns, part.tags)
-            n += part.columns.shape[1]
+            table.write(part)
+            n += len(part)
         table.end()
     return n / (cpu() - started)
 def train():

@@ -29,7 +29,7 @@ ROWS = st.lists(st.dictionaries(NAMES.filter(lambda name: name not in ("label", 
 
 
 def parsed(lines, recipe=RECIPE, **more):
-    return JsonRows(recipe, **more).parse(block_of(lines))
+    return JsonRows(recipe, **more).parse(block_of(b"\n".join(lines)))
 
 
 def bits(batch: Batch):
@@ -56,7 +56,7 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
         names = Names(RECIPE.n_features)
         reader = JsonRows(RECIPE, names)
         for part in cuts:
-            found = reader.parse(block_of(part))
+            found = reader.parse(block_of(b"\n".join(part)))
             if found.new_names is not None:
                 names.add(found.new_names)
         kept.append({name: array.tobytes() for name, array in names.arrays().items()})
@@ -68,7 +68,7 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
 def test_names_say_what_a_feature_is():
     names = Names(2**18)
     reader = JsonRows(Recipe(kind="rows", bits=18), names)
-    found = reader.parse(block_of([b'{"age": 37, "site": "a.com", "zero": 0}', rb'{"q\"": "\u00fc"}']))
+    found = reader.parse(block_of(b'{"age": 37, "site": "a.com", "zero": 0}\n' + rb'{"q\"": "\u00fc"}'))
     names.add(found.new_names)
     assert names.name_of(found.indices) == ["age", "site=a.com", 'q"=ü']
 

@@ -11,15 +11,23 @@ from urllib.parse import parse_qs
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.serve import answers, pages
-from bayou.serve.bodies import Refused, checked_id, decompressed, form_of, ids_of, labels_of, lines_of
+from bayou.serve.bodies import (
+    LONG,
+    Refused,
+    checked_id,
+    decompressed,
+    form_of,
+    ids_of,
+    labels_of,
+    lines_of,
+    may_have_ids,
+)
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.metrics import metrics
 from bayou.serve.served import Served
 from bayou.serve.tokens import READ, WRITE, Tokens
 from bayou.serve.work import LABEL, LEARN, PREDICT, Work
 
-# A body longer than this is read, and its answer written, by another thread.
-LONG = 64 << 10
 # How often the live page hears of news, in seconds; and how many pages may listen.
 BEAT, MOST_LISTENERS = 1.0, 100
 
@@ -284,7 +292,7 @@ class App:
             lines, work.single = lines_of(text, form, in_lines, options.rows)
             if not lines or lines == [b""]:
                 raise Refused(422, "the body has no rows.")
-            if kind == PREDICT and (b'"id"' in text or "id" in request.query):
+            if kind == PREDICT and ("id" in request.query or may_have_ids(text)):
                 work.ids = ids_of(lines, request.asked("id"), form, work.single)
             work.lines = lines
             if len(text) > LONG or form == ARROW:
@@ -303,10 +311,7 @@ class App:
         if served.owner.broken is not None:
             raise Refused(503, served.owner.broken)
         served.owner.submit(work)
-        status, body = await work.future
-        if isinstance(body, tuple):
-            body = await asyncio.get_running_loop().run_in_executor(served.pool, answers.several, *body)
-        return status, body
+        return await work.future
 
     async def _label(self, request: Request, served: Served) -> tuple[int, bytes]:
         self._writable(served)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 
@@ -21,6 +24,11 @@ _LINES = {"application/x-ndjson", "application/ndjson", "application/jsonl"}
 # What senders say who say nothing.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 LONGEST_ID = 256
+# A body longer than this is read by another thread, and cut into lines where somebody looks at one.
+LONG = 64 << 10
+
+_NEWLINE, _BLANK = b"\n "
+_ID = int.from_bytes(b'"id"', "little")
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -31,6 +39,48 @@ class Refused(Exception):
     def __init__(self, status: int, sentence: str, rows: dict[int, str] | None = None) -> None:
         super().__init__(sentence)
         self.status, self.sentence, self.rows = status, sentence, rows
+
+
+class Lines(Sequence[bytes]):
+    """The lines of a text, none of which is blank."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    @cached_property
+    def _bytes(self) -> np.ndarray:
+        return np.frombuffer(self.text, np.uint8)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.flatnonzero(self._bytes == _NEWLINE) + 1, [len(self.text) + 1]])
+
+    @property
+    def has_blank(self) -> bool:
+        """Whether a line may be blank, or the text has none: then these are not lines as they must be."""
+        data = self._bytes
+        return not len(data) or data[0] <= _BLANK or bool(((data[:-1] == _NEWLINE) & (data[1:] <= _BLANK)).any())
+
+    @cached_property
+    def _count(self) -> int:
+        return int(np.count_nonzero(self._bytes == _NEWLINE)) + 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.text.split(b"\n"))
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[k] for k in range(*place.indices(len(self)))]
+        k = range(len(self))[place]
+        return self.text[self._starts[k] : self._starts[k + 1] - 1]
+
+
+def text_of(lines: Sequence[bytes]) -> bytes:
+    """Lines as one text."""
+    return lines.text if isinstance(lines, Lines) else b"\n".join(lines)
 
 
 class _Id(msgspec.Struct):
@@ -83,7 +133,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     return b"".join(parts)
 
 
-def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[list[bytes], bool]:
+def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
     """The rows of a body, one in each line, and whether it is one row by itself."""
     if form == ARROW:
         return [body], False
@@ -96,17 +146,25 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[list[bytes
                 raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
             return _counted(rows, most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
-    rows = [line for line in body.split(b"\n") if line and not line.isspace()]
+    rows: Sequence[bytes] = Lines(body.strip(b"\n")) if len(body) > LONG else ()
+    if not isinstance(rows, Lines) or rows.has_blank:
+        rows = [line for line in body.split(b"\n") if line and not line.isspace()]
     return _counted(rows, most), form != JSON and len(rows) == 1
 
 
-def _counted(rows: list[bytes], most: int) -> list[bytes]:
+def _counted(rows: Sequence[bytes], most: int) -> Sequence[bytes]:
     if len(rows) > most:
         raise Refused(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
     return rows
 
 
-def ids_of(lines: list[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+def may_have_ids(text: bytes) -> bool:
+    """Whether `"id"` stands anywhere: searched for four bytes at a time, since quote marks are everywhere."""
+    shifted = (np.frombuffer(text, "<u4", max(len(text) - k, 0) // 4, k) for k in range(min(4, len(text))))
+    return any((words == _ID).any() for words in shifted)
+
+
+def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
     """Under which ids rows are to be remembered; None if there are none."""
     if given is not None:
         if len(lines) != 1:

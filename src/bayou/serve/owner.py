@@ -221,22 +221,21 @@ class Owner(threading.Thread):
         if read is None:
             return
         told = self.model.predict(read.batch)
-        by_level = {level: self._rows(told, level) for level in {work.level for work in works}}
+        by_level = {level: self._said(told, level) for level in {work.level for work in works}}
         version, first = self.model.version, 0
         remembered: list[Work] = []
         for work in works:
             if work.single and work.ids is None:
-                self._answers.append((work.future, (200, answers.single(by_level[work.level][first], version))))
+                self._answers.append((work.future, (200, answers.single(by_level[work.level].rows[first], version))))
                 first += 1
                 continue
-            last = first + len(work.lines)
-            rows = by_level[work.level][first:last]
-            first = last
+            said, last = by_level[work.level], first + len(work.lines)
             if work.ids is not None:
-                work.answer = rows
+                work.answer = said.rows[first:last]
                 remembered.append(work)
             else:
-                self._say(work, 200, self._as_json(work, rows))
+                self._say(work, 200, said.answer(first, last, version))
+            first = last
         if remembered:
             self._log_rows(remembered)
 
@@ -246,25 +245,27 @@ class Owner(threading.Thread):
         if read is None:
             return
         rows: list[answers.Row] = []
+        parts: list[bytes] = []
         for start in range(0, len(read.batch), PIECE):
             piece = read.batch[start : start + PIECE]
-            rows += self._rows(self.model.predict(piece), work.level)
+            said = self._said(self.model.predict(piece), work.level)
+            if work.ids is not None or work.single:
+                rows += said.rows
+            else:
+                parts.append(said.json())
             yield
         if work.ids is not None:
             work.answer = rows
             self._log_rows([work])
+        elif work.single:
+            self._say(work, 200, answers.single(rows[0], self.model.version))
         else:
-            self._say(work, 200, (rows, self.model.version))
+            self._say(work, 200, answers.several(parts, self.model.version))
 
-    def _rows(self, told: Any, level: float) -> list[answers.Row]:
-        rows = answers.rows_of(self.model.learner, told, level)
-        self.live.predicted(len(rows), sum([row.sd or 0.0 for row in rows]))
-        return rows
-
-    def _as_json(self, work: Work, rows: list[answers.Row]) -> Any:
-        if work.single:
-            return answers.single(rows[0], self.model.version)
-        return answers.several(rows, self.model.version) if work.read is None else (rows, self.model.version)
+    def _said(self, told: Any, level: float) -> answers.Said:
+        said = answers.Said(self.model.learner, [told], level)
+        self.live.predicted(len(told.expected), said.sd)
+        return said
 
     # --- to the log ---------------------------------------------------------------------------------------------------
 
@@ -326,7 +327,7 @@ class Owner(threading.Thread):
                 for piece, told, losses in self.model.learn(read, version, self._before):
                     unit.told.append(told)
                     part = None if later is None else later[done : done + len(piece)]
-                    self._watch(piece, told, losses, part, lines[done : done + len(piece)])
+                    self._watch(piece, told, losses, part, lines if len(lines) == len(read.batch) else (), done)
                     done += len(piece)
                     yield
             except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
@@ -342,12 +343,11 @@ class Owner(threading.Thread):
         """What a unit has to learn, and as it was sent."""
         reading = self.model.reading
         if unit.read is not None:
-            kept = [work for work, _ in unit.works]
-            if any(item.outcome for item in unit.items):
-                kept = [work for work, items in unit.works if not items[0].outcome]
-                lines = [line for work in kept for line in work.lines]
+            kept = [work for work, items in unit.works if not items[0].outcome]
+            lines = kept[0].lines if len(kept) == 1 else [line for work in kept for line in work.lines]
+            if len(kept) < len(unit.works):
                 unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
-            return unit.read, [line for work in kept for line in work.lines]
+            return unit.read, lines
         rows = [row for item in unit.items for row in item.learns]
         return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
 
@@ -365,14 +365,15 @@ class Owner(threading.Thread):
         if self._copying is not None:
             self._copying[0].before(piece)
 
-    def _watch(self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes]) -> None:
+    def _watch(
+        self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
+    ) -> None:
         task = self.model.learner.record.task
         self.live.learned(piece, told, losses, later, task, self.model.counters)
         worst = int(losses.argmax())
-        if len(lines) == len(piece) and losses[worst] > 1.0 and task != "classes":
-            self.live.surprising(
-                float(losses[worst]), lines[worst], float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
-            )
+        if lines and losses[worst] > 1.0 and task != "classes":
+            label, expected = float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
+            self.live.surprising(float(losses[worst]), lines[first + worst], label, expected)
 
     def _answer(self, unit: Unit) -> None:
         """Say what became of every request."""
@@ -381,20 +382,16 @@ class Owner(threading.Thread):
             for work, items in unit.works:
                 self._answer_joined(work, items)
             return
-        by_level = {
-            level: [row for told in unit.told for row in self._said(told, level)]
-            for level in {work.level for work, _ in unit.works}
-        }
+        told = [self.model.of_full_stream(part) for part in unit.told]
+        levels = {work.level for work, _ in unit.works}
+        by_level = {level: answers.Said(self.model.learner, told, level) for level in levels}
         for work, items in unit.works:
             if items[0].outcome:
-                self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+                self._say(work, 200, answers.duplicate(version))
                 continue
-            n = unit.read.n if work.read is not None else len(work.lines)
-            self._say(work, 200, self._as_json(work, by_level[work.level][first : first + n]))
-            first += n
-
-    def _said(self, told: Any, level: float) -> list[answers.Row]:
-        return answers.rows_of(self.model.learner, self.model.of_full_stream(told), level)
+            said, last = by_level[work.level], first + (unit.read.n if work.read is not None else len(work.lines))
+            self._say(work, 200, said.answer(first, last, version, work.single))
+            first = last
 
     def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
         version = self.model.version
@@ -402,13 +399,13 @@ class Owner(threading.Thread):
             outcomes = {item.key: item.outcome for item in items}
             for key, row in zip(work.ids or (), work.answer, strict=True):
                 row.remembered = outcomes.get(key or "")
-            self._say(work, 200, self._as_json(work, work.answer))
+            self._say(work, 200, answers.of_rows(work.answer, version, work.single))
         elif work.kind == LABELS:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]
             said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
             self._say(work, 200, answers.encode(said))
         else:  # a request that was learned before
-            self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+            self._say(work, 200, answers.duplicate(version))
 
     # --- long work ----------------------------------------------------------------------------------------------------
 

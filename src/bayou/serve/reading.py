@@ -15,6 +15,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.names import NewNames
+from bayou.serve.bodies import text_of
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.formats.svmlight import Svmlight
@@ -103,7 +104,8 @@ class Reading:
         return read
 
     def _read(self, lines: Sequence[bytes], learns: bool) -> Read:
-        return self._finished(self._parsers[learns].parse(block_of(list(lines))), len(lines), learns)
+        parsed = self._parsers[learns].parse(block_of(text_of(lines)))
+        return self._finished(parsed, parsed.lines, learns)
 
     def _describe(self, lines: Sequence[bytes], learns: bool, read: Read) -> None:
         """Say of every bad row what is wrong with it; parsers do so of the first few."""

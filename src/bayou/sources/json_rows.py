@@ -80,7 +80,7 @@ class JsonRows:
     """Parses blocks of JSON lines into rows of hashed features; with `names`, those that have none are reported.
 
     >>> from bayou.sources.json_rows import JsonRows, block_of
-    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of([b'{"age": 37, "site": "a.com", "label": 1}']))
+    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label": 1}'))
     >>> parsed.values.tolist(), parsed.labels.tolist()
     ([37.0, 1.0], [1.0])
     """
@@ -149,7 +149,7 @@ class JsonRows:
         start, line, row, first, _ = state.tolist()
         stop = block.data[start : block.size].tobytes().find(b"\n") + start
         state[0], state[1] = stop + 1, line + 1
-        _, objects, bad, _, _ = read_lines(block_of([block.data[start:stop].tobytes()]))
+        _, objects, bad, _, _ = read_lines(block_of(block.data[start:stop].tobytes()))
         if bad:
             return bad[0]._replace(line=line)
         if not objects:
@@ -237,11 +237,9 @@ class JsonRows:
             parsed.drop(wrong, [why] * DESCRIBED)
 
 
-def block_of(lines: list[bytes], name: str = "") -> Block:
-    """Lines in memory as a block, for a parser; they hold no newlines themselves."""
-    text = b"\n".join(lines)
-    size = len(text) + 1
-    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), size, name, first=True)
+def block_of(text: bytes) -> Block:
+    """Lines in memory as a block, for a parser; the last one without its newline."""
+    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
 
 
 def _is_utf8(block: Block) -> bool:
