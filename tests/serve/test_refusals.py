@@ -44,6 +44,7 @@ def server(tmp_path_factory):
         ("/predict", gzip.compress(b"\n" * 10**7), {"content-encoding": "gzip"}, 413, "larger than 100,000 bytes"),
         ("/predict", b" " * 100_001, {}, 413, "the body has 100,001 bytes; at most 100,000"),
         ("/predict", b"[" + b"{}," * 50 + b"{}]", {}, 413, "the body has 51 rows; at most 50"),
+        ("/predict", b"{}\n" * 30_000, {"content-type": "application/x-ndjson"}, 413, "the body has 30,000 rows; at most 50"),
         ("/predict?level=2", b"{}", {}, 422, "level is a number between 0 and 1"),
         ("/predict?level=x", b"{}", {}, 422, "level is a number"),
         ("/predict?id=", b"{}", {}, 422, "an id has 1 to 256 bytes"),

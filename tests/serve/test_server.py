@@ -81,6 +81,25 @@ def test_every_way_to_write_rows_is_the_same(server):
     assert one == [row["probability"] for row in answers[0].json()["predictions"]]
 
 
+def test_a_long_body_is_answered_as_its_rows_are(server):
+    ndjson = {"content-type": "application/x-ndjson"}
+    rows = [{"age": k / 7, "site": f"s{k}.com", "more": "x" * 60} for k in range(1000)]
+    lines = [json.dumps(row).encode() for row in rows]
+    long = server.post("/predict", b"\n".join(lines), headers=ndjson)
+    parts = [server.post("/predict", rows[k : k + 200]).json()["predictions"] for k in range(0, 1000, 200)]
+    assert long.json()["predictions"] == [row for part in parts for row in part]
+    assert server.post("/predict", b"\r\n \n\n".join(lines) + b"\n\n", headers=ndjson).content == long.content
+    one = server.post("/predict", b'{"age": 1, "more": "%s"}' % (b"x" * 100_000))
+    assert one.json().keys() == {"probability", "mean", "sd", "low", "high", "version"}
+    lines[7] = lines[7][:-1] + b', "id": "the seventh"}'
+    told = server.post("/predict", b"\n".join(lines), headers=ndjson).json()["predictions"]
+    assert [k for k, row in enumerate(told) if "remembered" in row] == [7]
+    assert server.post("/label", {"id": "the seventh", "label": 1}).json()["outcome"] == "joined"
+    bad = server.post("/predict", b"\n".join([*lines[:9], b"", b"{", *lines[9:]]), headers=ndjson)
+    assert (bad.status_code, [row["index"] for row in bad.json()["rows"]]) == (422, [9])
+    assert server.post("/predict", b" \n" * 100_000, headers=ndjson).json()["error"] == "the body has no rows."
+
+
 def test_labels_may_come_later(server):
     row = {"age": 5.0, "site": "later.com"}
     first = server.post("/predict", row | {"id": "x1"}).json()

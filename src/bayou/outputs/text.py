@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -195,26 +196,32 @@ def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
     >>> json_objects({"mean": np.array([0.5, 1 / 3]), "sd": np.array([1e-9, np.nan])})
     b'{"mean":0.5,"sd":1e-9},{"mean":0.3333333333333333,"sd":null}'
     """
-    numbers = np.stack(list(columns.values()), axis=1)
-    heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(columns)]
-    ends = np.cumsum([len(head) for head in heads])
-    room = len(numbers) * (len(heads) * LONGEST_SHORTEST + int(ends[-1]) + 2) + WASTE
+    numbers = np.stack(list(columns.values()))
+    heads, ends = _json_heads(tuple(columns))
+    room = numbers.shape[1] * (len(ends) * LONGEST_SHORTEST + len(heads)) + WASTE
     out = np.empty(room, np.uint8)
-    size = _json_objects(np.frombuffer(b"".join(heads) + bytes(WASTE), np.uint8), ends, numbers, out)
+    size = _json_objects(heads, ends, numbers, out)
     return out[: max(size - 1, 0)].tobytes()  # without the last comma
+
+
+@lru_cache(16)
+def _json_heads(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(what stands before each number of an object, where each of these ends)."""
+    heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(names)]
+    return np.frombuffer(b"".join(heads) + bytes(WASTE), np.uint8), np.cumsum([len(head) for head in heads])
 
 
 @kernel
 def _json_objects(heads, ends, numbers, out):
     start, source = address_of(out), address_of(heads)
     at = start
-    for row in range(numbers.shape[0]):
+    for row in range(numbers.shape[1]):
         place = 0
-        for column in range(numbers.shape[1]):
+        for column in range(numbers.shape[0]):
             stop = ends[column]
             for k in range(place, stop, 8):  # some bytes too many, which will be overwritten
                 put_word(at + k - place, word_at(source + k))
-            at = put_shortest(at + stop - place, numbers[row, column])
+            at = put_shortest(at + stop - place, numbers[column, row])
             place = stop
         put_byte(at, _CLOSE)
         put_byte(at + 1, _COMMA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -27,8 +27,7 @@ LONGEST_ID = 256
 # A body longer than this is read by another thread, and cut into lines where somebody looks at one.
 LONG = 64 << 10
 
-_NEWLINE, _BLANK = b"\n "
-_ID = int.from_bytes(b'"id"', "little")
+_NEWLINE = ord("\n")
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -42,31 +41,26 @@ class Refused(Exception):
 
 
 class Lines(Sequence[bytes]):
-    """The lines of a text, none of which is blank."""
+    """The lines of a text, which is cut where somebody looks at one."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
 
     @cached_property
-    def _bytes(self) -> np.ndarray:
-        return np.frombuffer(self.text, np.uint8)
-
-    @cached_property
     def _starts(self) -> np.ndarray:
-        return np.concatenate([[0], np.flatnonzero(self._bytes == _NEWLINE) + 1, [len(self.text) + 1]])
+        ends = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
+        return np.concatenate([[0], ends + 1, [len(self.text) + 1]])
 
-    @property
-    def has_blank(self) -> bool:
-        """Whether a line may be blank, or the text has none: then these are not lines as they must be."""
-        data = self._bytes
-        return not len(data) or data[0] <= _BLANK or bool(((data[:-1] == _NEWLINE) & (data[1:] <= _BLANK)).any())
+    def drop_blank(self) -> None:
+        """Have no blank lines: those who read them know whether there are any."""
+        self.text = b"\n".join(_without_blank(self))
+        self.__dict__.pop("_starts", None)
 
-    @cached_property
-    def _count(self) -> int:
-        return int(np.count_nonzero(self._bytes == _NEWLINE)) + 1
+    def __bool__(self) -> bool:
+        return bool(self.text)
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._starts) - 1
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.text.split(b"\n"))
@@ -76,6 +70,10 @@ class Lines(Sequence[bytes]):
             return [self[k] for k in range(*place.indices(len(self)))]
         k = range(len(self))[place]
         return self.text[self._starts[k] : self._starts[k + 1] - 1]
+
+
+def _without_blank(lines: Iterable[bytes]) -> list[bytes]:
+    return [line for line in lines if line and not line.isspace()]
 
 
 def text_of(lines: Sequence[bytes]) -> bytes:
@@ -134,7 +132,10 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
-    """The rows of a body, one in each line, and whether it is one row by itself."""
+    """The rows of a body, one in each line, and whether it is one row by itself.
+
+    Of a long one some lines may be blank, and there may be too many: whoever reads them will see.
+    """
     if form == ARROW:
         return [body], False
     if form == JSON and not lines:
@@ -146,22 +147,17 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[b
                 raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
             return _counted(rows, most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
-    rows: Sequence[bytes] = Lines(body.strip(b"\n")) if len(body) > LONG else ()
-    if not isinstance(rows, Lines) or rows.has_blank:
-        rows = [line for line in body.split(b"\n") if line and not line.isspace()]
+    if len(body) > LONG:
+        text = body.strip(b"\n")
+        return Lines(text), form != JSON and b"\n" not in text
+    rows = _without_blank(body.split(b"\n"))
     return _counted(rows, most), form != JSON and len(rows) == 1
 
 
-def _counted(rows: Sequence[bytes], most: int) -> Sequence[bytes]:
+def _counted(rows: list[bytes], most: int) -> list[bytes]:
     if len(rows) > most:
         raise Refused(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
     return rows
-
-
-def may_have_ids(text: bytes) -> bool:
-    """Whether `"id"` stands anywhere: searched for four bytes at a time, since quote marks are everywhere."""
-    shifted = (np.frombuffer(text, "<u4", max(len(text) - k, 0) // 4, k) for k in range(min(4, len(text))))
-    return any((words == _ID).any() for words in shifted)
 
 
 def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:

@@ -59,8 +59,7 @@ class LiveModel:
         if names is not None:
             for found in read.names:
                 names.add(found)
-        for start in range(0, len(read.batch), PIECE):
-            piece = read.batch[start : start + PIECE] if len(read.batch) > PIECE else read.batch
+        for piece in pieces(read.batch):
             if before is not None:
                 before(piece)
             told = self.learner.observe(piece)
@@ -131,6 +130,13 @@ class LiveModel:
         extras.uses = self._uses if extras.recipe is not None else None
         self._copied = GradualCopy(self.learner)
         return self._copied
+
+
+def pieces(batch: Batch) -> Iterator[Batch]:
+    """A batch in pieces of PIECE rows."""
+    if len(batch) <= PIECE:
+        return iter([batch] if len(batch) else [])
+    return (batch[start : start + PIECE] for start in range(0, len(batch), PIECE))
 
 
 def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from bayou.serve import answers, units
 from bayou.serve.committer import Committer
 from bayou.serve.live import Live
 from bayou.serve.log import Item, Log
-from bayou.serve.model import PIECE, LiveModel, losses_of
+from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
 from bayou.serve.reading import Read
 from bayou.serve.work import LABEL as LABELS
 from bayou.serve.work import LEARN as LEARNS
@@ -69,9 +70,22 @@ class Owner(threading.Thread):
 
     # --- for other threads --------------------------------------------------------------------------------------------
 
-    def submit(self, work: Work) -> None:
-        """Have something done; its future will tell. In the loop's thread."""
+    def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
+        """Have something done; its future will tell. In the loop's thread. With a pool, `read` it there before."""
         self.waiting.add(work.future)
+        if pool is None:
+            self._incoming.append(work)
+            self._wake()
+        else:
+            pool.submit(self._read, work, read)
+
+    def _read(self, work: Work, read: Callable[[], None]) -> None:
+        """In the pool's thread: what it cannot read is refused without a word to the model."""
+        try:
+            read()
+        except Exception as error:
+            self._loop.call_soon_threadsafe(self._deliver, [(work.future, error)])
+            return
         self._incoming.append(work)
         self._wake()
 
@@ -165,12 +179,12 @@ class Owner(threading.Thread):
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
 
-    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], tuple[int, Any]]], over: bool = False) -> None:
-        """In the loop's thread: hand answers to whoever waits for them."""
+    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
+        """In the loop's thread: hand answers, or what was wrong, to whoever waits for them."""
         for future, answer in told:
             self.waiting.discard(future)
             if not future.done():
-                future.set_result(answer)
+                (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
         if over:
             why = (503, answers.error(self.broken or "the server stops; try again in a moment."))
             self._deliver([(future, why) for future in list(self.waiting)])
@@ -246,8 +260,7 @@ class Owner(threading.Thread):
             return
         rows: list[answers.Row] = []
         parts: list[bytes] = []
-        for start in range(0, len(read.batch), PIECE):
-            piece = read.batch[start : start + PIECE]
+        for piece in pieces(read.batch):
             said = self._said(self.model.predict(piece), work.level)
             if work.ids is not None or work.single:
                 rows += said.rows

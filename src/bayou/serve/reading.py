@@ -15,7 +15,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.names import NewNames
-from bayou.serve.bodies import text_of
+from bayou.serve.bodies import Lines, text_of
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.formats.svmlight import Svmlight
@@ -44,12 +44,14 @@ class Read:
         batch: the good ones, with labels if they are to be learned.
         n: how many there were; bad: what is wrong with some, by their number.
         names: features that have no name yet.
+        with_ids: whether a row has an id; None: nobody looked.
     """
 
     batch: Batch
     n: int
     bad: dict[int, str] = field(default_factory=dict)
     names: list[NewNames] = field(default_factory=list)
+    with_ids: bool | None = None
 
 
 class Reading:
@@ -99,6 +101,9 @@ class Reading:
         if form == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(lines, learns)
+        if len(read.batch) + len(read.bad) < read.n and isinstance(lines, Lines):
+            lines.drop_blank()
+            read = self._read(lines, learns)
         if len(read.batch) + len(read.bad) < read.n:
             self._describe(lines, learns, read)
         return read
@@ -124,7 +129,7 @@ class Reading:
         if not learns:
             batch = batch._with(labels=None, weights=None)
         bad = {line.line: f"{line.what}." for line in parsed.bad}
-        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names])
+        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids)
         return self._checked(read, learns)
 
     def _why(self, label: float, texts: dict[float, str]) -> str:

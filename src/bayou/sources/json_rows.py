@@ -55,7 +55,7 @@ class _Room(NamedTuple):
     places: np.ndarray  # (rows, 4): where their texts start and stop
     new: np.ndarray  # features without a name
     spans: np.ndarray  # (n, 4): the places of their names
-    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1
+    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1, how many rows have an id
 
     @classmethod
     def of(cls, size: int, dtype: np.dtype, names: bool) -> _Room:
@@ -67,12 +67,12 @@ class _Room(NamedTuple):
             np.empty(features, np.uint32),
             np.empty(features, dtype),
             np.empty(rows, np.int64),
-            np.zeros((rows, 2), np.uint8),
+            np.empty((rows, 2), np.uint8),
             np.empty((rows, 2)),
             np.empty((rows, 4), np.int32),
             np.empty(named, np.uint32),
             np.empty((named, 4), np.int32),
-            np.zeros(3),
+            np.zeros(4),
         )
 
 
@@ -133,6 +133,7 @@ class JsonRows:
             bad=bad,
             skipped=skipped,
             bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
+            with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
         )
         self._weigh(room, rows, parsed)
@@ -162,7 +163,8 @@ class JsonRows:
         after = first + read.size
         room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
-        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones))
+        with_id = objects[0].get(ID) is not None
+        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
             kind, value = _kind_of(objects[0].get(name))
             room.kinds[row, k] = kind
@@ -243,11 +245,11 @@ def block_of(text: bytes) -> Block:
 
 
 def _is_utf8(block: Block) -> bool:
-    text = block.data[: block.size].tobytes()
-    if text.isascii():
+    text = block.data[: block.size]
+    if text.max() < 128:
         return True
     try:
-        text.decode()
+        text.tobytes().decode()
     except UnicodeDecodeError:
         return False
     return True
@@ -353,6 +355,7 @@ def _read_lines(data, size, plain, special, mask, known, state, room):
                 if apart < 2:
                     kinds[row, apart], told[row, apart] = kind, value
                     places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
+                bounds[3] += apart == 2
                 continue
             if kind == _TEXT:
                 feature = murmur3(text, text_end - text, name)
