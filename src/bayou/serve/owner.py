@@ -23,10 +23,10 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.serve import answers, units
 from bayou.serve.committer import Committer
+from bayou.serve.copies import Copies, Fail, Then
 from bayou.serve.live import Live
 from bayou.serve.log import Item, Log
 from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
@@ -37,7 +37,6 @@ from bayou.serve.work import PREDICT, Unit, Work
 
 # Weights are looked at so often, in seconds, for the live page.
 LOOK = 5.0
-Copied = Callable[[GradualCopy, int], Any]
 
 
 class Owner(threading.Thread):
@@ -57,8 +56,7 @@ class Owner(threading.Thread):
         self._committed: deque[Unit] = deque()
         self._applying: Iterator[None] | None = None
         self._long: deque[Iterator[None]] = deque()
-        self._copies: deque[Copied] = deque()
-        self._copying: tuple[GradualCopy, int, list[Copied]] | None = None
+        self._copies = Copies()
         self._answers: list[tuple[asyncio.Future[Any], tuple[int, Any]]] = []
         self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
         self._asleep, self._bell = False, threading.Lock()
@@ -89,9 +87,9 @@ class Owner(threading.Thread):
         self._incoming.append(work)
         self._wake()
 
-    def copy(self, then: Copied) -> None:
+    def copy(self, then: Then, fail: Fail) -> None:
         """Have what the model is by then copied, and something done with it in this thread, quickly."""
-        self._copies.append(then)
+        self._copies.ask(then, fail)
         self._wake()
 
     def end(self) -> None:
@@ -141,7 +139,7 @@ class Owner(threading.Thread):
         """Whether it was told to stop, or must, and has nothing left to do."""
         if self.broken is not None:
             return True
-        busy = self._incoming or self._committed or self._applying or self._long or self._copies or self._copying
+        busy = self._incoming or self._committed or self._applying or self._long or self._copies
         if not self._ends or busy or self._answers:
             return False
         if self.committer is not None and self.committer.is_alive():
@@ -154,7 +152,8 @@ class Owner(threading.Thread):
         works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
         if works:
             self._take(works)
-        busy = self._advance_units() | self._advance_long() | self._advance_copy()
+        busy = self._advance_units() | self._advance_long()
+        busy |= self._copies.advance(self.model, self._applying is None)
         if self._answers:
             told, self._answers = self._answers, []
             self._loop.call_soon_threadsafe(self._deliver, told)
@@ -176,8 +175,13 @@ class Owner(threading.Thread):
 
     def _refuse_all(self) -> None:
         """Leave nobody waiting."""
+        self._copies.end(self._why_not)
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
+
+    @property
+    def _why_not(self) -> str:
+        return self.broken or "the server stops; try again in a moment."
 
     def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
         """In the loop's thread: hand answers, or what was wrong, to whoever waits for them."""
@@ -186,7 +190,7 @@ class Owner(threading.Thread):
             if not future.done():
                 (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
         if over:
-            why = (503, answers.error(self.broken or "the server stops; try again in a moment."))
+            why = (503, answers.error(self._why_not))
             self._deliver([(future, why) for future in list(self.waiting)])
 
     def _say(self, work: Work, status: int, body: Any) -> None:
@@ -337,7 +341,7 @@ class Owner(threading.Thread):
             done = 0
             try:
                 later = self._later_losses(read.batch)
-                for piece, told, losses in self.model.learn(read, version, self._before):
+                for piece, told, losses in self.model.learn(read, version, self._copies.before):
                     unit.told.append(told)
                     part = None if later is None else later[done : done + len(piece)]
                     self._watch(piece, told, losses, part, lines if len(lines) == len(read.batch) else (), done)
@@ -373,10 +377,6 @@ class Owner(threading.Thread):
             return None
         told = learner.predict(batch, horizon="later").of_data_as_learned()
         return losses_of(told, batch, learner.record.task)
-
-    def _before(self, piece: Batch) -> None:
-        if self._copying is not None:
-            self._copying[0].before(piece)
 
     def _watch(
         self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
@@ -429,20 +429,6 @@ class Owner(threading.Thread):
                 self._long.append(task)
             return True
         return False
-
-    def _advance_copy(self) -> bool:
-        """Copy some more of the model, where that is asked for; never in the middle of a unit."""
-        if self._copying is None and self._copies and self._applying is None:
-            waiting = [self._copies.popleft() for _ in range(len(self._copies))]
-            self._copying = self.model.copy(), self.model.version, waiting
-        if self._copying is None:
-            return False
-        copied, version, waiting = self._copying
-        if copied.step():
-            self._copying = None
-            for then in waiting:
-                then(copied, version)
-        return True
 
 
 def _alike(works: list[Work]) -> Iterator[list[Work]]:
