@@ -10,7 +10,8 @@ from bayou.core.batch import Batch
 from bayou.core.gradual_copy import GradualCopy
 from bayou.serve.model import LiveModel
 
-Then, Fail = Callable[[GradualCopy, int], Any], Callable[[str], Any]
+Then = Callable[[GradualCopy, int], Any]
+Fail = Callable[[str], Any]
 
 
 class _Waits(NamedTuple):

@@ -71,7 +71,7 @@ class Owner(threading.Thread):
     def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
         """Have something done; its future will tell. In the loop's thread. With a pool, `read` it there before."""
         self.waiting.add(work.future)
-        if pool is None:
+        if pool is None or read is None:
             self._incoming.append(work)
             self._wake()
         else:
