@@ -151,6 +151,17 @@ def test_who_died_while_compiling_is_not_waited_for(copy):
     assert time.monotonic() - began < cache.BELIEVED
 
 
+def test_who_died_before_it_said_who_it_is_is_waited_for_a_moment_alone(tmp_path):
+    claim = tmp_path / "kernel.claim"
+    claim.write_text("")
+    assert cache._still_works(claim)
+    os.utime(claim, (time.time() - 2, time.time() - 2))
+    assert not cache._still_works(claim)
+    claim.write_text(str(os.getppid()))
+    os.utime(claim, (time.time() - 2, time.time() - 2))
+    assert cache._still_works(claim)
+
+
 @pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_where_nothing_can_be_written_a_sentence_says_so_and_it_works(copy):

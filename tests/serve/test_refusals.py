@@ -4,7 +4,9 @@ import gzip
 import json
 import socket
 import sqlite3
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +46,7 @@ def server(tmp_path_factory):
         ("/predict", gzip.compress(b"\n" * 10**7), {"content-encoding": "gzip"}, 413, "larger than 100,000 bytes"),
         ("/predict", b" " * 100_001, {}, 413, "the body has 100,001 bytes; at most 100,000"),
         ("/predict", b"[" + b"{}," * 50 + b"{}]", {}, 413, "the body has 51 rows; at most 50"),
+        ("/predict", b"{}\n" * 30_000, {"content-type": "application/x-ndjson"}, 413, "has 30,000 rows; at most 50"),
         ("/predict?level=2", b"{}", {}, 422, "level is a number between 0 and 1"),
         ("/predict?level=x", b"{}", {}, 422, "level is a number"),
         ("/predict?id=", b"{}", {}, 422, "an id has 1 to 256 bytes"),
@@ -251,6 +254,29 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path, monkeypatch):
     from bayou.serve.folder import replayed
 
     assert replayed(tmp_path).learner.examples == 2001
+
+
+def test_a_model_that_broke_leaves_nobody_waiting(tmp_path, monkeypatch, capfd):
+    with running(tmp_path) as server:
+        copying = threading.Event()
+
+        def advance(*_):
+            copying.set()
+            return True  # busy, and never done
+
+        def fail(*_):
+            raise RuntimeError("what nobody foresaw")
+
+        monkeypatch.setattr(server.served.owner._copies, "advance", advance)
+        with ThreadPoolExecutor(2) as pool:
+            early = [pool.submit(server.client.post, "/snapshot"), pool.submit(server.client.get, "/features")]
+            assert copying.wait(20)
+            monkeypatch.setattr(server.served.model, "learn", fail)
+            answers = [server.post("/learn", {"a": 1, "label": 1}), *(one.result(20) for one in early)]
+        answers += [server.client.post("/snapshot"), server.client.get("/features"), server.post("/predict", {})]
+        assert [answer.status_code for answer in answers] == [503] * 6
+        assert all("out of order: RuntimeError: what nobody foresaw" in answer.json()["error"] for answer in answers)
+    assert "what nobody foresaw" in capfd.readouterr().err
 
 
 def test_a_log_that_was_damaged_is_not_served(tmp_path):

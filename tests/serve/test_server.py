@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,25 @@ def test_every_way_to_write_rows_is_the_same(server):
     assert all(answer.json() == answers[0].json() for answer in answers)
     one = [server.post("/predict", row).json()["probability"] for row in rows]
     assert one == [row["probability"] for row in answers[0].json()["predictions"]]
+
+
+def test_a_long_body_is_answered_as_its_rows_are(server):
+    ndjson = {"content-type": "application/x-ndjson"}
+    rows = [{"age": k / 7, "site": f"s{k}.com", "more": "x" * 60} for k in range(1000)]
+    lines = [json.dumps(row).encode() for row in rows]
+    long = server.post("/predict", b"\n".join(lines), headers=ndjson)
+    parts = [server.post("/predict", rows[k : k + 200]).json()["predictions"] for k in range(0, 1000, 200)]
+    assert long.json()["predictions"] == [row for part in parts for row in part]
+    assert server.post("/predict", b"\r\n \n\n".join(lines) + b"\n\n", headers=ndjson).content == long.content
+    one = server.post("/predict", b'{"age": 1, "more": "%s"}' % (b"x" * 100_000))
+    assert one.json().keys() == {"probability", "mean", "sd", "low", "high", "version"}
+    lines[7] = lines[7][:-1] + b', "id": "the seventh"}'
+    told = server.post("/predict", b"\n".join(lines), headers=ndjson).json()["predictions"]
+    assert [k for k, row in enumerate(told) if "remembered" in row] == [7]
+    assert server.post("/label", {"id": "the seventh", "label": 1}).json()["outcome"] == "joined"
+    bad = server.post("/predict", b"\n".join([*lines[:9], b"", b"{", *lines[9:]]), headers=ndjson)
+    assert (bad.status_code, [row["index"] for row in bad.json()["rows"]]) == (422, [9])
+    assert server.post("/predict", b" \n" * 100_000, headers=ndjson).json()["error"] == "the body has no rows."
 
 
 def test_labels_may_come_later(server):
@@ -298,6 +318,58 @@ def test_a_long_request_is_as_good_as_many_short_ones(tmp_path):
     assert replayed(tmp_path / "one").learner.mean.tobytes() == replayed(tmp_path / "many").learner.mean.tobytes()
 
 
+def classes(kind="rows", **more):
+    model = bayou.learners.Classes(n_features=2**10, learner="marginal", **more)
+    model.extras = Extras.new(Recipe(kind=kind, bits=10, task="multiclass"))
+    return {"default": lambda: model}
+
+
+def newest(folder):
+    return max((folder / "models/default/snapshots").iterdir()).read_bytes()
+
+
+@pytest.mark.long
+def test_classes_join_as_they_come_and_the_log_gives_the_same(tmp_path):
+    words = {"miaow": "cat", "wow": "dog", "hoo": "owl", "moo": 7, "baa": True}
+    rows = [{"says": word, "label": name} for word, name in words.items()]
+    with running(tmp_path, classes()) as server:
+        assert server.post("/predict", {"says": "hoo"}).json()["classes"] == {}
+        assert server.post("/learn", rows[:2]).status_code == 200
+        # Some at the same time, which the log puts in an order.
+        with ThreadPoolExecutor(4) as pool:
+            told = list(pool.map(lambda row: server.post("/learn", row).status_code, rows * 4))
+        assert told == [200] * 20
+        server.post("/predict", {"says": "oink", "id": "a"})
+        assert server.post("/label", {"id": "a", "label": "pig"}).json()["outcome"] == "joined"
+        names = server.client.get("/info").json()["classes"]
+        assert names[:2] == ["cat", "dog"]
+        assert sorted(names) == ["7", "cat", "dog", "owl", "pig", "true"]
+        chances = server.post("/predict", {"says": "moo"}).json()["classes"]
+        assert all(chances["7"] > chances[other] for other in ("cat", "dog", "owl", "true"))
+        for wrong in ({}, [1], [], {"b": 1}, None, " "):
+            refused = server.post("/learn", {"says": "wow", "label": wrong})
+            assert (refused.status_code, "expected a label" in refused.json()["error"]) == (422, True)
+        assert server.client.get("/info").json()["classes"] == names
+    replayed(tmp_path).copy().save(tmp_path / "m.bayou")
+    assert (tmp_path / "m.bayou").read_bytes() == newest(tmp_path)
+
+
+@pytest.mark.long
+def test_more_classes_than_there_may_be_are_refused_then_and_from_the_log(tmp_path):
+    with running(tmp_path, classes("vw", max_classes=3)) as server:
+        vw = {"content-type": "text/x-vw"}
+        assert server.post("/learn", b"1 |a b\n2 |a c", headers=vw).status_code == 200
+        refused = server.post("/learn", b"3 |a b\n4 |a c", headers=vw)
+        assert (refused.status_code, "max_classes=3" in refused.json()["error"]) == (422, True)
+        # Two that are each fine when they are read, and are logged as one.
+        with ThreadPoolExecutor(8) as pool:
+            told = list(pool.map(lambda k: server.post("/learn", b"%d |a b" % k, headers=vw).status_code, range(3, 11)))
+        assert set(told) <= {200, 422}
+        assert len(server.client.get("/info").json()["classes"]) <= 3
+    replayed(tmp_path).copy().save(tmp_path / "m.bayou")
+    assert (tmp_path / "m.bayou").read_bytes() == newest(tmp_path)
+
+
 @pytest.mark.long
 def test_several_classes_are_told_by_their_names(tmp_path):
     model = bayou.learners.Classes(n_features=2**10, learner="marginal", classes=[0, 1, 2])
@@ -311,7 +383,6 @@ def test_several_classes_are_told_by_their_names(tmp_path):
         assert answer["label"] == "owl"
         assert answer["probability"] == max(answer["classes"].values())
         assert answer["low"] < answer["probability"] < answer["high"]
-        assert "one of cat, dog, owl" in server.post("/learn", {"says": "moo", "label": "cow"}).json()["error"]
         server.post("/predict", {"says": "wow", "id": "a"})
         assert server.post("/label", {"id": "a", "label": "dog"}).json()["outcome"] == "joined"
         assert server.client.get("/info").json()["classes"] == ["cat", "dog", "owl"]

@@ -13,6 +13,7 @@ from bayou.core.extras import Extras
 from bayou.core.names import Names
 from bayou.core.recipe import Recipe
 from bayou.sources.json_rows import JsonRows, block_of
+from bayou.sources.labels import key_of
 from bayou.sources.rows import Rows
 
 RECIPE = Recipe(kind="rows", bits=6)  # few features, so that many share one
@@ -29,7 +30,7 @@ ROWS = st.lists(st.dictionaries(NAMES.filter(lambda name: name not in ("label", 
 
 
 def parsed(lines, recipe=RECIPE, **more):
-    return JsonRows(recipe, **more).parse(block_of(lines))
+    return JsonRows(recipe, **more).parse(block_of(b"\n".join(lines)))
 
 
 def bits(batch: Batch):
@@ -56,7 +57,7 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
         names = Names(RECIPE.n_features)
         reader = JsonRows(RECIPE, names)
         for part in cuts:
-            found = reader.parse(block_of(part))
+            found = reader.parse(block_of(b"\n".join(part)))
             if found.new_names is not None:
                 names.add(found.new_names)
         kept.append({name: array.tobytes() for name, array in names.arrays().items()})
@@ -68,7 +69,7 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
 def test_names_say_what_a_feature_is():
     names = Names(2**18)
     reader = JsonRows(Recipe(kind="rows", bits=18), names)
-    found = reader.parse(block_of([b'{"age": 37, "site": "a.com", "zero": 0}', rb'{"q\"": "\u00fc"}']))
+    found = reader.parse(block_of(b'{"age": 37, "site": "a.com", "zero": 0}\n' + rb'{"q\"": "\u00fc"}'))
     names.add(found.new_names)
     assert names.name_of(found.indices) == ["age", "site=a.com", 'q"=ü']
 
@@ -120,9 +121,20 @@ def test_a_label_that_is_not_asked_for_may_be_anything():
 
 
 def test_classes_are_known_by_their_names():
-    found = parsed([b'{"label": "b"}', b'{"label": 7}', b'{"label": true}'], classes=["a", "b", "7", "true"])
-    assert found.labels.tolist() == [1, 2, 3]
-    assert "expected a label, one of a, b, under" in parsed([b'{"label": "c"}'], classes=["a", "b"]).bad[0].what
+    found = parsed([b'{"label": "b"}', b'{"label": 7}', b'{"label": true}', b'{"label": "7"}'], several=True)
+    assert found.labels.tolist() == [key_of(name) for name in ("b", "7", "true", "7")]
+    assert sorted(found.texts.values()) == ["b", "true"]
+    wrong = parsed([b'{"label": []}', b'{"label": " "}', b'{"label": ["a"]}', b'{"label": "a"}'], several=True)
+    assert [bad.line for bad in wrong.bad] == [0, 1, 2]
+    assert wrong.bad[2].what == """expected a label, a text, a number, true or false, under 'label', not '["a"]'"""
+
+
+def test_classes_of_a_file_join_those_that_are_known(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b'{"a": 1, "label": "b"}\n{"a": 2, "label": "c"}\n{"a": 2, "label": "a"}\n')
+    extras = Extras.new(Recipe(kind="rows", bits=6, task="multiclass"))
+    extras.classes = ["a", "b"]
+    (batch,) = sources.open(tmp_path / "x.jsonl", extras=extras)
+    assert (batch.labels.tolist(), extras.classes) == ([1, 2, 0], ["a", "b", "c"])
 
 
 def test_files_of_such_rows_are_read_by_such_a_recipe(tmp_path):

@@ -40,8 +40,9 @@ WITHOUT_KERNELS = {"cli", "report", "reproduce", "serve"}
 # Of folders for other sources or settings so many stay.
 OTHERS_KEPT = 8
 
-# Whoever says that it compiles a kernel is believed for so long, while its process lives; in seconds.
-BELIEVED = 60.0
+# Whoever says that it compiles a kernel is believed for so long, while its process lives; in seconds. Who it is must be
+# said sooner: a process may be killed between the two.
+BELIEVED, NAMELESS = 60.0, 1.0
 
 
 class KernelCache(NullCache):
@@ -181,8 +182,9 @@ def _claim(place: Path, name: str) -> Path:
 
 def _still_works(claim: Path) -> bool:
     with suppress(OSError, ValueError):
-        if time.time() - claim.stat().st_mtime < BELIEVED:
-            owner = int(claim.read_text() or 0)  # 0: about to be written
+        age = time.time() - claim.stat().st_mtime
+        owner = int(claim.read_text() or 0)  # 0: about to be written
+        if age < (BELIEVED if owner else NAMELESS):
             if owner and sys.platform != "win32":  # where it would do more than ask
                 os.kill(owner, 0)  # only asks whether it is there
             return owner != os.getpid()

@@ -65,7 +65,7 @@ def put_word(typingctx, address, word):
 
 
 @kernel(forceinline=True)
-def _eight_digits(number):
+def eight_digits(number):
     """The eight digits of a number below 10^8, each in a byte, the first in the lowest."""
     # Halves of four digits, then pairs, then digits; each step divides all parts at once.
     x = number // np.uint64(10_000)
@@ -83,13 +83,13 @@ def put_whole(address, number):
     at = address
     if number >= np.uint64(100_000_000):
         upper = number // np.uint64(100_000_000)
-        word = _eight_digits(upper)
+        word = eight_digits(upper)
         first = trailing_zeros(word) >> 3
         put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
         at += 8 - first
-        put_word(at, _eight_digits(number - upper * np.uint64(100_000_000)) | _ZEROS)
+        put_word(at, eight_digits(number - upper * np.uint64(100_000_000)) | _ZEROS)
         return at + 8
-    word = _eight_digits(number)
+    word = eight_digits(number)
     first = min(trailing_zeros(word) >> 3, 7)  # of 0 one digit is left
     put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
     return at + 8 - first
@@ -120,7 +120,7 @@ def _put_nine(address, negative, mantissa, power):
     at = address + negative  # no branch: signs are hard to guess
     upper = mantissa // np.uint64(10)
     last = np.int64(mantissa - upper * np.uint64(10))
-    word = _eight_digits(upper)
+    word = eight_digits(upper)
     count = 9 if last else 8 - (leading_zeros(word) >> 3)
     text = word | _ZEROS
     if _LEAST_PLAIN <= power < 0:

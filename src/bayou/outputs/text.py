@@ -1,4 +1,4 @@
-"""Writing text: batches as svmlight, columns of numbers as CSV, into files that are whole or not there at all.
+"""Writing text: batches as svmlight, columns of numbers as CSV or JSON, into files that are whole or not there at all.
 
 with output("data.svm.gz") as file:
     for batch in batches:
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,14 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole
-from bayou.kernels.scan import address_of, byte_at
+from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole, put_word
+from bayou.kernels.scan import address_of, byte_at, word_at
+from bayou.kernels.shortest import LONGEST_SHORTEST, put_shortest
 
 STANDARD_OUTPUT = "-"
 # Beyond this gzip takes more time than making the text, for a few per cent.
 _GZIP_LEVEL = 3
-_COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE = b":,\n -01"
+_COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE, _CLOSE = b":,\n -01}"
 _LONGEST_INDEX = 10
 
 
@@ -184,4 +187,43 @@ def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
             at -= 1
         put_byte(at, _NEWLINE)
         at += 1
+    return at - start
+
+
+def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
+    """Rows as JSON objects with a comma between them: numbers that read back as themselves, in the fewest digits.
+
+    >>> json_objects({"mean": np.array([0.5, 1 / 3]), "sd": np.array([1e-9, np.nan])})
+    b'{"mean":0.5,"sd":1e-9},{"mean":0.3333333333333333,"sd":null}'
+    """
+    numbers = np.stack(list(columns.values()))
+    heads, ends = _json_heads(tuple(columns))
+    room = numbers.shape[1] * (len(ends) * LONGEST_SHORTEST + len(heads)) + WASTE
+    out = np.empty(room, np.uint8)
+    size = _json_objects(heads, ends, numbers, out)
+    return out[: max(size - 1, 0)].tobytes()  # without the last comma
+
+
+@lru_cache(16)
+def _json_heads(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(what stands before each number of an object, where each of these ends)."""
+    heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(names)]
+    return np.frombuffer(b"".join(heads) + bytes(WASTE), np.uint8), np.cumsum([len(head) for head in heads])
+
+
+@kernel
+def _json_objects(heads, ends, numbers, out):
+    start, source = address_of(out), address_of(heads)
+    at = start
+    for row in range(numbers.shape[1]):
+        place = 0
+        for column in range(numbers.shape[0]):
+            stop = ends[column]
+            for k in range(place, stop, 8):  # some bytes too many, which will be overwritten
+                put_word(at + k - place, word_at(source + k))
+            at = put_shortest(at + stop - place, numbers[column, row])
+            place = stop
+        put_byte(at, _CLOSE)
+        put_byte(at + 1, _COMMA)
+        at += 2
     return at - start

@@ -11,15 +11,23 @@ from urllib.parse import parse_qs
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.serve import answers, pages
-from bayou.serve.bodies import Refused, checked_id, decompressed, form_of, ids_of, labels_of, lines_of
+from bayou.serve.bodies import (
+    LONG,
+    Refused,
+    checked_id,
+    decompressed,
+    form_of,
+    ids_of,
+    labels_of,
+    lines_of,
+)
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.metrics import metrics
+from bayou.serve.owner import Owner
 from bayou.serve.served import Served
 from bayou.serve.tokens import READ, WRITE, Tokens
 from bayou.serve.work import LABEL, LEARN, PREDICT, Work
 
-# A body longer than this is read, and its answer written, by another thread.
-LONG = 64 << 10
 # How often the live page hears of news, in seconds; and how many pages may listen.
 BEAT, MOST_LISTENERS = 1.0, 100
 
@@ -247,85 +255,88 @@ class App:
     # --- what changes or asks the model -------------------------------------------------------------------------------
 
     async def _predict(self, request: Request, served: Served) -> tuple[int, bytes]:
-        work = await self._rows(request, served, PREDICT)
-        if work.ids is not None:
+        def may_remember() -> None:
             if served.options.read_only:
                 raise Refused(403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id.")
             self.tokens.check(request.headers.get(b"authorization"), WRITE)
-        return await self._done(work, served)
+
+        return await self._rows(request, served, self._work(PREDICT), may_remember)
 
     async def _learn(self, request: Request, served: Served) -> tuple[int, bytes]:
         self._writable(served)
-        work = await self._rows(request, served, LEARN)
+        work = self._work(LEARN)
         key = request.header(b"idempotency-key") or request.asked("request")
         work.key = None if not key else checked_id(key)
-        return await self._done(work, served)
+        return await self._rows(request, served, work)
 
     def _writable(self, served: Served) -> None:
         if served.options.read_only:
             raise Refused(403, "this is a read-only replica; send what is to be learned to the server that it follows.")
 
-    async def _rows(self, request: Request, served: Served, kind: int) -> Work:
-        """The rows of a request, ready for the model's thread."""
-        assert served.owner is not None
-        options, reading = served.options, served.owner.model.reading
-        if len(served.owner.waiting) >= options.queue:
-            raise Refused(429, f"{options.queue:,} requests are waiting already; try again in a moment.")
-        form, in_lines = form_of(request.header(b"content-type"), reading.forms)
-        reading.check_form(form)
-        level = _level(request.asked("level"))
-        body, encoding = request.body, request.header(b"content-encoding")
-        future = asyncio.get_running_loop().create_future()
-        work = Work(kind, form, (), True, future)
-        work.level = level
+    def _work(self, kind: int) -> Work:
+        return Work(kind, JSON, (), True, self._loop().create_future())
+
+    async def _rows(
+        self, request: Request, served: Served, work: Work, may_remember: Callable[[], None] = lambda: None
+    ) -> tuple[int, bytes]:
+        """Have the rows of a request read, and done what it asks. `may_remember`: refuses it if there are ids."""
+        owner = self._waited_for(served)
+        options, reading = served.options, owner.model.reading
+        work.form, in_lines = form_of(request.header(b"content-type"), reading.forms)
+        reading.check_form(work.form)
+        work.level = _level(request.asked("level"))
+        body, encoding, form = request.body, request.header(b"content-encoding"), work.form
 
         def read() -> None:
             text = decompressed(body, encoding, options.body)
-            lines, work.single = lines_of(text, form, in_lines, options.rows)
-            if not lines or lines == [b""]:
-                raise Refused(422, "the body has no rows.")
-            if kind == PREDICT and (b'"id"' in text or "id" in request.query):
-                work.ids = ids_of(lines, request.asked("id"), form, work.single)
-            work.lines = lines
+            work.lines, work.single = lines_of(text, form, in_lines, options.rows)
+            with_ids = None
             if len(text) > LONG or form == ARROW:
-                work.read = reading.read(form, lines, kind == LEARN)
+                work.read = reading.read(form, work.lines, work.kind == LEARN)
+                with_ids = work.read.with_ids
                 if work.read.n > options.rows:
                     raise Refused(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
+            if not work.lines or work.lines == [b""]:
+                raise Refused(422, "the body has no rows.")
+            if work.kind == PREDICT and ("id" in request.query or (b'"id"' in text if with_ids is None else with_ids)):
+                work.ids = ids_of(work.lines, request.asked("id"), form, work.single)
+                if work.ids is not None:
+                    may_remember()
 
         if len(body) > LONG or encoding or form == ARROW:
-            await asyncio.get_running_loop().run_in_executor(served.pool, read)
+            owner.submit(work, served.pool, read)
         else:
             read()
-        return work
+            owner.submit(work)
+        return await work.future
 
-    async def _done(self, work: Work, served: Served) -> tuple[int, bytes]:
-        assert served.owner is not None
-        if served.owner.broken is not None:
-            raise Refused(503, served.owner.broken)
-        served.owner.submit(work)
-        status, body = await work.future
-        if isinstance(body, tuple):
-            body = await asyncio.get_running_loop().run_in_executor(served.pool, answers.several, *body)
-        return status, body
+    def _waited_for(self, served: Served) -> Owner:
+        """Whose answer can be waited for."""
+        owner = served.owner
+        assert owner is not None
+        if owner.broken is not None:
+            raise Refused(503, owner.broken)
+        if len(owner.waiting) >= served.options.queue:
+            raise Refused(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
+        return owner
 
     async def _label(self, request: Request, served: Served) -> tuple[int, bytes]:
         self._writable(served)
-        assert served.owner is not None
-        if len(served.owner.waiting) >= served.options.queue:
-            raise Refused(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
+        owner = self._waited_for(served)
         text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
         labels, single = labels_of(text, served.options.rows)
         if not labels:
             raise Refused(422, "the body has no labels.")
-        future = asyncio.get_running_loop().create_future()
         bodies = [bytes(one.label) for one in labels]
-        work = Work(LABEL, 0, bodies, single, future)
+        work = self._work(LABEL)
+        work.lines, work.single = bodies, single
         work.ids = [checked_id(one.id) for one in labels]
         work.answer = [
             b'{"label":%s}' % body if one.weight == 1.0 else b'{"label":%s,"weight":%r}' % (body, one.weight)
             for body, one in zip(bodies, labels, strict=True)
         ]
-        return await self._done(work, served)
+        owner.submit(work)
+        return await work.future
 
     async def _snapshot(self, request: Request, served: Served) -> tuple[int, bytes]:
         self._writable(served)

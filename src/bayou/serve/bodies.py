@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 
@@ -21,6 +24,10 @@ _LINES = {"application/x-ndjson", "application/ndjson", "application/jsonl"}
 # What senders say who say nothing.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 LONGEST_ID = 256
+# A body longer than this is read by another thread, and cut into lines where somebody looks at one.
+LONG = 64 << 10
+
+_NEWLINE = ord("\n")
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -31,6 +38,47 @@ class Refused(Exception):
     def __init__(self, status: int, sentence: str, rows: dict[int, str] | None = None) -> None:
         super().__init__(sentence)
         self.status, self.sentence, self.rows = status, sentence, rows
+
+
+class Lines(Sequence[bytes]):
+    """The lines of a text, which is cut where somebody looks at one."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        ends = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
+        return np.concatenate([[0], ends + 1, [len(self.text) + 1]])
+
+    def drop_blank(self) -> None:
+        """Have no blank lines: those who read them know whether there are any."""
+        self.text = b"\n".join(_without_blank(self))
+        self.__dict__.pop("_starts", None)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.text.split(b"\n"))
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[k] for k in range(*place.indices(len(self)))]
+        k = range(len(self))[place]
+        return self.text[self._starts[k] : self._starts[k + 1] - 1]
+
+
+def _without_blank(lines: Iterable[bytes]) -> list[bytes]:
+    return [line for line in lines if line and not line.isspace()]
+
+
+def text_of(lines: Sequence[bytes]) -> bytes:
+    """Lines as one text."""
+    return lines.text if isinstance(lines, Lines) else b"\n".join(lines)
 
 
 class _Id(msgspec.Struct):
@@ -83,8 +131,11 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     return b"".join(parts)
 
 
-def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[list[bytes], bool]:
-    """The rows of a body, one in each line, and whether it is one row by itself."""
+def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
+    """The rows of a body, one in each line, and whether it is one row by itself.
+
+    Of a long one some lines may be blank, and there may be too many: whoever reads them will see.
+    """
     if form == ARROW:
         return [body], False
     if form == JSON and not lines:
@@ -96,7 +147,10 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[list[bytes
                 raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
             return _counted(rows, most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
-    rows = [line for line in body.split(b"\n") if line and not line.isspace()]
+    if len(body) > LONG:
+        text = body.strip(b"\n")
+        return Lines(text), form != JSON and b"\n" not in text
+    rows = _without_blank(body.split(b"\n"))
     return _counted(rows, most), form != JSON and len(rows) == 1
 
 
@@ -106,7 +160,7 @@ def _counted(rows: list[bytes], most: int) -> list[bytes]:
     return rows
 
 
-def ids_of(lines: list[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
     """Under which ids rows are to be remembered; None if there are none."""
     if given is not None:
         if len(lines) != 1:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
 from bayou.core.extras import Counters
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
@@ -59,8 +61,7 @@ class LiveModel:
         if names is not None:
             for found in read.names:
                 names.add(found)
-        for start in range(0, len(read.batch), PIECE):
-            piece = read.batch[start : start + PIECE] if len(read.batch) > PIECE else read.batch
+        for piece in pieces(self.reading.with_classes(read)):
             if before is not None:
                 before(piece)
             told = self.learner.observe(piece)
@@ -93,16 +94,19 @@ class LiveModel:
 
     def replay(self, log: Log, entries: Sequence[Entry]) -> None:
         """Learn a unit as the log has it."""
-        read = self._read_again(log, entries)
-        if read is not None and read.bad and entries[0].kind == LEARN:
+        read, learns = self._read_again(log, entries), entries[0].kind == LEARN
+        if read is not None and learns and read.refused:
+            read = None  # as when it was logged: another class had joined before
+        if read is not None and read.bad and learns:
             row, why = next(iter(read.bad.items()))
             raise BadLog(
                 f"{log.path}: entry {entries[0].n:,} was learned once and cannot be read now (row {row}: {why}) Use "
                 "the version of bayou that wrote it."
             )
         if read is not None:
-            for _ in self.learn(read, entries[-1].n):
-                pass
+            with suppress(BadInput):  # refused whole, as when it was logged
+                for _ in self.learn(read, entries[-1].n):
+                    pass
         self.version = entries[-1].n
 
     def _read_again(self, log: Log, entries: Sequence[Entry]) -> Read | None:
@@ -131,6 +135,13 @@ class LiveModel:
         extras.uses = self._uses if extras.recipe is not None else None
         self._copied = GradualCopy(self.learner)
         return self._copied
+
+
+def pieces(batch: Batch) -> Iterator[Batch]:
+    """A batch in pieces of PIECE rows."""
+    if len(batch) <= PIECE:
+        return iter([batch] if len(batch) else [])
+    return (batch[start : start + PIECE] for start in range(0, len(batch), PIECE))
 
 
 def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:

@@ -16,19 +16,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.serve import answers, units
 from bayou.serve.committer import Committer
+from bayou.serve.copies import Copies, Fail, Then
 from bayou.serve.live import Live
 from bayou.serve.log import Item, Log
-from bayou.serve.model import PIECE, LiveModel, losses_of
+from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
 from bayou.serve.reading import Read
 from bayou.serve.work import LABEL as LABELS
 from bayou.serve.work import LEARN as LEARNS
@@ -36,7 +37,6 @@ from bayou.serve.work import PREDICT, Unit, Work
 
 # Weights are looked at so often, in seconds, for the live page.
 LOOK = 5.0
-Copied = Callable[[GradualCopy, int], Any]
 
 
 class Owner(threading.Thread):
@@ -56,8 +56,7 @@ class Owner(threading.Thread):
         self._committed: deque[Unit] = deque()
         self._applying: Iterator[None] | None = None
         self._long: deque[Iterator[None]] = deque()
-        self._copies: deque[Copied] = deque()
-        self._copying: tuple[GradualCopy, int, list[Copied]] | None = None
+        self._copies = Copies()
         self._answers: list[tuple[asyncio.Future[Any], tuple[int, Any]]] = []
         self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
         self._asleep, self._bell = False, threading.Lock()
@@ -69,15 +68,28 @@ class Owner(threading.Thread):
 
     # --- for other threads --------------------------------------------------------------------------------------------
 
-    def submit(self, work: Work) -> None:
-        """Have something done; its future will tell. In the loop's thread."""
+    def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
+        """Have something done; its future will tell. In the loop's thread. With a pool, `read` it there before."""
         self.waiting.add(work.future)
+        if pool is None or read is None:
+            self._incoming.append(work)
+            self._wake()
+        else:
+            pool.submit(self._read, work, read)
+
+    def _read(self, work: Work, read: Callable[[], None]) -> None:
+        """In the pool's thread: what it cannot read is refused without a word to the model."""
+        try:
+            read()
+        except Exception as error:
+            self._loop.call_soon_threadsafe(self._deliver, [(work.future, error)])
+            return
         self._incoming.append(work)
         self._wake()
 
-    def copy(self, then: Copied) -> None:
+    def copy(self, then: Then, fail: Fail) -> None:
         """Have what the model is by then copied, and something done with it in this thread, quickly."""
-        self._copies.append(then)
+        self._copies.ask(then, fail)
         self._wake()
 
     def end(self) -> None:
@@ -127,7 +139,7 @@ class Owner(threading.Thread):
         """Whether it was told to stop, or must, and has nothing left to do."""
         if self.broken is not None:
             return True
-        busy = self._incoming or self._committed or self._applying or self._long or self._copies or self._copying
+        busy = self._incoming or self._committed or self._applying or self._long or self._copies
         if not self._ends or busy or self._answers:
             return False
         if self.committer is not None and self.committer.is_alive():
@@ -140,7 +152,8 @@ class Owner(threading.Thread):
         works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
         if works:
             self._take(works)
-        busy = self._advance_units() | self._advance_long() | self._advance_copy()
+        busy = self._advance_units() | self._advance_long()
+        busy |= self._copies.advance(self.model, self._applying is None)
         if self._answers:
             told, self._answers = self._answers, []
             self._loop.call_soon_threadsafe(self._deliver, told)
@@ -162,17 +175,22 @@ class Owner(threading.Thread):
 
     def _refuse_all(self) -> None:
         """Leave nobody waiting."""
+        self._copies.end(self._why_not)
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
 
-    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], tuple[int, Any]]], over: bool = False) -> None:
-        """In the loop's thread: hand answers to whoever waits for them."""
+    @property
+    def _why_not(self) -> str:
+        return self.broken or "the server stops; try again in a moment."
+
+    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
+        """In the loop's thread: hand answers, or what was wrong, to whoever waits for them."""
         for future, answer in told:
             self.waiting.discard(future)
             if not future.done():
-                future.set_result(answer)
+                (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
         if over:
-            why = (503, answers.error(self.broken or "the server stops; try again in a moment."))
+            why = (503, answers.error(self._why_not))
             self._deliver([(future, why) for future in list(self.waiting)])
 
     def _say(self, work: Work, status: int, body: Any) -> None:
@@ -221,22 +239,21 @@ class Owner(threading.Thread):
         if read is None:
             return
         told = self.model.predict(read.batch)
-        by_level = {level: self._rows(told, level) for level in {work.level for work in works}}
+        by_level = {level: self._said(told, level) for level in {work.level for work in works}}
         version, first = self.model.version, 0
         remembered: list[Work] = []
         for work in works:
             if work.single and work.ids is None:
-                self._answers.append((work.future, (200, answers.single(by_level[work.level][first], version))))
+                self._answers.append((work.future, (200, answers.single(by_level[work.level].rows[first], version))))
                 first += 1
                 continue
-            last = first + len(work.lines)
-            rows = by_level[work.level][first:last]
-            first = last
+            said, last = by_level[work.level], first + len(work.lines)
             if work.ids is not None:
-                work.answer = rows
+                work.answer = said.rows[first:last]
                 remembered.append(work)
             else:
-                self._say(work, 200, self._as_json(work, rows))
+                self._say(work, 200, said.answer(first, last, version))
+            first = last
         if remembered:
             self._log_rows(remembered)
 
@@ -246,25 +263,26 @@ class Owner(threading.Thread):
         if read is None:
             return
         rows: list[answers.Row] = []
-        for start in range(0, len(read.batch), PIECE):
-            piece = read.batch[start : start + PIECE]
-            rows += self._rows(self.model.predict(piece), work.level)
+        parts: list[bytes] = []
+        for piece in pieces(read.batch):
+            said = self._said(self.model.predict(piece), work.level)
+            if work.ids is not None or work.single:
+                rows += said.rows
+            else:
+                parts.append(said.json())
             yield
         if work.ids is not None:
             work.answer = rows
             self._log_rows([work])
+        elif work.single:
+            self._say(work, 200, answers.single(rows[0], self.model.version))
         else:
-            self._say(work, 200, (rows, self.model.version))
+            self._say(work, 200, answers.several(parts, self.model.version))
 
-    def _rows(self, told: Any, level: float) -> list[answers.Row]:
-        rows = answers.rows_of(self.model.learner, told, level)
-        self.live.predicted(len(rows), sum([row.sd or 0.0 for row in rows]))
-        return rows
-
-    def _as_json(self, work: Work, rows: list[answers.Row]) -> Any:
-        if work.single:
-            return answers.single(rows[0], self.model.version)
-        return answers.several(rows, self.model.version) if work.read is None else (rows, self.model.version)
+    def _said(self, told: Any, level: float) -> answers.Said:
+        said = answers.Said(self.model.learner, [told], level)
+        self.live.predicted(len(told.expected), said.sd)
+        return said
 
     # --- to the log ---------------------------------------------------------------------------------------------------
 
@@ -323,10 +341,10 @@ class Owner(threading.Thread):
             done = 0
             try:
                 later = self._later_losses(read.batch)
-                for piece, told, losses in self.model.learn(read, version, self._before):
+                for piece, told, losses in self.model.learn(read, version, self._copies.before):
                     unit.told.append(told)
                     part = None if later is None else later[done : done + len(piece)]
-                    self._watch(piece, told, losses, part, lines[done : done + len(piece)])
+                    self._watch(piece, told, losses, part, lines if len(lines) == len(read.batch) else (), done)
                     done += len(piece)
                     yield
             except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
@@ -342,12 +360,11 @@ class Owner(threading.Thread):
         """What a unit has to learn, and as it was sent."""
         reading = self.model.reading
         if unit.read is not None:
-            kept = [work for work, _ in unit.works]
-            if any(item.outcome for item in unit.items):
-                kept = [work for work, items in unit.works if not items[0].outcome]
-                lines = [line for work in kept for line in work.lines]
+            kept = [work for work, items in unit.works if not items[0].outcome]
+            lines = kept[0].lines if len(kept) == 1 else [line for work in kept for line in work.lines]
+            if len(kept) < len(unit.works):
                 unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
-            return unit.read, [line for work in kept for line in work.lines]
+            return unit.read, lines
         rows = [row for item in unit.items for row in item.learns]
         return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
 
@@ -361,18 +378,15 @@ class Owner(threading.Thread):
         told = learner.predict(batch, horizon="later").of_data_as_learned()
         return losses_of(told, batch, learner.record.task)
 
-    def _before(self, piece: Batch) -> None:
-        if self._copying is not None:
-            self._copying[0].before(piece)
-
-    def _watch(self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes]) -> None:
+    def _watch(
+        self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
+    ) -> None:
         task = self.model.learner.record.task
         self.live.learned(piece, told, losses, later, task, self.model.counters)
         worst = int(losses.argmax())
-        if len(lines) == len(piece) and losses[worst] > 1.0 and task != "classes":
-            self.live.surprising(
-                float(losses[worst]), lines[worst], float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
-            )
+        if lines and losses[worst] > 1.0 and task != "classes":
+            label, expected = float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
+            self.live.surprising(float(losses[worst]), lines[first + worst], label, expected)
 
     def _answer(self, unit: Unit) -> None:
         """Say what became of every request."""
@@ -381,20 +395,16 @@ class Owner(threading.Thread):
             for work, items in unit.works:
                 self._answer_joined(work, items)
             return
-        by_level = {
-            level: [row for told in unit.told for row in self._said(told, level)]
-            for level in {work.level for work, _ in unit.works}
-        }
+        told = [self.model.of_full_stream(part) for part in unit.told]
+        levels = {work.level for work, _ in unit.works}
+        by_level = {level: answers.Said(self.model.learner, told, level) for level in levels}
         for work, items in unit.works:
             if items[0].outcome:
-                self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+                self._say(work, 200, answers.duplicate(version))
                 continue
-            n = unit.read.n if work.read is not None else len(work.lines)
-            self._say(work, 200, self._as_json(work, by_level[work.level][first : first + n]))
-            first += n
-
-    def _said(self, told: Any, level: float) -> list[answers.Row]:
-        return answers.rows_of(self.model.learner, self.model.of_full_stream(told), level)
+            said, last = by_level[work.level], first + (unit.read.n if work.read is not None else len(work.lines))
+            self._say(work, 200, said.answer(first, last, version, work.single))
+            first = last
 
     def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
         version = self.model.version
@@ -402,13 +412,13 @@ class Owner(threading.Thread):
             outcomes = {item.key: item.outcome for item in items}
             for key, row in zip(work.ids or (), work.answer, strict=True):
                 row.remembered = outcomes.get(key or "")
-            self._say(work, 200, self._as_json(work, work.answer))
+            self._say(work, 200, answers.of_rows(work.answer, version, work.single))
         elif work.kind == LABELS:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]
             said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
             self._say(work, 200, answers.encode(said))
         else:  # a request that was learned before
-            self._say(work, 200, answers.encode(answers.Answer([], version, duplicate=True)))
+            self._say(work, 200, answers.duplicate(version))
 
     # --- long work ----------------------------------------------------------------------------------------------------
 
@@ -419,20 +429,6 @@ class Owner(threading.Thread):
                 self._long.append(task)
             return True
         return False
-
-    def _advance_copy(self) -> bool:
-        """Copy some more of the model, where that is asked for; never in the middle of a unit."""
-        if self._copying is None and self._copies and self._applying is None:
-            waiting = [self._copies.popleft() for _ in range(len(self._copies))]
-            self._copying = self.model.copy(), self.model.version, waiting
-        if self._copying is None:
-            return False
-        copied, version, waiting = self._copying
-        if copied.step():
-            self._copying = None
-            for then in waiting:
-                then(copied, version)
-        return True
 
 
 def _alike(works: list[Work]) -> Iterator[list[Work]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.names import NewNames
+from bayou.serve.bodies import Lines, text_of
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.formats.vw.reader import VW as VWReader
 from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
-from bayou.sources.labels import LabelRule
+from bayou.sources.labels import LabelRule, name_of
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.plan import Plan
 
@@ -31,6 +32,8 @@ IN_WORDS = {
     SVMLIGHT: "svmlight text (text/x-svmlight)",
     ARROW: "an Arrow stream (application/vnd.apache.arrow.stream)",
 }
+# Labels of classes that will have a number once they are learned, in the order of the log.
+NEW_CLASS = 1 << 40
 # Rows of a request whose faults are described.
 DESCRIBED = 100
 
@@ -43,12 +46,18 @@ class Read:
         batch: the good ones, with labels if they are to be learned.
         n: how many there were; bad: what is wrong with some, by their number.
         names: features that have no name yet.
+        with_ids: whether a row has an id; None: nobody looked.
+        refused: whether it is the learner, as it is now, that finds rows bad.
+        classes: the names of classes that are not known; their labels are NEW_CLASS and what comes after it.
     """
 
     batch: Batch
     n: int
     bad: dict[int, str] = field(default_factory=dict)
     names: list[NewNames] = field(default_factory=list)
+    with_ids: bool | None = None
+    classes: Sequence[str] = ()
+    refused: bool = False
 
 
 class Reading:
@@ -66,7 +75,10 @@ class Reading:
             raise BadModel("the model numbers its features as they come (--exact); a server needs hashed names.")
         if not recipe.fitted:
             raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
-        self._learner, self._recipe, self._rule = learner, recipe, LabelRule(recipe, extras.classes)
+        self._several = learner.record.task == "classes"
+        self._may_join = extras is learner.extras  # otherwise classes have numbers, and no names
+        rule = replace(recipe, task="multiclass") if self._several else recipe
+        self._learner, self._recipe, self._rule = learner, recipe, LabelRule(rule, extras.classes)
         self.forms, self.kind = FORMS[recipe.kind], recipe.kind
         self.label = recipe.label or LABEL
         self._weight = recipe.weight or (WEIGHT if recipe.kind == "rows" else None)
@@ -78,7 +90,7 @@ class Reading:
     def _parser(self, extras: Extras, dtype: str, learns: bool) -> Any:
         recipe, names = self._recipe, extras.names if learns else None
         if recipe.kind == "rows":
-            return JsonRows(recipe, names, labels=learns, dtype=dtype, classes=extras.classes)
+            return JsonRows(recipe, names, labels=learns, dtype=dtype, several=self._several)
         if recipe.kind == "table":
             return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names))
         if recipe.kind == "vw":
@@ -98,12 +110,16 @@ class Reading:
         if form == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(lines, learns)
+        if len(read.batch) + len(read.bad) < read.n and isinstance(lines, Lines):
+            lines.drop_blank()
+            read = self._read(lines, learns)
         if len(read.batch) + len(read.bad) < read.n:
             self._describe(lines, learns, read)
         return read
 
     def _read(self, lines: Sequence[bytes], learns: bool) -> Read:
-        return self._finished(self._parsers[learns].parse(block_of(list(lines))), len(lines), learns)
+        parsed = self._parsers[learns].parse(block_of(text_of(lines)))
+        return self._finished(parsed, parsed.lines, learns)
 
     def _describe(self, lines: Sequence[bytes], learns: bool, read: Read) -> None:
         """Say of every bad row what is wrong with it; parsers do so of the first few."""
@@ -114,32 +130,34 @@ class Reading:
                 read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> Read:
-        if learns:
-            self._settle_labels(parsed)
+        classes = self._settle_labels(parsed) if learns else ()
         batch = parsed.batch()
         if parsed.skipped or len(batch) != n:
             batch = batch.with_positions(parsed.positions)
         if not learns:
             batch = batch._with(labels=None, weights=None)
         bad = {line.line: f"{line.what}." for line in parsed.bad}
-        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names])
+        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes)
         return self._checked(read, learns)
 
     def _why(self, label: float, texts: dict[float, str]) -> str:
         """What is wrong with a label."""
-        if not self._rule.several or np.isnan(label):
+        if not self._several or np.isnan(label):
             return self._rule.what(label, texts)
         known = ", ".join(self._classes[:20])
         return f"expected one of the classes that the model has learned, {known}, not {texts.get(label, f'{label:g}')}"
 
-    def _settle_labels(self, parsed: ParsedBlock) -> None:
-        """Labels as the learner knows them; rows without one are bad."""
-        several = self._learner.record.task == "classes"
-        # Rows of any names have their classes numbered by their reader.
-        labels = parsed.labels if several and self.kind == "rows" else self._rule.read(parsed.labels)
-        if several and self.kind != "rows":
-            numbers = self._rule.number(labels, parsed.texts, join=False)
-            labels = np.where(numbers < 0, np.nan, numbers)
+    def _settle_labels(self, parsed: ParsedBlock) -> list[str]:
+        """Labels as the learner knows them, and the names of new classes; rows without a label are bad."""
+        labels, names = self._rule.read(parsed.labels), []
+        if self._several:
+            labels = self._rule.number(labels, parsed.texts, join=False)
+            new, first = np.unique(parsed.labels[labels < 0], return_index=True)
+            new = new[np.argsort(first)] if self._may_join else new[:0]
+            names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
+            for number, label in enumerate(new):
+                labels[parsed.labels == label] = NEW_CLASS + number
+            labels[labels < 0] = np.nan
         missing = np.isnan(labels)
         if missing.any():
             why = [self._why(label, parsed.texts) for label in parsed.labels[missing]]
@@ -149,6 +167,19 @@ class Reading:
             negative = self._learner.negative_label
             labels = np.where(labels > 0, 1.0, -1.0 if negative is None else float(negative))
         parsed.labels = labels
+        return names
+
+    def with_classes(self, read: Read) -> Batch:
+        """Rows in the order of the log: classes that are new join now, unless the learner refuses them."""
+        if not read.classes:
+            return read.batch
+        numbers, labels = self._rule.joining(read.classes), np.array(read.batch.labels)
+        new = labels >= NEW_CLASS
+        labels[new] = np.array(numbers, np.float64)[labels[new].astype(np.int64) - NEW_CLASS]
+        batch = read.batch.with_labels(labels, read.batch.weights)
+        self._learner.check(batch)
+        self._rule.join(read.classes)
+        return batch
 
     def _checked(self, read: Read, learns: bool) -> Read:
         """Rows that the learner would refuse are bad, too."""
@@ -159,6 +190,7 @@ class Reading:
         try:
             look(read.batch)
         except BadInput:
+            read.refused = not read.bad
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
             for _, part, answer in halved(all_rows, look):
                 if isinstance(answer, BadInput):
@@ -238,13 +270,18 @@ def joined(parts: Sequence[Read]) -> Read:
     """Rows one after another."""
     if len(parts) == 1:
         return parts[0]
-    batches = [part.batch for part in parts]
+    batches: list[Batch] = []
     bad: dict[int, str] = {}
-    first = 0
+    classes: list[str] = []
     for part in parts:
+        labels = part.batch.labels
+        if part.classes and labels is not None:
+            labels = np.where(labels >= NEW_CLASS, labels + len(classes), labels)
+        batches.append(part.batch._with(labels=labels))
         bad |= part.bad
-        first += part.n
-    return Read(Batch.concatenate(batches), first, bad, [names for part in parts for names in part.names])
+        classes += part.classes
+    names = [names for part in parts for names in part.names]
+    return Read(Batch.concatenate(batches), sum(part.n for part in parts), bad, names, classes=classes)
 
 
 def _numbered(batch: Batch) -> Batch:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from bayou.core.names import Names
 from bayou.core.storage import load
 from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import shown_weights
+from bayou.serve.answers import Said
+from bayou.serve.bodies import Refused
 from bayou.serve.folder import Folder
 from bayou.serve.ids import MOST_OPEN, WAIT
 from bayou.serve.live import Live
@@ -33,7 +36,12 @@ from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
 
 # Rows by which readers are tried.
-SAMPLES = {"rows": [b'{"a":1,"b":"c","label":1}'], "table": [b"{}"], "vw": [b"1 |a b:2 c"], "svmlight": [b"1 1:1"]}
+SAMPLES = {
+    "rows": [b'{"a":1,"b":"c","label":1}', rb'{"\u0061":1,"b":"c","label":1}', rb'{"\u0061":1,"label":1}'],
+    "table": [b"{}"],
+    "vw": [b"1 |a b:2 c"],
+    "svmlight": [b"1 1:1"],
+}
 # How often a replica looks for a newer snapshot, in seconds.
 LOOK = 1.0
 
@@ -181,9 +189,13 @@ class Served:
     def snapshot(self) -> Future[int]:
         """Write what the model is now; the version written, in a moment."""
         told: Future[int] = Future()
-        assert self.owner is not None
-        self.owner.copy(lambda copied, version: self._writing.submit(self._write, copied, version, told))
+        self._copied(told, lambda copied, version: self._writing.submit(self._write, copied, version, told))
         return told
+
+    def _copied(self, told: Future[Any], then: Callable[[GradualCopy, int], Any]) -> None:
+        """Have something done with a copy of the model, for somebody who waits for what comes of it."""
+        assert self.owner is not None
+        self.owner.copy(then, lambda why: told.set_exception(Refused(503, why)))
 
     def _write(self, copied: GradualCopy, version: int, told: Future[int]) -> None:
         started = time.monotonic()
@@ -202,7 +214,6 @@ class Served:
     def features(self, top: int) -> Future[dict[str, Any]]:
         """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
         told: Future[dict[str, Any]] = Future()
-        assert self.owner is not None
 
         def look(copied: GradualCopy, version: int) -> None:
             try:
@@ -210,7 +221,7 @@ class Served:
             except BaseException as error:
                 told.set_exception(error)
 
-        self.owner.copy(lambda copied, version: self.pool.submit(look, copied, version))
+        self._copied(told, lambda copied, version: self.pool.submit(look, copied, version))
         return told
 
     def info(self) -> dict[str, Any]:
@@ -280,23 +291,29 @@ class Served:
 
 
 def warm_up(model: LiveModel) -> None:
-    """Have the kernels loaded, or compiled, before the first request, by rows that are not learned."""
+    """Have the kernels loaded, or compiled, before the first request, by rows that are not learned.
+
+    What is done only when a row is learned is tried on another learner like it.
+    """
+    import scipy.special  # noqa: F401 - for intervals of scores that are both large and unsure
+
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])
     rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0]).astype(dtype)
+    like = {**learner.parameters, "n_features": 2} | ({"classes": [0, 1]} if "classes" in learner.parameters else {})
+    with contextlib.suppress(BadInput):
+        type(learner)(**like).observe(rows.with_labels(rows.labels, np.ones(2)))
     told = model.of_full_stream(learner.observe(rows))
     for horizon in ("next", "later"):
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
             told = learner.predict(rows, horizon=horizon)
-    if learner.record.posterior:
-        told.interval(0.95)
+    Said(learner, [told], 0.95).json()
     Uses().count(Batch.from_rows([{0: 1.0}], labels=[1.0]).astype(dtype))
     if learner.record.task != "classes":
         learner.weights_at([0])
     learner.parts()
-    for learns in (True, False):
-        found = reading.read(reading.forms[0], SAMPLES[reading.kind], learns).names
-        for names in found:
+    for line, learns in product(SAMPLES[reading.kind], (True, False)):
+        for names in reading.read(reading.forms[0], [line], learns).names:
             Names(learner.n_features).add(names)
 
 

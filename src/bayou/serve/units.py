@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from bayou.serve.bodies import text_of
 from bayou.serve.log import JSON, LABEL, LEARN, ROW, Item
 from bayou.serve.reading import Read
 from bayou.serve.work import Unit, Work
@@ -14,11 +15,11 @@ def of_rows_to_learn(works: Sequence[Work], read: Read) -> Unit:
     unit = Unit([], [], read)
     plain = [work for work in works if work.key is None]
     if plain:
-        item = Item(LEARN, plain[0].form, None, b"\n".join([line for work in plain for line in work.lines]))
+        item = Item(LEARN, plain[0].form, None, b"\n".join([text_of(work.lines) for work in plain]))
         unit.items.append(item)
         unit.works += [(work, (item,)) for work in plain]
     for work in works[len(plain) :]:
-        _add(unit, work, [Item(LEARN, work.form, work.key, b"\n".join(work.lines))])
+        _add(unit, work, [Item(LEARN, work.form, work.key, text_of(work.lines))])
     return unit
 
 

@@ -22,7 +22,7 @@ class Work:
         key: of rows to learn, the request's id. ids: under which rows are remembered, or whose labels these are.
         level: of intervals.
         read: the rows, where another thread has read them: of a long request.
-        answer: what will be said; of a long request rows, which another thread makes JSON of.
+        answer: what will be said, where that is known before it can be.
     """
 
     # Most requests say none of these, and there are many.

@@ -95,8 +95,8 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
     if extras.required_recipe.kind == "rows":
         from bayou.sources.json_rows import JsonRows
 
-        names, classes = extras.names, extras.classes
-        return TextReader(data, JsonRows(extras.required_recipe, names, labels=labels, dtype=dtype, classes=classes))
+        recipe, several = extras.required_recipe, bool(extras.classes) or extras.required_recipe.task == "multiclass"
+        return TextReader(data, JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several))
     if found == "jsonl":
         from bayou.sources.formats.jsonl import JsonReader
 

@@ -10,7 +10,6 @@ A row gives the very bits that `Rows` gives. What is plain in it (no escapes, no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of, byte_at, number
 from bayou.sources.formats.jsonl import read_lines
 from bayou.sources.hashing import hash_bytes, murmur3
+from bayou.sources.labels import is_text, key_of
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
 from bayou.sources.rows import Rows, _tidy, hashes_of
@@ -36,10 +36,9 @@ _LONGEST_NUMBER = 19
 WIDTH = 5
 # How reading ended, and what a label or weight is.
 _READ, _SLOW = range(2)
-_ABSENT, _NUMBER, _TRUTH, _TEXT = range(4)
+_ABSENT, _NUMBER, _TRUTH, _TEXT, _OTHER = range(5)
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = 34, 92, 58, 44, 123, 125, 10, 45, 46
 _TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
-
 _NAMES_KEPT = np.zeros(0, np.uint8)
 
 
@@ -55,7 +54,7 @@ class _Room(NamedTuple):
     places: np.ndarray  # (rows, 4): where their texts start and stop
     new: np.ndarray  # features without a name
     spans: np.ndarray  # (n, 4): the places of their names
-    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1
+    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1, how many rows have an id
 
     @classmethod
     def of(cls, size: int, dtype: np.dtype, names: bool) -> _Room:
@@ -67,12 +66,12 @@ class _Room(NamedTuple):
             np.empty(features, np.uint32),
             np.empty(features, dtype),
             np.empty(rows, np.int64),
-            np.zeros((rows, 2), np.uint8),
+            np.empty((rows, 2), np.uint8),
             np.empty((rows, 2)),
             np.empty((rows, 4), np.int32),
             np.empty(named, np.uint32),
             np.empty((named, 4), np.int32),
-            np.zeros(3),
+            np.zeros(4),
         )
 
 
@@ -80,7 +79,7 @@ class JsonRows:
     """Parses blocks of JSON lines into rows of hashed features; with `names`, those that have none are reported.
 
     >>> from bayou.sources.json_rows import JsonRows, block_of
-    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of([b'{"age": 37, "site": "a.com", "label": 1}']))
+    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label": 1}'))
     >>> parsed.values.tolist(), parsed.labels.tolist()
     ([37.0, 1.0], [1.0])
     """
@@ -92,7 +91,7 @@ class JsonRows:
         *,
         labels: bool = True,
         dtype: str = "float32",
-        classes: Sequence[str] = (),
+        several: bool = False,
     ) -> None:
         self._rows = Rows(recipe.bits, dtype=dtype)
         self._last = recipe.n_features - 1
@@ -101,7 +100,7 @@ class JsonRows:
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
         self._learns = labels
-        self._classes = {name.encode(): float(k) for k, name in enumerate(classes)}
+        self._several = several
         special = [self.label, self.weight, ID, *recipe.ignore]
         self._special = np.array([hash_bytes(name.encode()) for name in special], np.uint32)
         self._apart = frozenset(special)
@@ -126,18 +125,21 @@ class JsonRows:
             indptr=room.ends[: rows + 1],
             indices=room.indices[:features],
             values=room.values[:features],
-            labels=self._labels(data, room, rows),
+            labels=np.full(rows, np.nan),
             weights=None,
             positions=room.lines[:rows],
             lines=lines,
             bad=bad,
             skipped=skipped,
             bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
+            with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
         )
-        self._weigh(room, rows, parsed)
-        if len(parsed.labels) == rows:
-            self._refuse(data, room, rows, parsed)
+        if self._learns:
+            self._label(data, room, rows, parsed)
+            self._weigh(room, rows, parsed)
+            if len(parsed.labels) == rows:
+                self._refuse(data, room, rows, parsed)
         return parsed
 
     # --- lines for Python ---------------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ class JsonRows:
         start, line, row, first, _ = state.tolist()
         stop = block.data[start : block.size].tobytes().find(b"\n") + start
         state[0], state[1] = stop + 1, line + 1
-        _, objects, bad, _, _ = read_lines(block_of([block.data[start:stop].tobytes()]))
+        _, objects, bad, _, _ = read_lines(block_of(block.data[start:stop].tobytes()))
         if bad:
             return bad[0]._replace(line=line)
         if not objects:
@@ -162,11 +164,12 @@ class JsonRows:
         after = first + read.size
         room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
-        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones))
+        with_id = objects[0].get(ID) is not None
+        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
             kind, value = _kind_of(objects[0].get(name))
             room.kinds[row, k] = kind
-            if kind == _TEXT:
+            if kind >= _TEXT:
                 room.places[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)
             else:
                 room.told[row, k] = value
@@ -196,20 +199,20 @@ class JsonRows:
 
     # --- labels and weights -------------------------------------------------------------------------------------------
 
-    def _labels(self, data: np.ndarray, room: _Room, rows: int) -> np.ndarray:
-        if not self._learns:
-            return np.full(rows, np.nan)
+    def _label(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+        """Labels as numbers; of several classes what stands for their names."""
         kinds = room.kinds[:rows, 0]
-        labels = np.where((kinds == _NUMBER) | (kinds == _TRUTH), room.told[:rows, 0], np.nan)
-        if self._classes:
-            for row in np.flatnonzero(kinds != _ABSENT).tolist():
-                labels[row] = self._classes.get(self._text(data, room, row), np.nan)
-        return labels
+        parsed.labels = np.where((kinds == _NUMBER) | (kinds == _TRUTH), room.told[:rows, 0], np.nan)
+        if self._several:
+            for row in np.flatnonzero((kinds == _TRUTH) | (kinds == _TEXT)).tolist():
+                name = self._text(data, room, row).decode("utf-8", "replace")
+                parsed.labels[row] = key = key_of(name) if name.strip(" \t") else np.nan
+                parsed.texts |= {key: name} if is_text(key) else {}
 
     def _text(self, data: np.ndarray, room: _Room, row: int) -> bytes:
         """A label as text."""
         kind = room.kinds[row, 0]
-        if kind == _TEXT:
+        if kind >= _TEXT:
             start, stop = room.places[row, :2].tolist()
             return data[start:stop].tobytes()
         value = float(room.told[row, 0])
@@ -218,17 +221,16 @@ class JsonRows:
     def _refuse(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
         """Take out rows whose label is there and says nothing."""
         strange = (room.kinds[:rows, 0] != _ABSENT) & np.isnan(parsed.labels)
-        if not self._learns or not strange.any():
+        if not strange.any():
             return
-        names = ", ".join(name.decode() for name in list(self._classes)[:5])
-        expected = f"one of {names}{', ...' * (len(self._classes) > 5)}" if names else "a number, true or false"
+        expected = f"{'a text, ' if self._several else ''}a number, true or false"
         texts = [self._text(data, room, row) for row in np.flatnonzero(strange)[:DESCRIBED].tolist()]
         shown = [text.decode("utf-8", "replace")[:40] for text in texts]
         parsed.drop(strange, [f"expected a label, {expected}, under {self.label!r}, not {text!r}" for text in shown])
 
     def _weigh(self, room: _Room, rows: int, parsed: ParsedBlock) -> None:
         kinds, weights = room.kinds[:rows, 1], room.told[:rows, 1]
-        if not self._learns or not kinds.any():
+        if not kinds.any():
             return
         parsed.weights = np.where(kinds == _ABSENT, 1.0, weights)
         wrong = (kinds > _NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
@@ -237,19 +239,17 @@ class JsonRows:
             parsed.drop(wrong, [why] * DESCRIBED)
 
 
-def block_of(lines: list[bytes], name: str = "") -> Block:
-    """Lines in memory as a block, for a parser; they hold no newlines themselves."""
-    text = b"\n".join(lines)
-    size = len(text) + 1
-    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), size, name, first=True)
+def block_of(text: bytes) -> Block:
+    """Lines in memory as a block, for a parser; the last one without its newline."""
+    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
 
 
 def _is_utf8(block: Block) -> bool:
-    text = block.data[: block.size].tobytes()
-    if text.isascii():
+    text = block.data[: block.size]
+    if text.max() < 128:
         return True
     try:
-        text.decode()
+        text.tobytes().decode()
     except UnicodeDecodeError:
         return False
     return True
@@ -270,7 +270,7 @@ def _kind_of(value: Any) -> tuple[int, Any]:
         return _TRUTH, float(value)
     if isinstance(value, int | float):
         return (_NUMBER, float(value)) if abs(value) < 1e300 else (_TEXT, value)
-    return _TEXT, value
+    return _TEXT if isinstance(value, str) else _OTHER, value
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------
@@ -355,6 +355,7 @@ def _read_lines(data, size, plain, special, mask, known, state, room):
                 if apart < 2:
                     kinds[row, apart], told[row, apart] = kind, value
                     places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
+                bounds[3] += apart == 2
                 continue
             if kind == _TEXT:
                 feature = murmur3(text, text_end - text, name)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,7 +62,7 @@ def key_of(name: str) -> float:
     return _TEXT + 256.0 * (id_bytes(name.strip(" \t").encode()) >> 12) if number is None else number
 
 
-def is_text(labels: np.ndarray) -> np.ndarray:
+def is_text(labels: Any) -> Any:
     """Which labels are texts, as numbers that stand for them."""
     return labels >= _TEXT
 
@@ -223,6 +223,19 @@ class LabelRule:
                 numbers[k] = self._numbers[label] = len(self._classes)
                 self._classes.append(texts.get(label) or name_of(label))
         return numbers[which].astype(np.float64)
+
+    def joining(self, names: Sequence[str]) -> list[int]:
+        """The numbers that classes have, or would have if these joined in this order."""
+        keys = [key_of(name) for name in names]
+        new = list(dict.fromkeys(key for key in keys if key not in self._numbers))
+        return [self._numbers[key] if key in self._numbers else len(self._classes) + new.index(key) for key in keys]
+
+    def join(self, names: Sequence[str]) -> None:
+        """Know these classes, too, in this order."""
+        for name in names:
+            if key_of(name) not in self._numbers:
+                self._numbers[key_of(name)] = len(self._classes)
+                self._classes.append(name)
 
     def mixed(self, labels: np.ndarray) -> np.ndarray | None:
         """Rows whose negative label is not written as this stream's first one was; None if there are none."""

@@ -94,6 +94,7 @@ class ParsedBlock:
     folded: int = 0  # indices too wide for the table, folded into it
     bounds: Bounds | None = None
     new_names: NewNames | None = None
+    with_ids: bool | None = None  # whether a row has the name that is for ids; None: nobody looked
     broken: str | None = None  # why the file ends here, which is not its end
     texts: dict[float, str] = field(default_factory=dict)  # of labels that are texts, by what stands for them
     # by column, how many cells count as missing because they are no numbers, and the first few of them
