@@ -33,6 +33,7 @@ import vowpalwabbit
 from bayou import Batch, rounds, simulate
 from bayou.core import registry
 from bayou.core.learner import Learner
+from bayou.runs.merge import merge_learners
 
 SIMULATED = {
     "longtail": (lambda: simulate.longtail(n_categories=16, seed=1), 2_000_000),
@@ -173,9 +174,7 @@ def recombined(learner: str, rest: Batch, held: Batch, first: int) -> Learner:
     grown = [copy.copy(base) for _ in range(PARTS)]
     for part, rows in zip(grown, shards_of(rest, first, len(rest), PARTS), strict=True):
         part.learn(rows)
-    whole = grown[0].merge(grown[1:], base=base if first else None)
-    whole.recombine([held])
-    return whole
+    return merge_learners(grown, base if first else None, held=[held]).learner
 
 
 def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:

@@ -7,13 +7,14 @@ squared gradients. Each of K parts that grew from one base says two numbers (A, 
     EVIDENCE    dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/c] / (held + S + A/c)
     RECENT      dS              dm                              S + A/n         m + B/n
     GRADIENT    dS              dS dm                           S + A/c^2       m + B/A
-    AVERAGE     dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/n] / (held + S + A/n)
+    AVERAGE     dS              d[(held + S) m]                 see below       [P m + B/n] / (P + A/n),  P = held + S
 
 m and S are those of the base, d is what a part has more, n how many parts have met the weight. Each part has learned
 its rows c times (row weights are multiplied by c): with c = K a part sees as much evidence as all of them together, and
 EVIDENCE makes the weighted mean of the parts' posteriors, which cannot overshoot; with c = 1 it is the sum of what each
 has learned alone, which counts corrections that all of them make K times, where an AVERAGE of what they have come to,
-each by how sure it is, is safe. Of weights that fade (RECENT) all parts know about equally much.
+each by how sure it is, is safe: it has an error of variance (P + A/n^2) / (P + A/n)^2, what is left of the base's and
+1/n of the parts' own. Of weights that fade (RECENT) all parts know about equally much.
 """
 
 from __future__ import annotations
@@ -62,12 +63,21 @@ def joined(
         weight: how often each part has learned each of its rows.
     """
     one, each = 1.0 / weight, 1.0 / np.maximum(met, 1)
-    strength = np.maximum(base.strength + a * np.choose(rule, [one, each, one**2, one]), 0.0)
+    strength = np.maximum(base.strength + a * np.choose(rule, [one, each, one**2, 0.0]), 0.0)
     share = np.choose(rule, [one, 1.0, 1.0, each])  # of what was gained, for where natural parameters settle
-    natural, whole = (base.held + base.strength) * base.mean + b * share, held + base.strength + a * share
-    settled = np.divide(natural, whole, out=np.zeros(np.broadcast(natural, whole).shape), where=whole > 0)
-    stepped = base.mean + np.divide(b, a, out=np.zeros(np.shape(b)), where=np.greater(a, 0))
-    return np.choose(rule, [settled, base.mean + b * each, stepped, settled]), strength
+    known, whole = base.held + base.strength, held + base.strength + a * share
+    settled = divided(known * base.mean + b * share, whole)
+    # Of an average: what the base did not know is still unknown, less what parts have told of it, each by itself.
+    sure = divided(whole * whole, held + base.strength + a * each * each) - held
+    stepped = base.mean + divided(b, np.maximum(a, 0.0))
+    means = np.choose(rule, [settled, base.mean + b * each, stepped, settled])
+    return means, np.where(np.equal(rule, AVERAGE), np.maximum(sure, base.strength), strength)
+
+
+def divided(top: Any, bottom: Any) -> np.ndarray:
+    """A quotient; 0 where the divisor is."""
+    shape = np.broadcast(top, bottom).shape
+    return np.divide(top, bottom, out=np.zeros(shape), where=np.broadcast_to(np.greater(bottom, 0), shape))
 
 
 def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:

@@ -45,22 +45,32 @@ def merge(
     parts = [load(path) for path in models]
     held = None if recombine is None else _rows(parts[0], recombine)
     try:
-        if weight is not None:
-            if common is None:
-                raise BadInput("--weight is for shards of one base; name it with --base.")
-            return _recombined([_in_shards(parts, common, positive_number("weight", weight))], held)
-        merged = [parts[0].merge(parts[1:], common)]
-        if held is not None and common is not None:
-            # Nobody knows whether what they have learned adds up, or is the same in all of them; held-out rows tell.
-            merged.append(_in_shards(parts, common, 1.0))
-        return _recombined(merged, held)
+        return merge_learners(parts, common, weight, held)
     except BadModel as error:
         raise BadModel(f"{', '.join(map(str, models))}: {error}") from None
     except MemoryError as error:
         raise BadModel(f"{models[0]} and others: there is not enough memory to merge them ({error}).") from None
 
 
-def _in_shards(parts: list[Learner], base: Learner, weight: float) -> Learner:
+def merge_learners(
+    parts: Sequence[Learner],
+    base: Learner | None = None,
+    weight: float | None = None,
+    held: Sequence[Batch] | None = None,
+) -> Merged:
+    """Learners as one; `held` are rows that none of them has learned."""
+    if weight is not None:
+        if base is None:
+            raise BadInput("--weight is for shards of one base; name it with --base.")
+        return _recombined([_in_shards(parts, base, positive_number("weight", weight))], held)
+    merged = [parts[0].merge(parts[1:], base)]
+    if held is not None and base is not None:
+        # Nobody knows whether what they have learned adds up, or is the same in all of them; held-out rows tell.
+        merged.append(_in_shards(parts, base, 1.0))
+    return _recombined(merged, held)
+
+
+def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learner:
     """What parts have gained adds up."""
     merged = parts[0].merge(parts[1:], base)  # for all that is counted, and what is checked
     into = copy.copy(base)
@@ -82,7 +92,7 @@ def _rows(learner: Learner, data: Any) -> list[Batch]:
     return held
 
 
-def _recombined(merged: list[Learner], held: list[Batch] | None) -> Merged:
+def _recombined(merged: list[Learner], held: Sequence[Batch] | None) -> Merged:
     """The one whose combination predicts the held-out rows best."""
     if held is None:
         return Merged(merged[0])
