@@ -2,6 +2,7 @@
 
     python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--learner bank]
     python benchmarks/rounds.py merge [--sets ...] [--orders 3]
+    python benchmarks/rounds.py coverage
 
 Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An order is a permutation of all rows;
 order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
@@ -12,6 +13,8 @@ of the rows (at least 20,000, or a twentieth of them all); rounds where the loss
 
 **merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5 %; merged, and merged with
 the combination learned afresh; one part alone; and Vowpal Wabbit's `merge_models`, over its own sequential pass.
+
+**coverage**: of simulated streams, whose probabilities are known, how many of them 90 % intervals hold after all that.
 """
 
 from __future__ import annotations
@@ -132,7 +135,7 @@ def quality(args: argparse.Namespace) -> None:
 
 
 def make(learner: str, rows: Batch) -> Learner:
-    return registry.find(learner).load()(n_features=int(rows.max_index) + 1)
+    return registry.find(learner).load()(n_features=int(rows.max_index) + 1)  # numbered from 0, all met
 
 
 def merge(args: argparse.Namespace) -> None:
@@ -203,9 +206,62 @@ def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:
         return [(loss("part0"), one), (loss("merged"), one)]
 
 
+def coverage(args: argparse.Namespace) -> None:
+    """The share of true probabilities that 90 % intervals hold: for the next row, and for later ones."""
+    heads = (
+        "stream",
+        "one process",
+        "one part",
+        "merged",
+        "merged, recombined",
+        "with a base",
+        "recombined",
+        "in rounds",
+    )
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    learned, held_out, tested = 96_000, 20_000, 10_000
+    for name, stream in {
+        "random, 200 features": simulate.random(n_features=200, seed=1),
+        "long tail, 2,046 features": simulate.longtail(n_categories=10, seed=1),
+        "values, 200 features": simulate.nonbinary(n_features=200, seed=2),
+    }.items():
+        rows = Batch.concatenate(list(stream.batches(learned + held_out + tested)))
+        train, held, test = rows[:learned], rows[learned:-tested], rows[-tested:]
+        truth = 1.0 / (1.0 + np.exp(-(test.to_csr(stream.n_features) @ stream.weights)))
+        shown = []
+        for learner in learned_in_every_way(args.learner, train, held):
+            for horizon in ("next", "later"):
+                low, high = learner.predict(test, horizon=horizon).interval(0.9)
+                shown.append(f"{np.mean((low <= truth) & (truth <= high)):.2f}")
+        pairs = [f"{a} / {b}" for a, b in zip(shown[::2], shown[1::2], strict=True)]
+        print(f"| {name} | {' | '.join(pairs)} |", flush=True)
+
+
+def learned_in_every_way(name: str, train: Batch, held: Batch) -> Iterable[Learner]:
+    one, base = make(name, train), make(name, train)
+    one.learn(train)
+    yield one
+    parts = [make(name, train) for _ in range(PARTS)]
+    for part, rows in zip(parts, shards_of(train, 0, len(train), PARTS), strict=True):
+        part.learn(rows)
+    yield parts[0]
+    yield merge_learners(parts).learner
+    yield merge_learners(parts, held=[held]).learner
+    base.learn(train[:5000])
+    grown = [copy.copy(base) for _ in range(PARTS)]
+    for part, rows in zip(grown, shards_of(train, 5000, len(train), PARTS), strict=True):
+        part.learn(rows)
+    yield merge_learners(grown, base).learner
+    yield merge_learners(grown, base, held=[held]).learner
+    in_shards = make(name, train)
+    for _ in in_rounds(in_shards, train, held, PARTS, 1, held):
+        pass
+    yield in_shards
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("quality", "merge"))
+    parser.add_argument("part", choices=("quality", "merge", "coverage"))
     parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
     parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--passes", type=int, default=1)
@@ -214,7 +270,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "bayou-quality"))
     args = parser.parse_args()
-    {"quality": quality, "merge": merge}[args.part](args)
+    {"quality": quality, "merge": merge, "coverage": coverage}[args.part](args)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
     from bayou import learners as learners
     from bayou import registry as registry
     from bayou import river as river
+    from bayou import rounds as rounds
     from bayou import simulate as simulate
     from bayou import sources as sources
     from bayou.core.batch import Batch as Batch
@@ -43,7 +44,7 @@ _HOME = {
     "predict": "bayou.runs.predict",
     "train": "bayou.runs.train",
 }
-_MODULES = {"estimators", "evaluate", "learners", "registry", "river", "simulate", "sources"}
+_MODULES = {"estimators", "evaluate", "learners", "registry", "river", "rounds", "simulate", "sources"}
 
 
 def __getattr__(name: str) -> Any:

@@ -37,8 +37,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayou.core import model_file
-from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, whole_number
+from bayou.core.batch import Batch, check_is_batch, labelled
+from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
@@ -172,20 +172,35 @@ def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: in
     (2, 0)
     """
     weight, shard = positive_number("weight", weight), Shard(base)
-    for batch in batches:
+    for batch in labelled(batches):
         shard.learn(batch, weight)
     return shard.gain(task)
 
 
 def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
-    """Learn rows, each counting `weight` times, but for what is learned afresh in the end: the bank's lanes alone."""
-    if weight != 1:
+    """Learn rows, each counting `weight` times, but for what is learned afresh in the end: the bank's lanes alone.
+
+    >>> from bayou.learners import Bank
+    >>> base = Bank(n_features=10)
+    >>> learn_part(base, Batch.from_rows([{0: 1.0}], labels=[1]))
+    >>> base.examples
+    1
+    """
+    check_is_batch(batch)
+    if positive_number("weight", weight) != 1:
         batch = batch.with_labels(batch.labels, batch.each_weight() * weight)
     cast(Any, _adding_up(learner))._learn_part(batch)
 
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
-    """What a learner knows beyond `base`, from which it grew, as Arrow blocks that `add` sums up."""
+    """What a learner knows beyond `base`, from which it grew, as Arrow blocks that `add` sums up.
+
+    >>> from bayou.learners import Marginal
+    >>> base, grown = Marginal(n_features=10), Marginal(n_features=10)
+    >>> p = grown.learn(Batch.from_rows([{3: 1.0, 7: 1.0}], labels=[1]))
+    >>> gain(grown, base)["places"].to_pylist()
+    [[], [3, 7]]
+    """
     part: Any = _adding_up(learner)
     part._check_alike(_adding_up(base))
     return _gain(learner, base, task, part._changed_since(base))
@@ -215,7 +230,8 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     >>> summed["met"].to_pylist()
     [[], [2]]
     """
-    whole = pa.concat_tables([_of("gain", table, GAIN) for table in gains])
+    given = several("gains", gains, "what shards have gained")
+    whole = pa.concat_tables([_of("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
     tasks, blocks = whole["task"].to_numpy(), whole["block"].to_numpy()
     if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
         raise BadInput("two gains have the same number of a task; give each task its own.")
@@ -248,8 +264,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     (4, [0, 7])
     """
     weight, into = positive_number("weight", weight), cast(Any, _adding_up(base))
-    if into._frozen:
-        raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+    into._check_learns()
     summed = _of("sum", summed, SUM).sort_by("block")
     apart, features = _flat(summed, "apart"), _features(summed, "places")
     if len(apart) < 2:
@@ -267,10 +282,19 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
 
 
 def discount(learner: Learner, share: float) -> None:
-    """Let what is known count less, before rows come again: with 1/2, half of it, and each row half again."""
-    share = positive_number("share", share, high=1.0)
-    with learner._lock:
-        cast(Any, _adding_up(learner))._discount(share)
+    """Let what is known count less, before rows come again: with 1/2, half of it, and each row half again.
+
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=10)
+    >>> p = learner.learn(Batch.from_rows([{3: 1.0}] * 9, labels=[1, 0, 1] * 3))
+    >>> before = learner.variance[3]
+    >>> discount(learner, 0.5)
+    >>> bool(before < learner.variance[3] < 1.0)
+    True
+    """
+    share, less = positive_number("share", share, high=1.0), cast(Any, _adding_up(learner))
+    with less._lock:
+        less._discount(share)
 
 
 def to_bytes(learner: Learner) -> bytes:
@@ -280,12 +304,19 @@ def to_bytes(learner: Learner) -> bytes:
     >>> from_bytes(to_bytes(Bank(n_features=10))).n_features
     10
     """
+    if not isinstance(learner, Learner):
+        raise BadInput("give one of bayou's learners, to have its bytes.")
     with learner._lock:
         return model_file.to_bytes(*learner._saved(learner.extras))
 
 
 def from_bytes(data: bytes) -> Learner:
-    """The model that `to_bytes` gave."""
+    """The model that `to_bytes` gave.
+
+    >>> from bayou.learners import Marginal
+    >>> from_bytes(to_bytes(Marginal(n_features=10))).name
+    'marginal'
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise BadInput("a model comes from the bytes that `to_bytes` gave.")
     with tempfile.TemporaryDirectory() as folder:

@@ -123,6 +123,7 @@ SOUND = [
         "features vw.bayou --selected --out out/f.json",
         "info table.bayou",
         "merge table.bayou other.bayou --out out/m.bayou",
+        "train clicks.csv --label clicked --learner marginal --bits 5 --processes 2",
         "simulate random --examples 20 --out out/x.svm",
         "simulate groups --examples 20 --out -",
         "simulate longtail --set n_categories=3 --examples 20 --out out/x.svm",

@@ -123,6 +123,29 @@ def _calls_of_batches() -> Iterator[Call]:
     yield Call("Batch[]", lambda: ((lambda rows: _batch()[rows]), None), rows=slice(1))
 
 
+def _calls_of_rounds() -> Iterator[Call]:
+    base = _learner()
+    gain = bayou.rounds.learn_shard(base, [_batch()], 2.0)
+    summed = bayou.rounds.add([gain])
+
+    def on_base(function: Callable[..., Any]) -> Callable[[], tuple[Callable[..., Any], Any]]:
+        def make() -> tuple[Callable[..., Any], Any]:
+            fresh = _learner()
+            return (lambda **given: function(**{"base": fresh, **given})), fresh
+
+        return make
+
+    yield Call("rounds.plan", _own(bayou.rounds.plan), rows=100, shards=2, base=10, least=5)
+    yield Call("rounds.learn_shard", _own(bayou.rounds.learn_shard), base=base, batches=[_batch()], weight=2.0, task=1)
+    yield Call("rounds.learn_part", _own(bayou.rounds.learn_part), learner=_learner(), batch=_batch(), weight=2.0)
+    yield Call("rounds.gain", _own(bayou.rounds.gain), learner=_learner(), base=base, task=1)
+    yield Call("rounds.add", _own(bayou.rounds.add), gains=[gain])
+    yield Call("rounds.apply", on_base(bayou.rounds.apply), summed=summed, weight=2.0)
+    yield Call("rounds.discount", _own(bayou.rounds.discount), learner=_learner(), share=0.5)
+    yield Call("rounds.to_bytes", _own(bayou.rounds.to_bytes), learner=base)
+    yield Call("rounds.from_bytes", _own(bayou.rounds.from_bytes), data=bayou.rounds.to_bytes(base))
+
+
 def _calls_of_learners() -> Iterator[Call]:
     for record in registry.own_records():
         kind, name = record.load(), record.name
@@ -145,6 +168,8 @@ def _calls_of_learners() -> Iterator[Call]:
     yield Call("Lasso.at_penalty", _method(lambda: _learner("lasso"), "at_penalty"), penalty=1.0)
     yield Call("Shrinkage.penalty_at", _method(lambda: _learner("shrinkage"), "penalty_at"), example=3)
     yield Call("Shrinkage.settle", _method(lambda: _learner("shrinkage"), "settle"), iterations=3)
+    yield Call("Bank.recombine", _method(lambda: _learner("bank"), "recombine"), batches=[_batch()])
+    yield from _calls_of_rounds()
     yield Call("load", _own(bayou.load), path="m.bayou")
     for method, argument in (("interval", "level"), ("log_interval", "level"), ("of_full_stream", "negative_rate")):
         yield Call(f"Prediction.{method}", _method(lambda: _learner().predict(_batch()), method), **{argument: 0.5})
@@ -249,7 +274,7 @@ def _calls_of_sources() -> Iterator[Call]:
     run = {
         "format": "auto", "on_error": "skip", "threads": 0, "on_note": None, "on_progress": None, "learner": "marginal",
         "settings": (), "passes": 1, "holdout": 0.0, "model": None, "resume": None, "like": None, "checkpoint": None,
-        "report": None, "shards": None,
+        "report": None, "shards": None, "processes": 1,
     }  # fmt: skip
     yield Call("train (table)", _own(bayou.train), data=table, **recipe, **_known(run))
     yield Call("train (svmlight)", _own(bayou.train), data="d.svm", bits=8, **_known(run))

@@ -8,7 +8,7 @@ finite values, weights >= 0 and features that fit in 32 bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -380,6 +380,17 @@ def check_is_batch(batch: Any) -> None:
     """Refuse what is no batch."""
     if not isinstance(batch, Batch):
         raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+
+
+def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same batches; one without labels, or something else, is refused."""
+    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
+        raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
+    for batch in batches:
+        check_is_batch(batch)
+        if batch.labels is None:
+            raise BadInput("a batch has no labels; there is nothing to fit to, or to score predictions against.")
+        yield batch
 
 
 class Row(NamedTuple):

@@ -123,8 +123,7 @@ class Learner(Inspected):
 
     def observe(self, batch: Batch) -> Prediction:
         """Learn as `learn` does; all that was believed of each row before it was learned from."""
-        if self._frozen:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        self._check_learns()
         with self._lock:
             self._check(batch, learn=True)
             # What rounds to 0 is 0 for everyone. Always a copy: for arrays that cannot be written to, as a batch's are,
@@ -145,6 +144,10 @@ class Learner(Inspected):
         """Scores of rows one after another."""
         return Scores(*map(_joined, zip(*parts, strict=True)))
 
+    def _check_learns(self) -> None:
+        if self._frozen:
+            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+
     def check(self, batch: Batch) -> None:
         """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
         with self._lock:
@@ -156,8 +159,8 @@ class Learner(Inspected):
 
         A classifier's positive label is anything but 0.
         """
-        if self._frozen and weight:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        if weight:
+            self._check_learns()
         with self._lock:
             # Nothing in a row of so few small values is too large; all others are looked at more closely.
             small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e6 and row.max_index < self._n_features
@@ -328,7 +331,7 @@ class Learner(Inspected):
         [0, 1, 2]
         """
         others = [other] if isinstance(other, Learner) else list(other) if isinstance(other, list | tuple) else []
-        if not others or not all(isinstance(one, Learner) for one in (*others, *filter(None, [base]))):
+        if not others or not all(isinstance(one, Learner) for one in (others if base is None else (*others, base))):
             raise BadModel("merge takes a learner, or a list of some, and a learner as base=.")
         if self.record.merge == "refused":
             raise BadModel(f"{self.name} models cannot be merged.")

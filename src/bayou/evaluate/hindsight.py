@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core import links
-from bayou.core.batch import Batch, check_is_batch
-from bayou.core.checks import positive_number, shown, whole_number, yes_or_no
+from bayou.core.batch import Batch, labelled
+from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 
@@ -130,17 +130,6 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
             "give a list, or a function that returns a fresh iterator."
         )
     return lambda: labelled([batches] if isinstance(batches, Batch) else batches)
-
-
-def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same batches; one without labels, or something else, is refused."""
-    if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
-        raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
-    for batch in batches:
-        check_is_batch(batch)
-        if batch.labels is None:
-            raise BadInput("a batch has no labels; there is nothing to fit to, or to score predictions against.")
-        yield batch
 
 
 def check_width(batch: Batch, n_features: int, what: str) -> None:

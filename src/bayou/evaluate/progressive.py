@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayou.core import links
-from bayou.core.batch import Batch, check_is_batch
+from bayou.core.batch import Batch, check_is_batch, labelled
 from bayou.core.checks import function, one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.registry import Record
 from bayou.evaluate.classification import CURVE_POINTS
-from bayou.evaluate.hindsight import check_width, labelled
+from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.regression import TASKS, meter_for
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty, zeros

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.batch import Batch
-from bayou.core.checks import yes_or_no
+from bayou.core.batch import Batch, labelled
+from bayou.core.checks import function, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.gains import AddsUp
 from bayou.core.learner import AT_ONCE, Learner
@@ -61,13 +61,14 @@ class InParts(AddsUp, Learner):
         """
         if yes_or_no("combine", combine):
             return super().learn(batch)
-        if self._frozen:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        self._check_learns()
         with self._lock:
-            for part, signs, weights in self._checked(batch):
+            negative, parts = self._checked(batch)
+            for part, signs, weights in parts:
                 said = self._nothing_said(len(part))
                 self._run_lanes(part, signs, weights, 0, len(part), self._examples, -1, said)
                 self._examples += int(np.count_nonzero(weights))
+            self._negative = negative
         return np.full(len(batch), np.nan)
 
     def recombine(
@@ -90,12 +91,14 @@ class InParts(AddsUp, Learner):
         >>> round(bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]), 2)
         0.03
         """
+        self._check_learns()
+        function("on_told", on_told)
         with self._lock:
             dropped = np.flatnonzero(self._combination.kept[self._combination.slots] == 0) + 2
             fresh = self._fresh_combinations(dropped)
             counted, lost, weight = 0, 0.0, 0.0
-            for batch in batches:
-                for part, signs, weights in self._checked(batch):
+            for batch in labelled(batches):
+                for part, signs, weights in self._checked(batch)[1]:
                     probability = self._recombine_part(part, signs, weights, *fresh, counted)
                     loss = log_losses(signs, probability)
                     if on_told is not None:
@@ -132,14 +135,13 @@ class InParts(AddsUp, Learner):
         learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
         return probability
 
-    def _checked(self, batch: Batch) -> Iterable[tuple[Batch, np.ndarray, np.ndarray]]:
-        """A batch, checked as a whole, in parts of a few thousand rows: (rows, signs, weights)."""
+    def _checked(self, batch: Batch) -> tuple[int | None, Iterable[tuple[Batch, np.ndarray, np.ndarray]]]:
+        """How a batch, checked as a whole, writes negatives; and (rows, signs, weights) of a few thousand at a time."""
         self._check(batch, learn=True)
         weights = batch.each_weight().astype(self._dtype)
-        signs, self._negative = self._targets(batch, weights)
-        for start in range(0, len(batch), AT_ONCE):
-            rows = slice(start, start + AT_ONCE)
-            yield batch if len(batch) <= AT_ONCE else batch[rows], signs[rows], weights[rows]
+        signs, negative = self._targets(batch, weights)
+        cuts = [slice(start, start + AT_ONCE) for start in range(0, len(batch), AT_ONCE)]
+        return negative, ((batch if len(cuts) == 1 else batch[cut], signs[cut], weights[cut]) for cut in cuts)
 
     # --- parts that add up --------------------------------------------------------------------------------------
 

@@ -160,8 +160,7 @@ class Joint(DiagonalGaussian):
 
     def end_pass(self) -> bool:
         """The data came to their end: learn from what waits for the rest of its mini-batch. Never converged: False."""
-        if self._frozen:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        self._check_learns()
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
                 full.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])

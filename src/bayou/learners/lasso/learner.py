@@ -268,8 +268,7 @@ class Lasso(Learner):
 
         True once the weights are certified; they are then left as they are. Online there is one pass: always True.
         """
-        if self._frozen:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+        self._check_learns()
         with self._lock:
             if self._online is not None:
                 self._online.maximise(self._examples, final=True)
