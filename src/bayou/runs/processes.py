@@ -240,10 +240,20 @@ class Worker:
         while (message := self._waiting.get()) is not None:
             if self._broken is None:
                 try:
-                    pickle.dump(message, into, 5)
-                    into.flush()
+                    _put(into, message)
                 except OSError as error:  # it has ended; whoever waits for its answer hears of it
                     self._broken = error
+
+
+def _put(into: Any, message: tuple[Any, ...]) -> None:
+    """A message; the bytes of a block come behind it, so that they are copied from where they are to where they go."""
+    text = np.empty(0, np.uint8)
+    if message[0] == "block":
+        text = message[1].text
+        message = "block", message[1].with_text(np.empty(0, np.uint8)), len(text)
+    pickle.dump(message, into, 5)
+    into.write(text.data)
+    into.flush()
 
 
 def work() -> None:
@@ -257,6 +267,8 @@ def work() -> None:
         worker = _Within(**first)
         while True:
             what, *rest = pickle.load(heard)
+            if what == "block":
+                worker.hear(heard, rest.pop())
             answer = worker.do(what, *rest)
             if answer is not None:
                 pickle.dump(answer, told, 5)
@@ -268,6 +280,7 @@ class _Within:
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
+        self._room = np.empty(0, np.uint8)
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
@@ -290,8 +303,15 @@ class _Within:
         self._source.forget()
         self._refused = Refused(self._source)
 
+    def hear(self, heard: Any, size: int) -> None:
+        """The bytes of the next block, into room that is used again and again: new memory is dear."""
+        if len(self._room) < size:
+            self._room = np.empty(2 * size, np.uint8)
+        self._text = self._room[:size]
+        heard.readinto(self._text.data)
+
     def _block(self, block: Cut) -> None:
-        batch = written_as(self._shard.base, self._source.read(block))
+        batch = written_as(self._shard.base, self._source.read(block.with_text(self._text)))
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

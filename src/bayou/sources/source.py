@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
+from bayou.kernels.scan import PADDING
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.in_order import InOrder
@@ -42,6 +43,17 @@ class Cut(NamedTuple):
     task: Any  # as its reader has it
     line: int  # lines of its file before it
     done: float  # the share of the data that lies before its end
+
+    @property
+    def text(self) -> np.ndarray:
+        """Its bytes, and what stands behind them for kernels that look ahead."""
+        block = cast(Block, _text_of(self.task))
+        return block.data[: block.size + PADDING]
+
+    def with_text(self, text: np.ndarray) -> Cut:
+        """The same with its bytes somewhere else."""
+        block = replace(cast(Block, _text_of(self.task)), data=text)
+        return self._replace(task=block if isinstance(self.task, Block) else self.task._replace(block=block))
 
 
 def _text_of(task: Any) -> Block | None:
