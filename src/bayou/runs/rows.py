@@ -40,6 +40,13 @@ def warm_up(learner: Learner, source: Source) -> None:
         told.score(meter_for(learner.record.task))
 
 
+def labelled_for(learner: Learner, batch: Batch) -> Batch:
+    """The same rows, with negatives written as the learner has met them."""
+    if batch.labels is None or learner.negative_label != 0:
+        return batch
+    return batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+
+
 def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
     """Which of the rows numbered `first` to `first + n - 1` of a stream are of a share that is spread evenly.
 

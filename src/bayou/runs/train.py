@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.checks import function, whole_number
@@ -33,7 +31,7 @@ from bayou.runs.options import Data, Given, Note, RunOptions, names_of, options_
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, at_hand, warm_up
+from bayou.runs.rows import Refused, at_hand, labelled_for, warm_up
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
@@ -339,8 +337,7 @@ class Training:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
-        if batch.labels is not None and self.learner.negative_label == 0:
-            batch = batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
+        batch = labelled_for(self.learner, batch)
         scored = self._pass == self._first
         if scored:
             self._remarks.look(batch)
