@@ -33,7 +33,7 @@ def as_files(
         yield data
     elif folder is not None:
         yield _written(data, path("folder", folder), known)
-    elif not spark.sparkContext.master.startswith("local"):
+    elif not str(spark.sparkContext.master).startswith("local"):
         raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
     else:
         with tempfile.TemporaryDirectory(prefix="bayou-") as own:

@@ -88,10 +88,16 @@ def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     if first is None:
         return
     learner = tasks.known_base(told.key, told.model)
-    options = {"keep": told.keep, "level": told.level, "on_error": told.on_error}
     # Nobody hears notes here.
     found = predictions_of(
-        itertools.chain([first], rows), model=learner, tags=False, threads=0, on_note=lambda note: None, **options
+        itertools.chain([first], rows),
+        model=learner,
+        keep=told.keep,
+        level=told.level,
+        tags=False,
+        on_error=told.on_error,
+        threads=0,
+        on_note=lambda note: None,
     )
     for table in found:
         yield from table.combine_chunks().to_batches()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from bayou import rounds
 from bayou.core.checks import path, whole_number
@@ -22,7 +22,6 @@ from bayou.runs.train import Training
 from bayou.spark import engine, tasks
 from bayou.spark.frames import as_files
 from bayou.spark.layout import LEAST_SHARDS, Step, lay_out
-from bayou.spark.training import SparkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +36,7 @@ def foreach_batch(
     learner: str = "bank",
     large: int = LEAST_SHARDS * rounds.LEAST_ROWS,
     folder: str | os.PathLike[str] | None = None,
-    **options: Unpack[SparkOptions],
+    **options: Any,
 ) -> Callable[[DataFrame, int], None]:
     """A function for `writeStream.foreachBatch`: it lets a model file learn each micro-batch of a stream, once.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from bayou import rounds
 from bayou.core.batch import Batch
@@ -19,7 +19,7 @@ from bayou.core.file_marks import FileMark
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
 from bayou.evaluate.regression import meter_for
-from bayou.runs.options import Given, RecipeOptions, options_of
+from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_outputs
 from bayou.runs.start import start_from
 from bayou.runs.train import KEPT, Training
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("bayou.spark")
-
-
-class SparkOptions(RecipeOptions, total=False):
-    """What else `bayou.spark.train` can be told: what makes a recipe, and these."""
-
-    settings: Mapping[str, Any] | Sequence[str]  # parameters of the learner, by name
-    on_error: str  # "skip" bad rows, counting them, or "raise" a sentence at the first
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,7 @@ def train(
     least: int = rounds.LEAST_ROWS,
     folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[RoundDone], Any] | None = None,
-    **options: Unpack[SparkOptions],
+    **options: Any,
 ) -> SparkRun:
     """Learn two classes from data that are too many for one process, in rounds over Spark's tasks.
 
