@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ def spark(tmp_path_factory):
         pytest.skip("there is no Java here for Spark")
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     where = [str(Path(bayou.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, where))
     builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")

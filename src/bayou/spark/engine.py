@@ -33,7 +33,6 @@ def session() -> SparkSession:
     """The session that is there, or a new one."""
     found = SparkSession.getActiveSession()
     if found is None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to have bayou, too
         try:
             found = SparkSession.builder.getOrCreate()
         except PySparkException as error:
@@ -49,6 +48,9 @@ def usable(found: Any) -> SparkSession:
     """The session itself; one that is far away has no broadcasts."""
     if not isinstance(found, SparkSession):
         raise BadInput("bayou.spark needs a session in this process; one of Spark Connect cannot hand models to tasks.")
+    context = found.sparkContext
+    if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # the one that has bayou
     return found
 
 
@@ -84,8 +86,9 @@ def sentences() -> Iterator[None]:
         said = str(error)
         if ours := _OURS.search(said):
             raise (BadInput if ours[1] == "BadInput" else BadModel)(ours[2].strip()) from None
-        if "No module named 'bayou'" in said:
+        if "No module named 'bayou" in said:
             raise BadInput(
-                "Spark's workers have no bayou; install it where they run, and let PYSPARK_PYTHON name that Python."
+                "Spark's workers have no bayou, or another one; install this one where they run, and let PYSPARK_PYTHON "
+                "name that Python."
             ) from None
         raise

@@ -59,13 +59,16 @@ class Layout:
 
 
 def files_of(data: Any) -> list[str]:
-    """The Parquet files that paths, globs, folders and addresses mean; those of a folder by name."""
+    """The Parquet files that paths, globs, folders and addresses mean, by names that hold in any folder of a worker."""
     names = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
     found: list[str] = []
     for name in map(os.fspath, names):
-        found += _at_address(name) if "://" in name else _in_folder(name) if os.path.isdir(name) else expand(name)
+        if "://" in name:
+            found += _at_address(name)
+        else:
+            found += map(os.path.abspath, _in_folder(name) if os.path.isdir(name) else expand(name))
     if not found:
         raise BadInput("no data: name at least one Parquet file, or a folder of them.")
     return found
@@ -108,8 +111,7 @@ def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
             size, about = file.size(), pq.read_metadata(file)
         rows = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
         groups += [Part(name, k, 0, n) for k, n in enumerate(rows) if n]
-        where = name if "://" in name else os.path.abspath(name)
-        digest.update(os.fsencode(f"{where}\0{size} {rows}\n"))
+        digest.update(os.fsencode(f"{name}\0{size} {rows}\n"))
     return groups, digest.hexdigest()
 
 
