@@ -133,7 +133,7 @@ def main() -> None:
 
     def frame() -> None:
         rows = spark.read.parquet(*names)
-        with frames.as_files(rows, spark) as written:
+        with frames.as_files(rows) as written:
             parts = bayou.sources.parquet_parts.ParquetParts(layout.row_groups(written)[0])
             cut = layout.Layout(parts, parts, "").shards(layout.Step(0, parts.rows, len(names)))
             rounds.apply(copy.copy(base), engine.summed_gains(spark, base, cut, weight, "raise"), weight)

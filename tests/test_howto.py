@@ -190,10 +190,8 @@ def test_what_is_not_to_be_run_is_not_run(tmp_path):
 
 
 def test_a_page_says_what_it_needs(tmp_path):
-    page = write(
-        tmp_path,
-        "<!-- data: a.csv b.svm -->\n<!-- packages: river -->\n<!-- programs: java -->\n\n<!-- data: c.svm -->\n",
-    )
+    needs = ["data: a.csv b.svm", "packages: river", "programs: java", "data: c.svm"]
+    page = write(tmp_path, "\n".join(f"<!-- {need} -->" for need in needs))
     assert page.data == ["a.csv", "b.svm", "c.svm"]
     assert (page.packages, page.programs) == (["river"], ["java"])
 

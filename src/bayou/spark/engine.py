@@ -88,7 +88,7 @@ def sentences() -> Iterator[None]:
             raise (BadInput if ours[1] == "BadInput" else BadModel)(ours[2].strip()) from None
         if "No module named 'bayou" in said:
             raise BadInput(
-                "Spark's workers have no bayou, or another one; install this one where they run, and let PYSPARK_PYTHON "
-                "name that Python."
+                "Spark's workers have no bayou, or another one; install this one where they run, and let "
+                "PYSPARK_PYTHON name that Python."
             ) from None
         raise

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayou.core.checks import path
 from bayou.core.errors import BadInput
@@ -15,13 +15,10 @@ from bayou.core.learner import Learner
 from bayou.spark import engine
 from bayou.spark.layout import files_of, row_groups
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @contextlib.contextmanager
 def as_files(
-    data: Any, spark: SparkSession, folder: str | os.PathLike[str] | None = None, known: Learner | None = None
+    data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None
 ) -> Iterator[list[str]]:
     """The names of files as they are; of a DataFrame those it is written to, in a folder that is kept if it was given.
 
@@ -33,7 +30,7 @@ def as_files(
         yield data
     elif folder is not None:
         yield _written(data, path("folder", folder), known)
-    elif not str(spark.sparkContext.master).startswith("local"):
+    elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
         raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
     else:
         with tempfile.TemporaryDirectory(prefix="bayou-") as own:

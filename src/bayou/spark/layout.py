@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from bayou import rounds
-from bayou.core.checks import one_of
+from bayou.core.checks import one_of, path
 from bayou.core.errors import BadInput
 from bayou.sources.formats.arrow.parquet import opened, readable
 from bayou.sources.parquet_parts import ParquetParts, Part
@@ -64,7 +64,7 @@ def files_of(data: Any) -> list[str]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
     found: list[str] = []
-    for name in map(os.fspath, names):
+    for name in (path("data", name) for name in names):
         if "://" in name:
             found += _at_address(name)
         else:
@@ -83,13 +83,13 @@ def _at_address(name: str) -> list[str]:
     from pyarrow import fs
 
     with readable(name):
-        system, path = fs.FileSystem.from_uri(name)
-        if system.get_file_info(path).type != fs.FileType.Directory:
+        system, place = fs.FileSystem.from_uri(name)
+        if system.get_file_info(place).type != fs.FileType.Directory:
             return [name]
-        inside = system.get_file_info(fs.FileSelector(path, recursive=True))
-    before, _, behind = name.rpartition(path)
+        inside = system.get_file_info(fs.FileSelector(place, recursive=True))
+    before, _, behind = name.rpartition(place)
     files = [one.path for one in inside if one.type == fs.FileType.File]
-    return _of_rows(name, {file.removeprefix(path).lstrip("/"): before + file + behind for file in files})
+    return _of_rows(name, {file.removeprefix(place).lstrip("/"): before + file + behind for file in files})
 
 
 def _of_rows(folder: str, found: dict[str, str]) -> list[str]:

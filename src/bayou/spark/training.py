@@ -144,10 +144,10 @@ def train(
     files = None if engine.is_frame(data) else files_of(data)
     check_outputs({"model": place}, files or [])
     start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
-    spark = engine.session() if files is not None else engine.usable(data.sparkSession)
     known = None if place is None or not place.exists() else _begun(place, given)
-    with as_files(data if files is None else files, spark, folder, known) as files:
+    with as_files(data if files is None else files, folder, known) as files:
         layout = lay_out(files, held_out, order, seed, least)
+        spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
         many = spark.sparkContext.defaultParallelism if shards is None else shards
         planned = steps(layout.learned.rows, many, base_rows, least, passes)
         plan = {
