@@ -29,6 +29,7 @@ def spark(tmp_path_factory):
         "spark.driver.memory": "1g",
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "America/New_York",  # points in time are the same everywhere
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }.items():
         builder = builder.config(name, value)
@@ -51,6 +52,7 @@ def clicks(n: int, seed: int = 0) -> pa.Table:
             "site": [f"s{k}.com" for k in site],
             "user": [f"u{k}" for k in user],
             "age": age,
+            "seen": pa.array(1_700_000_000 + 3_600 * rng.integers(0, 2_000, n), pa.timestamp("s", "UTC")),
             "clicked": clicked,
             "kind": kinds,
             "spent": np.round(np.exp(score), 3),

@@ -30,6 +30,7 @@ def test_the_bits_of_bayou_predict(spark, files, tmp_path, label):
     assert found.column_names == [*frame.columns, *expected.column_names[1:]]
     for name in expected.column_names:
         assert found[name].to_pylist() == expected[name].to_pylist(), name
+    assert found.slice(0, 9)["seen"].to_pylist() == pq.read_table(last)["seen"].to_pylist()[:9]
     kept = face.transform(frame.limit(5), bayou.load(model), level=0.5, keep=["site"])
     assert kept.columns == ["site", *expected.column_names[1:]]
 

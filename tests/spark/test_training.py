@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -156,6 +157,26 @@ def test_a_frame_is_learned_as_its_files(spark, files, tmp_path):
     assert face.train(frame, model=place, folder=folder, **options).rounds == []
     with pytest.raises(BadInput, match="not empty"):
         face.train(frame, folder=folder, **options)
+
+
+def test_a_frame_without_a_folder_leaves_nothing(spark, files, tmp_path, monkeypatch):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place, frame = tmp_path / "m.bayou", spark.read.parquet(files.as_uri())
+    found = face.train(frame, model=place, **SMALL | {"learner": "marginal"})
+    assert os.listdir(tmp_path) == ["m.bayou"]
+    assert found.learner.extras.finished == []
+    with pytest.raises(BadModel, match="only a DataFrame that was written to `folder`"):
+        face.train(frame, model=place, **SMALL | {"learner": "marginal"})
+
+
+def test_an_interrupt_in_the_base_ends_the_run(spark, files, tmp_path, monkeypatch):
+    whole = Training.run
+    monkeypatch.setattr(Training, "run", lambda self: replace(whole(self), signal=signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        face.train(str(files), model=tmp_path / "m.bayou", **SMALL | {"learner": "marginal"})
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_is_small_or_rises_is_warned_of(run):

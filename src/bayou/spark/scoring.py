@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from bayou import rounds
 from bayou.core.checks import did_you_mean, one_of, texts
 from bayou.core.errors import BadInput
@@ -21,7 +23,6 @@ from bayou.sources.source import ON_ERROR
 from bayou.spark import engine, tasks
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -90,7 +91,7 @@ def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     learner = tasks.known_base(told.key, told.model)
     # Nobody hears notes here.
     found = predictions_of(
-        itertools.chain([first], rows),
+        map(tasks.in_utc, itertools.chain([first], rows)),
         model=learner,
         keep=told.keep,
         level=told.level,
@@ -100,4 +101,5 @@ def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         on_note=lambda note: None,
     )
     for table in found:
-        yield from table.combine_chunks().to_batches()
+        fields = [first.schema.field(one.name) if one.name in told.keep else one for one in table.schema]
+        yield from table.cast(pa.schema(fields)).combine_chunks().to_batches()

@@ -94,9 +94,12 @@ def _in_shards(known: Learner, rows: int) -> bool:
 
 def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learner:
     with engine.sentences():
-        table = frame.toArrow()
+        table = tasks.in_utc(frame.toArrow())
     own = {"learner": given.own.learner, "settings": given.own.settings, **given.opening}
-    return Training(table, resume=known, **own, **given.recipe).run().learner
+    run = Training(table, resume=known, **own, **given.recipe).run()
+    if run.signal is not None:
+        raise KeyboardInterrupt
+    return run.learner
 
 
 def _one_round(

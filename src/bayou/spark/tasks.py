@@ -83,6 +83,13 @@ def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str)
     return sources.open(ParquetParts(parts), extras=extras, on_error=on_error, dtype=dtype, threads=0)
 
 
+def in_utc(rows: Any) -> Any:
+    """A table or a record batch with points in time as files have them: Spark gives them in the zone of its session."""
+    zoned = {one.name: one.type.unit for one in rows.schema if pa.types.is_timestamp(one.type) and one.type.tz}
+    fields = [one.with_type(pa.timestamp(zoned[one.name], "UTC")) if one.name in zoned else one for one in rows.schema]
+    return rows.cast(pa.schema(fields)) if zoned else rows
+
+
 def packed(table: pa.Table, kind: Any = "binary") -> pa.Table:
     """Each row of a gain or a sum as bytes, beside the number of its block."""
     table = table.combine_chunks()

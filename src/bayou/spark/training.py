@@ -145,6 +145,11 @@ def train(
     check_outputs({"model": place}, files or [])
     start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
     known = None if place is None or not place.exists() else _begun(place, given)
+    if known is not None and files is None and folder is None:
+        raise BadModel(
+            f"{place} is there already, and only a DataFrame that was written to `folder` can be gone on with; give "
+            "`model` another name."
+        )
     with as_files(data if files is None else files, folder, known) as files:
         layout = lay_out(files, held_out, order, seed, least)
         spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
@@ -154,7 +159,7 @@ def train(
             "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
             "base": planned[0].last, "order": order, "seed": seed, "least": least,
         }  # fmt: skip
-        run = _Rounds(spark, layout, planned, given, place, plan)
+        run = _Rounds(spark, layout, planned, given, place, plan, learned=[] if engine.is_frame(data) else files)
         if known is not None:
             run.go_on(known)
         run.learn(on_progress)
@@ -180,9 +185,10 @@ class _Rounds:
         given: Given,
         place: Path | None,
         plan: dict[str, Any],
+        learned: list[str],
     ) -> None:
         self._spark, self._layout, self._planned, self._given = spark, layout, planned, given
-        self._place, self._plan = place, plan
+        self._place, self._plan, self._learned = place, plan, learned
         self._on_error = given.opening["on_error"]
         self._held: list[Batch] = []
         self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # the base makes it
@@ -234,6 +240,8 @@ class _Rounds:
                 "and for two classes; one process learns it: bayou train, or bayou.train."
             )
         base = training.run()
+        if base.signal is not None:
+            raise KeyboardInterrupt
         self.run.learner = base.learner
         for sentence in [*base.notes, *base.remarks]:
             self._say(sentence)
@@ -274,8 +282,8 @@ class _Rounds:
             runs=1,
         )
         place = Rounds(self._plan, tuple(losses), learner.examples)
-        files = [name for name in self._layout.learned.files if "://" not in name][-KEPT:] if last else []
-        marks = [FileMark.of(name) for name in sorted(files)]
+        files = sorted(name for name in self._learned if "://" not in name)[-KEPT:]
+        marks = [FileMark.of(name) for name in files] if last else []
         learner.extras = replace(learner.extras, counters=scored, rounds=place, finished=marks)
         if self._place is not None:
             learner.save(self._place)
