@@ -15,7 +15,8 @@ def folder(tmp_path_factory):
     (folder / "day=2").mkdir()
     for name, n in {"a.parquet": 500, "b.parquet": 20, "c.parquet": 0, "day=2/a.parquet": 480}.items():
         pq.write_table(pa.table({"k": list(range(n))}), folder / name, row_group_size=90)
-    for name in ("_SUCCESS", ".b.parquet.crc", "day=2/_metadata"):
+    (folder / "_temporary").mkdir()
+    for name in ("_SUCCESS", ".b.parquet.crc", "day=2/_metadata", "notes.txt", "_temporary/part.parquet"):
         (folder / name).touch()
     return folder
 

@@ -24,6 +24,8 @@ from bayou.sources.reading.opening import expand
 
 ORDERS = {"mixed": True, "given": False}
 SLICES = 64
+# Of files in a folder.
+ENDINGS = (".parquet", ".parq", ".pq")
 # With fewer rows than so many times those of a shard one process is quicker, and better.
 LEAST_SHARDS = 80
 
@@ -93,10 +95,11 @@ def _at_address(name: str) -> list[str]:
 
 
 def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
-    """The files in order, by their names in the folder, without what Spark puts beside the data (_SUCCESS, .crc)."""
-    kept = [found[name] for name in sorted(found) if not any(part[0] in "_." for part in name.split("/"))]
+    """Those called .parquet, by their names in the folder; not what is set aside, in _temporary and the like."""
+    named = [name for name in sorted(found) if name.endswith(ENDINGS)]
+    kept = [found[name] for name in named if not any(part[0] in "_." for part in name.split("/"))]
     if not kept:
-        raise BadInput(f"{folder} is a folder without any Parquet file; name another one.")
+        raise BadInput(f"{folder} is a folder without any Parquet file, *.parquet; name it, or its files by a glob.")
     return kept
 
 

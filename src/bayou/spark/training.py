@@ -142,7 +142,8 @@ def train(
     one_of("order", order, ORDERS)
     place = None if model is None else Path(path("model", model))
     files = None if engine.is_frame(data) else files_of(data)
-    check_outputs({"model": place}, files or [])
+    if place is not None:
+        check_outputs({"model": place}, files or [])
     start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
     known = None if place is None or not place.exists() else _begun(place, given)
     if known is not None and files is None and folder is None:
