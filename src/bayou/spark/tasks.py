@@ -74,7 +74,9 @@ def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error
 def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Batch]:
     """Rows to learn the combination from; features that nothing was learned of get no name."""
     source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
-    return [labelled_for(learner, batch) for batch in source]
+    refused = Refused(source)
+    found = (refused.accepted(labelled_for(learner, batch), learner.check) for batch in source)
+    return [batch for some in found for _, batch, _ in some]
 
 
 def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str) -> sources.Source:
