@@ -6,6 +6,8 @@ import os
 import signal
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bayou import BadInput, BadModel, load, rounds, sources
@@ -169,6 +171,20 @@ def test_a_frame_without_a_folder_leaves_nothing(spark, files, tmp_path, monkeyp
     assert found.learner.extras.finished == []
     with pytest.raises(BadModel, match="only a DataFrame that was written to `folder`"):
         face.train(frame, model=place, **SMALL | {"learner": "marginal"})
+
+
+def test_bad_rows_are_left_out_and_counted(spark, files, tmp_path):
+    rows = pq.read_table(files / "part-0.parquet")
+    unknown = pa.array([None if k % 100 == 5 else label for k, label in enumerate(rows["clicked"].to_pylist())])
+    bad = rows.set_column(rows.schema.get_field_index("clicked"), "clicked", unknown)
+    for k in range(4):
+        pq.write_table(bad, tmp_path / f"{k}.parquet")
+    found = face.train(tmp_path, **SMALL | {"learner": "marginal"})
+    assert found.skipped == 12_000 - 400 - found.learner.examples > 100
+    assert found.learner.extras.counters.skipped == found.skipped
+    assert found.notes[-1].startswith(f"{found.skipped} rows were not learned")
+    with pytest.raises(BadInput, match="label"):
+        face.train(tmp_path, **SMALL | {"learner": "marginal", "on_error": "raise"})
 
 
 def test_an_interrupt_in_the_base_ends_the_run(spark, files, tmp_path, monkeypatch):

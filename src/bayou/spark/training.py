@@ -228,6 +228,10 @@ class _Rounds:
             self._look(done)
             if on_progress is not None:
                 on_progress(done)
+        if self.run.skipped:
+            self._say(
+                f"{self.run.skipped:,} rows were not learned: they are bad, or of weight 0; bayou look shows more"
+            )
 
     def _base(self, step: Step) -> None:
         """The first rows, learned as `bayou.train` does: they decide what columns are."""
