@@ -10,6 +10,7 @@ the last digit that the page shows. Markers:
 
     <!-- data: adult.csv.gz w8a.train.svm.gz -->    the page reads these real data sets; they are put into the folder
     <!-- packages: river -->                        the page needs these packages, which not everybody has
+    <!-- programs: java -->                         and these programs
     <!-- not run: the reason -->                    the next block is not run
 """
 
@@ -35,7 +36,7 @@ from bayou.cli import app
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-NEEDS = re.compile(r"^<!-- (data|packages): (.+?) -->$", re.MULTILINE)
+NEEDS = re.compile(r"^<!-- (data|packages|programs): (.+?) -->$", re.MULTILINE)
 # A `bayou` command without quotes, pipes and patterns; its output may go to a file.
 PLAIN = re.compile(r"bayou (?P<arguments>[\w .,:=#-]+?)(?: > (?P<file>[\w.-]+))?")
 SINGLE = re.compile(r"(?:(?:[^'\"\n\\]|'[^'\n]*'|\"[^\"\n]*\")*\n)*")  # every line is complete in itself
@@ -62,6 +63,7 @@ class Page:
     blocks: list[Block]
     data: list[str]  # names of real data sets
     packages: list[str]
+    programs: list[str]
 
     def __str__(self) -> str:
         return self.path.stem
@@ -83,7 +85,7 @@ def read(path: Path) -> Page:
         if kind in ("python", "sh") and found["why"] is None:
             before = Block(kind, code, line)
             blocks.append(before)
-    needs: dict[str, list[str]] = {"data": [], "packages": []}
+    needs: dict[str, list[str]] = {"data": [], "packages": [], "programs": []}
     for kind, names in NEEDS.findall(text):
         needs[kind] += names.split()
     return Page(path, blocks, **needs)

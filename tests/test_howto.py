@@ -15,7 +15,7 @@ import bayou
 from bayou.cli import app
 from tests import howto
 
-LONG = {"bandit", "select-features", "serve", "text"}
+LONG = {"bandit", "select-features", "serve", "spark", "text"}
 PAGES = Path(__file__).parent.parent / "docs" / "howto"
 ROW = re.compile(r"\| ([^|]+) \| `bayou (train [^`]+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|")
 
@@ -36,6 +36,9 @@ def test_page(page, in_bash, tmp_path, monkeypatch, request):
         pytest.skip("there is no bash here to run the page's commands")
     for name in page.packages:
         pytest.importorskip(name, reason=f"the page needs the package {name}, which is not installed")
+    for name in page.programs:
+        if shutil.which(name) is None:
+            pytest.skip(f"the page needs the program {name}, which is not here")
     for name in page.data:
         here = request.getfixturevalue("data_directory") / name
         if not here.exists():
@@ -187,9 +190,10 @@ def test_what_is_not_to_be_run_is_not_run(tmp_path):
 
 
 def test_a_page_says_what_it_needs(tmp_path):
-    page = write(tmp_path, "<!-- data: a.csv b.svm -->\n<!-- packages: river -->\n\n<!-- data: c.svm -->\n")
+    needs = ["data: a.csv b.svm", "packages: river", "programs: java", "data: c.svm"]
+    page = write(tmp_path, "\n".join(f"<!-- {need} -->" for need in needs))
     assert page.data == ["a.csv", "b.svm", "c.svm"]
-    assert page.packages == ["river"]
+    assert (page.packages, page.programs) == (["river"], ["java"])
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_types_are_shipped():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name):
-    if name == "bayou.river":
-        pytest.importorskip("river", reason="river is not installed: pip install 'bayou[river]'")
+    for extra, package in {"river": "river", "spark": "pyspark"}.items():
+        if name.startswith(f"bayou.{extra}"):
+            pytest.importorskip(package, reason=f"{package} is not installed: pip install 'bayou[{extra}]'")
     assert doctest.testmod(importlib.import_module(name)).failed == 0

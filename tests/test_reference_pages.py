@@ -13,6 +13,8 @@ from bayou import estimators, evaluate, learners, report, simulate, sources
 PAGES = sorted((Path(__file__).parent.parent / "docs" / "reference").glob("*.md"))
 # Names of things that are neither functions nor classes, and speak for themselves.
 PLAIN = {"BATCH_SIZE", "FORMATS", "GENERATORS", "__version__"}
+# Modules that need a package which not everybody has.
+EXTRAS = {"bayou.river": "river", "bayou.spark": "pyspark"}
 
 
 def on_the_pages() -> list[str]:
@@ -32,14 +34,16 @@ def public_names() -> list[tuple[str, object]]:
 
 
 def test_every_public_name_is_on_a_page():
-    shown = {id(found(path)) for path in on_the_pages() if not path.startswith("bayou.river")}
+    shown = {id(found(path)) for path in on_the_pages() if not path.startswith(tuple(EXTRAS))}
     assert [name for name, thing in public_names() if id(thing) not in shown] == []
 
 
 @pytest.mark.parametrize("path", on_the_pages())
 def test_what_is_on_a_page_is_documented_with_types_and_an_example(path):
-    if path.startswith("bayou.river"):
-        pytest.importorskip("river", reason="river is not installed: pip install 'bayou[river]'")
+    for prefix, package in EXTRAS.items():
+        if path.startswith(prefix):
+            extra = prefix.removeprefix("bayou.")
+            pytest.importorskip(package, reason=f"{package} is not installed: pip install 'bayou[{extra}]'")
     thing = found(path)
     assert ">>>" in (inspect.getdoc(thing) or ""), "no example"
     call = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)

@@ -23,7 +23,7 @@ import bayou
 from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
-from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.extras import Counters, Extras, Rounds, Unfinished
 from bayou.core.file_marks import FileMark
 from bayou.core.names import NewNames
 from bayou.core.recipe import Recipe
@@ -537,6 +537,7 @@ def extras_of(kind: str = "vw", **more) -> Extras:
         extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
     extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
+    extras.rounds = Rounds({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
     return extras
 
 
@@ -556,6 +557,7 @@ def test_extras_go_where_the_model_goes(kind, way, extras, tmp_path):
     assert twin.extras.recipe == extras.recipe
     assert twin.extras.counters == extras.counters
     assert twin.extras.unfinished == extras.unfinished
+    assert twin.extras.rounds == extras.rounds
     assert same_bits(twin.mean, learner.mean)
 
 

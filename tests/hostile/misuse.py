@@ -13,6 +13,7 @@ a refused call has changed. What the junk itself raises when it is looked at (`U
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import math
 import pickle
@@ -104,6 +105,7 @@ def _calls() -> Iterator[Call]:
     yield from _calls_of_evaluation()
     yield from _calls_of_sources()
     yield from _calls_of_river()
+    yield from _calls_of_spark()
 
 
 def _calls_of_batches() -> Iterator[Call]:
@@ -319,6 +321,20 @@ def _calls_of_river() -> Iterator[Call]:
         yield Call(f"river.{method}", _method(model, method), x=rows[0])
     for method in ("predict_many", "predict_proba_many"):
         yield Call(f"river.{method}", _method(model, method), X=rows)
+
+
+def _calls_of_spark() -> Iterator[Call]:
+    """What they say before Spark is started: that this is no Parquet file, no DataFrame."""
+
+    def called(name: str) -> Callable[[], tuple[Callable[..., Any], Any]]:
+        return _own(lambda **arguments: getattr(importlib.import_module("bayou.spark"), name)(**arguments))
+
+    options = {"label": "y", "learner": "marginal", "folder": None, "bits": 8, "settings": (), "on_error": "skip"}
+    plan = {"shards": 2, "passes": 1, "held_out": None, "base_rows": None, "order": "mixed", "seed": 0, "least": 5_000}
+    yield Call("spark.train", called("train"), data="d.svm", model=None, on_progress=None, **options, **plan)
+    yield Call("spark.foreach_batch", called("foreach_batch"), model="s.bayou", large=1, **options)
+    more = {"level": 0.9, "keep": None, "on_error": "raise"}
+    yield Call("spark.transform", called("transform"), df=None, model="good.bayou", **more)
 
 
 def public_names() -> set[str]:

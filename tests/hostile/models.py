@@ -18,7 +18,7 @@ import numpy as np
 import bayou
 from bayou import Batch
 from bayou.core import registry
-from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.extras import Counters, Extras, Rounds, Unfinished
 from bayou.core.file_marks import FileMark
 from bayou.core.names import NewNames
 from bayou.core.recipe import Column, Recipe
@@ -53,6 +53,7 @@ def _extras() -> Extras:
     extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
     extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
+    extras.rounds = Rounds({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
     return extras
 
 

@@ -6,10 +6,11 @@
     counters                    what the model has seen in all its runs, and how well it predicted that
     unfinished                  where a run stands that was interrupted, or that saves on its way
     finished                    the files that were learned to their end
+    rounds                      where learning in rounds stands, or in micro-batches
 
-In a model file the header has `recipe`, `classes`, `counters`, `unfinished` and `finished` as JSON under "attached";
-the arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file has there
-is ignored.
+In a model file the header has `recipe`, `classes`, `counters`, `unfinished`, `finished` and `rounds` as JSON under
+"attached"; the arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file
+has there is ignored.
 """
 
 from __future__ import annotations
@@ -130,6 +131,35 @@ class Unfinished:
         return cls(files=files, **numbers)
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Where learning in rounds stands (`bayou.spark`), or in micro-batches.
+
+    Attributes:
+        plan: what decides the bits of the end, by name: a digest of the data, how many shards, the seed and so on.
+        losses: on the rows that were held out, after each round that is done.
+        examples: how many the model had learned by then; whoever lets it learn on has other plans.
+        batch: the number of the last micro-batch; those up to it were learned.
+    """
+
+    plan: dict[str, Any] = field(default_factory=dict)
+    losses: tuple[float, ...] = ()
+    examples: int = 0
+    batch: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "losses": list(self.losses)}
+
+    @classmethod
+    def from_json(cls, plain: Any) -> Rounds:
+        plain = _mapping("rounds", plain)
+        numbers = _numbers("rounds", plain, cls, except_=("plan", "losses"))
+        losses = plain.get("losses", [])
+        if not isinstance(losses, list) or not all(isinstance(loss, int | float) for loss in losses):
+            raise BadModel(f"the model's rounds have losses = {losses!r}; it must be a list of numbers.")
+        return cls(plan=dict(_mapping("plan", plain.get("plan", {}))), losses=tuple(losses), **numbers)
+
+
 def _numbered_classes(learner: Any) -> list[str]:
     """Names for classes that have none: their labels, which are then their places among these names."""
     labels = learner.labels
@@ -156,6 +186,7 @@ class Extras:
     unfinished: Unfinished | None = None
     finished: list[FileMark] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
+    rounds: Rounds | None = None
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
@@ -263,7 +294,8 @@ class Extras:
 
     def to_json(self) -> dict[str, Any]:
         """For the header of a model file; what is not there is left out."""
-        parts = {"recipe": self.recipe, "counters": self.counters, "unfinished": self.unfinished}
+        kinds = ("recipe", "counters", "unfinished", "rounds")
+        parts = {name: getattr(self, name) for name in kinds}
         plain: dict[str, Any] = {name: part.to_json() for name, part in parts.items() if part is not None}
         plain |= {"classes": list(self.classes)} if self.classes else {}
         return plain | ({"finished": [mark.to_json() for mark in self.finished]} if self.finished else {})
@@ -289,6 +321,7 @@ class Extras:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
         extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
+        extras.rounds = part("rounds", Rounds)
         extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
         if plain.get("recipe") is None:
             return extras

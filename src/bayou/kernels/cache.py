@@ -36,7 +36,7 @@ from bayou.kernels.notices import notice
 
 PACKAGE = Path(__file__).parents[1]
 # Folders of the package without kernels, and without anything that kernels are made of.
-WITHOUT_KERNELS = {"cli", "report", "reproduce", "serve"}
+WITHOUT_KERNELS = {"cli", "report", "reproduce", "serve", "spark"}
 # Of folders for other sources or settings so many stay.
 OTHERS_KEPT = 8
 

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.checks import function, whole_number
@@ -359,7 +357,7 @@ class Training:
             for _, part, _ in self._refused.accepted(batch, partial(learn_part, self.learner)):
                 self._uses.count(part)
 
-        def score(batch: Batch, probability: np.ndarray) -> None:
+        def score(batch: Batch, probability: Any) -> None:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
             self._uses.count(batch)
 

@@ -16,6 +16,7 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.formats.detect import FORMATS, KIND, check_text, detect
+from bayou.sources.parquet_parts import ParquetParts
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import expand
 from bayou.sources.reading.reader import Reader, TextReader
@@ -41,7 +42,7 @@ def open(
     Args:
         data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
             DataFrame of pandas or polars, a DuckDB result, an Arrow table), or an iterable of such objects, which are
-            taken for the parts of one table.
+            taken for the parts of one table; or `ParquetParts`, some rows of Parquet files.
         recipe: how a raw row becomes an example, or some of a recipe's fields; what kind of data it is for is then
             found out.
         extras: those of a model, `learner.extras`, instead of a recipe: the data are read as the model's own were.
@@ -64,8 +65,9 @@ def open(
         raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
     stream = hasattr(data, "__arrow_c_stream__")
     data = data if stream else parts_or_paths(data)
-    files = None if stream or hasattr(data, "batches") else Files(expand(data))
-    found = "arrow" if files is None else _format(files, format)
+    parts = data if isinstance(data, ParquetParts) else None
+    files = None if stream or parts is not None or hasattr(data, "batches") else Files(expand(data))
+    found = "parquet" if parts is not None else "arrow" if files is None else _format(files, format)
     extras = Extras.new(_recipe(recipe, KIND[found])) if extras is None else extras
     if not labels:
         extras = extras.for_predicting()
@@ -77,6 +79,8 @@ def open(
             "give such data, or train a new model."
         )
     reader = _reader(data if files is None else files, found, extras, dtype, tags, labels)
+    if parts is not None:
+        reader.what = parts.files[0] if parts.files else "nothing"
     if files is not None:
         reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
@@ -12,6 +13,7 @@ from bayou.core.recipe import FIT_ROWS
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
 from bayou.sources.formats.arrow.table import ArrowTable
+from bayou.sources.parquet_parts import ParquetParts, Part
 from bayou.sources.reading.blocks import Files
 from bayou.sources.reading.opening import STANDARD_INPUT
 from bayou.sources.reading.parsed import ParsedBlock
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 # Rows that are decoded at once, at least, and the bytes they should not take more than.
 LEAST_ROWS = 1 << 10
 _BATCH_BYTES = 1 << 26
+# Rows that are decoded at once where most of a row group is not needed.
+_FEW_ROWS = 1 << 14
 _CATEGORIES = ("category", "flag", "code")
 
 
 @contextmanager
-def _readable(name: str, further: str = "") -> Iterator[None]:
+def readable(name: str, further: str = "") -> Iterator[None]:
     """What Arrow finds wrong with a file, in a sentence."""
     import pyarrow as pa
 
@@ -41,15 +45,31 @@ def _readable(name: str, further: str = "") -> Iterator[None]:
         raise BadInput(f"{name}: the Parquet file cannot be read{further}: {why}.") from None
 
 
+def opened(name: str) -> pa.NativeFile:
+    """A file on disk, or by an address such as s3://bucket/name."""
+    import pyarrow as pa
+
+    if "://" not in name:
+        return pa.memory_map(os.fsencode(name))  # whatever bytes its name is made of
+    from pyarrow import fs
+
+    system, path = fs.FileSystem.from_uri(name)
+    return system.open_input_file(path)
+
+
 class ParquetReader(FittingReader):
     """The rows of Parquet files, for a `Source`."""
 
-    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+    def __init__(
+        self, files: Files | ParquetParts, extras: Extras, *, labels: bool = True, dtype: str = "float32"
+    ) -> None:
         super().__init__(extras, labels, dtype)
-        if STANDARD_INPUT in files.names:
+        self._parts = files if isinstance(files, ParquetParts) else None
+        self._names = files.files if isinstance(files, ParquetParts) else files.names
+        if STANDARD_INPUT in self._names:
             raise BadInput("a Parquet file cannot be read from standard input; name the file.")
-        self._names = files.names
-        self.bytes_total = files.bytes_total
+        if isinstance(files, Files):
+            self.bytes_total = files.bytes_total
         self._tables: dict[str, ArrowTable] = {}
         self._done = self._bytes_a_row = 0.0  # bytes on disk
 
@@ -59,11 +79,10 @@ class ParquetReader(FittingReader):
 
     def _open(self, name: str, columns: set[str] | None = None) -> Any:
         """A Parquet file, whose text columns are to come with dictionaries if they are in `columns`, or all."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with _readable(name):
-            file = pa.memory_map(os.fsencode(name))  # whatever bytes its name is made of
+        with readable(name):
+            file = opened(name)
             schema = pq.read_schema(file)
             check_names(names_of(schema), name)
             texts = [one.name for one in schema if is_text(one.type) and (columns is None or one.name in columns)]
@@ -71,12 +90,23 @@ class ParquetReader(FittingReader):
 
     def _pass(self) -> Iterator[RowRange]:
         self._done = 0.0
-        for name in self._names:
-            for part in row_ranges(self._batches(name), name):
+        for name, batches in self._scans(self._wanted):
+            for part in row_ranges(batches, name):
                 self._done += self._bytes_a_row * (part.stop - part.start)
                 yield part
 
-    def _batches(self, name: str) -> Iterator[pa.RecordBatch]:
+    def _scans(self, opened: Callable[[str], _Opened]) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
+        """What is read of each file; of one that comes in parts, of each row group."""
+        if self._parts is None:
+            yield from ((name, opened(name).rows()) for name in self._names)
+            return
+        before: _Opened | None = None
+        for name, group, parts in self._parts.scans():
+            before = before if before is not None and before.name == name else opened(name)
+            yield name, before.rows_of(group, parts)
+
+    def _wanted(self, name: str) -> _Opened:
+        """A file and the columns that the recipe needs."""
         import pyarrow as pa
 
         wanted = {column.name for column in self.plan.columns}
@@ -85,25 +115,22 @@ class ParquetReader(FittingReader):
         there = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in wanted)]
         self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in there)))
         rows = file.metadata.num_rows
-        self._bytes_a_row = os.path.getsize(name) / max(rows, 1)
+        self._bytes_a_row = (self.bytes_total or 0) and os.path.getsize(name) / max(rows, 1)
         groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
         bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
-        with _readable(name, " further"):
-            # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
-            yield from file.iter_batches(batch_rows, columns=there, use_threads=True)
+        return _Opened(name, file, there, batch_rows)
 
     def start(self) -> None:
         if self._extras.required_recipe.fitted:
             return
         batches, rows = [], 0
-        for name in self._names:
-            with _readable(name):
-                for batch in self._open(name).iter_batches(FIT_ROWS, use_threads=True):
-                    batches.append(batch)
-                    rows += batch.num_rows
-                    if rows >= FIT_ROWS:
-                        break
+        for _, scan in self._scans(lambda name: _Opened(name, self._open(name), None, FIT_ROWS)):
+            for batch in scan:
+                batches.append(batch)
+                rows += batch.num_rows
+                if rows >= FIT_ROWS:
+                    break
             if rows >= FIT_ROWS:
                 break
         if not rows:
@@ -113,3 +140,35 @@ class ParquetReader(FittingReader):
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]
         return table.parse(task.shared.prepared(table), task.start, task.stop)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file, the columns that are read of it, and how many rows at once."""
+
+    name: str
+    file: Any
+    columns: list[str] | None
+    batch_rows: int
+
+    def rows(self, **which: Any) -> Iterator[pa.RecordBatch]:
+        with readable(self.name, " further"):
+            # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
+            yield from self.file.iter_batches(
+                **{"batch_size": self.batch_rows, "columns": self.columns, "use_threads": True, **which}
+            )
+
+    def rows_of(self, group: int, parts: list[Part]) -> Iterator[pa.RecordBatch]:
+        """Of a row group those rows that stand in its parts; what stands behind them is not decoded."""
+        with readable(self.name):
+            rows = self.file.metadata.row_group(group).num_rows
+        few = {} if parts[-1].last >= rows else {"batch_size": min(self.batch_rows, _FEW_ROWS)}
+        start = 0
+        for batch in self.rows(row_groups=[group], **few):
+            for part in parts:
+                low, high = max(part.first - start, 0), min(part.last - start, batch.num_rows)
+                if low < high:
+                    yield batch.slice(low, high - low)
+            start += batch.num_rows
+            if start >= parts[-1].last:
+                return

@@ -1,0 +1,69 @@
+"""Parts of Parquet files as data: some rows of some row groups, for whoever learns a shard of them."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """The rows from `first` to before `last` of a row group of a file."""
+
+    file: str
+    group: int
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.first
+
+
+class ParquetParts:
+    """Some parts, in the order in which they are read; `sources.open` takes them.
+
+    >>> parts = ParquetParts([Part("a.parquet", 0, 0, 100), Part("a.parquet", 1, 0, 50)])
+    >>> parts.rows, parts.files
+    (150, ['a.parquet'])
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = list(parts)
+        self._starts = list(itertools.accumulate((part.rows for part in self.parts), initial=0))
+
+    @property
+    def rows(self) -> int:
+        return self._starts[-1]
+
+    def cut(self, first: int, last: int) -> list[Part]:
+        """Rows `first` to before `last` of all of them, counted through.
+
+        >>> ParquetParts([Part("a", 0, 10, 20), Part("b", 0, 0, 5)]).cut(7, 12)
+        [Part(file='a', group=0, first=17, last=20), Part(file='b', group=0, first=0, last=2)]
+        """
+        found = []
+        for k in range(max(bisect.bisect_right(self._starts, first) - 1, 0), len(self.parts)):
+            part, start = self.parts[k], self._starts[k]
+            low, high = max(first - start, 0), min(last - start, part.rows)
+            if start >= last:
+                break
+            if low < high:
+                found.append(part._replace(first=part.first + low, last=part.first + high))
+        return found
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(part.file for part in self.parts))
+
+    def scans(self) -> Iterator[tuple[str, int, list[Part]]]:
+        """(file, row group, its parts in ascending order): what is read by going through a row group once."""
+        waiting: list[Part] = []
+        for part in self.parts:
+            if waiting and (part[:2] != waiting[0][:2] or part.first < waiting[-1].last):
+                yield *waiting[0][:2], waiting
+                waiting = []
+            waiting.append(part)
+        if waiting:
+            yield *waiting[0][:2], waiting

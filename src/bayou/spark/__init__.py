@@ -1,0 +1,41 @@
+"""`bayou.spark`: learning in rounds on a cluster, predicting there, and learning from its streams.
+
+    from bayou import spark
+
+    run = spark.train("s3://clicks/*.parquet", label="clicked", model="m.bayou")
+    scored = spark.transform(frame, "m.bayou")
+    stream.writeStream.foreachBatch(spark.foreach_batch("m.bayou", label="clicked")).start()
+
+    layout      which rows are held out, in which order the others come, and what a round takes of them
+    tasks       what runs in Spark's Python workers: learn a shard, add up a block
+    engine      the session, a round as one Spark job, and errors as sentences
+    training    `train`; streaming: `foreach_batch`; scoring: `transform`
+
+What a shard gains and how that adds up is said in `bayou.rounds`. A task is a function of the base, its rows, their
+weight and its number, so that what Spark runs again, or twice, changes no bit.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayou.spark.scoring import transform as transform
+    from bayou.spark.streaming import foreach_batch as foreach_batch
+    from bayou.spark.training import RoundDone as RoundDone
+    from bayou.spark.training import SparkRun as SparkRun
+    from bayou.spark.training import train as train
+
+_HOME = {
+    "RoundDone": "training",
+    "SparkRun": "training",
+    "foreach_batch": "streaming",
+    "train": "training",
+    "transform": "scoring",
+}
+__all__ = ["RoundDone", "SparkRun", "foreach_batch", "train", "transform"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"bayou.spark.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'bayou.spark' has no attribute {name!r}")

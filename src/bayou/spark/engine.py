@@ -1,0 +1,94 @@
+"""The session, a round as one Spark job, and what went wrong as a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bayou import rounds
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.sources.parquet_parts import Part
+from bayou.spark import tasks
+
+try:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+except ImportError:
+    raise ImportError("bayou.spark needs pyspark, which is not installed: pip install 'bayou[spark]'.") from None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OURS = re.compile(r"bayou\.core\.errors\.(BadInput|BadModel): (.+)")
+
+
+def session() -> SparkSession:
+    """The session that is there, or a new one."""
+    found = SparkSession.getActiveSession()
+    if found is None:
+        try:
+            found = SparkSession.builder.getOrCreate()
+        except PySparkException as error:
+            if "JAVA" not in str(error):
+                raise
+            raise BadInput(
+                "Spark does not start, for it finds no Java; install Java 17 or newer, and have JAVA_HOME say where."
+            ) from None
+    return usable(found)
+
+
+def usable(found: Any) -> SparkSession:
+    """The session itself; one that is far away has no broadcasts."""
+    if not isinstance(found, SparkSession):
+        raise BadInput("bayou.spark needs a session in this process; one of Spark Connect cannot hand models to tasks.")
+    context = found.sparkContext
+    if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # the one that has bayou
+    return found
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data are a DataFrame of Spark."""
+    return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
+
+
+def summed_gains(
+    spark: SparkSession, base: Learner, shards: list[list[Part]], weight: float, on_error: str
+) -> pa.Table:
+    """What all shards gain from a base: one Spark job, of which the sums alone come back."""
+    context = spark.sparkContext
+    told = tasks.Shards(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
+    held = context.broadcast(told)
+    try:
+        with sentences():
+            gains = spark.range(0, len(shards), 1, len(shards)).mapInArrow(partial(tasks.learn, held), tasks.PACKED)
+            # As many sums at a time as there are cores, instead of Spark's two hundred.
+            blocks = gains.repartition(max(min(context.defaultParallelism, len(shards)), 1), "block").groupBy("block")
+            found = blocks.applyInArrow(tasks.add, tasks.PACKED).toArrow()
+    finally:
+        held.destroy()
+    return tasks.unpacked(found, rounds.SUM)
+
+
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """What a worker has raised, as if it had been raised here."""
+    try:
+        yield
+    except PySparkException as error:
+        said = str(error)
+        if ours := _OURS.search(said):
+            raise (BadInput if ours[1] == "BadInput" else BadModel)(ours[2].strip()) from None
+        if "No module named 'bayou" in said:
+            raise BadInput(
+                "Spark's workers have no bayou, or another one; install this one where they run, and let "
+                "PYSPARK_PYTHON name that Python."
+            ) from None
+        raise

@@ -1,0 +1,50 @@
+"""A DataFrame as Parquet files, written once: tasks that are run again see the same rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bayou.core.checks import path
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.spark import engine
+from bayou.spark.layout import files_of, row_groups
+
+
+@contextlib.contextmanager
+def as_files(
+    data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None
+) -> Iterator[list[str]]:
+    """The names of files as they are; of a DataFrame those it is written to, in a folder that is kept if it was given.
+
+    What an earlier run has written there is used again if that run, `known`, is to be gone on with.
+    """
+    if not engine.is_frame(data):
+        if folder is not None:
+            raise BadInput("folder is where a DataFrame is written, but the data are files already; leave it out.")
+        yield data
+    elif folder is not None:
+        yield _written(data, path("folder", folder), known)
+    elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
+        raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
+    else:
+        with tempfile.TemporaryDirectory(prefix="bayou-") as own:
+            yield _written(data, own, None)
+
+
+def _written(frame: Any, folder: str, known: Learner | None) -> list[str]:
+    address = "://" in folder
+    if not address and os.path.isdir(folder) and os.listdir(folder):
+        files = files_of(folder)
+        done = None if known is None else known.extras.rounds
+        if done is None or done.plan.get("data") != row_groups(files)[1]:
+            raise BadInput(f"folder is {folder}, which is not empty; empty it, or name another one.")
+        return files
+    with engine.sentences():
+        frame.write.mode("append").parquet(folder if address else Path(os.path.abspath(folder)).as_uri())
+    return files_of(folder)

@@ -1,0 +1,158 @@
+"""Where the rows of Parquet files go: some are held out, the others laid out in an order, and rounds take them from it.
+
+Row groups are the unit: they come in the order of a permutation, and are cut only where a shard ends. What is held out
+are SLICES pieces at equal distances, so that all files have their share and few row groups are read for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from bayou import rounds
+from bayou.core.checks import one_of, path
+from bayou.core.errors import BadInput
+from bayou.sources.formats.arrow.parquet import opened, readable
+from bayou.sources.parquet_parts import ParquetParts, Part
+from bayou.sources.reading.opening import expand
+
+ORDERS = {"mixed": True, "given": False}
+SLICES = 64
+# Of files in a folder.
+ENDINGS = (".parquet", ".parq", ".pq")
+# With fewer rows than so many times those of a shard one process is quicker, and better.
+LEAST_SHARDS = 80
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows `first` to `last` of what is learned, over so many shards; `passed`: passes that are behind it."""
+
+    first: int
+    last: int
+    shards: int
+    passed: int = 0
+
+    @property
+    def weight(self) -> float:
+        """How often a shard learns each of its rows; in a further pass rows count half again."""
+        return self.shards / 2 if self.passed else float(self.shards)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is learned, in order, and what is held out; `mark`: a digest of which rows there are."""
+
+    learned: ParquetParts
+    held: ParquetParts
+    mark: str
+
+    def shards(self, step: Step) -> list[list[Part]]:
+        """The rows of each shard of a step."""
+        rows = step.last - step.first
+        cuts = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
+        return [self.learned.cut(*span) for span in itertools.pairwise(cuts)]
+
+
+def files_of(data: Any) -> list[str]:
+    """The Parquet files that paths, globs, folders and addresses mean, by names that hold in any folder of a worker."""
+    names = [data] if isinstance(data, str | os.PathLike) else data
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
+        raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
+    found: list[str] = []
+    for name in (path("data", name) for name in names):
+        if "://" in name:
+            found += _at_address(name)
+        else:
+            found += map(os.path.abspath, _in_folder(name) if os.path.isdir(name) else expand(name))
+    if not found:
+        raise BadInput("no data: name at least one Parquet file, or a folder of them.")
+    return found
+
+
+def _in_folder(name: str) -> list[str]:
+    found = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
+    return _of_rows(name, {os.path.relpath(file, name).replace(os.sep, "/"): file for file in found})
+
+
+def _at_address(name: str) -> list[str]:
+    from pyarrow import fs
+
+    with readable(name):
+        system, place = fs.FileSystem.from_uri(name)
+        if system.get_file_info(place).type != fs.FileType.Directory:
+            return [name]
+        inside = system.get_file_info(fs.FileSelector(place, recursive=True))
+    before, _, behind = name.rpartition(place)
+    files = [one.path for one in inside if one.type == fs.FileType.File]
+    return _of_rows(name, {file.removeprefix(place).lstrip("/"): before + file + behind for file in files})
+
+
+def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
+    """Those called .parquet, by their names in the folder; not what is set aside, in _temporary and the like."""
+    named = [name for name in sorted(found) if name.endswith(ENDINGS)]
+    kept = [found[name] for name in named if not any(part[0] in "_." for part in name.split("/"))]
+    if not kept:
+        raise BadInput(f"{folder} is a folder without any Parquet file, *.parquet; name it, or its files by a glob.")
+    return kept
+
+
+def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
+    """All row groups of some files, and a digest of which they are."""
+    import pyarrow.parquet as pq
+
+    groups, digest = [], xxhash.xxh3_64()
+    for name in files:
+        with readable(name):
+            file = opened(name)
+            size, about = file.size(), pq.read_metadata(file)
+        rows = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
+        groups += [Part(name, k, 0, n) for k, n in enumerate(rows) if n]
+        digest.update(os.fsencode(f"{name}\0{size} {rows}\n"))
+    return groups, digest.hexdigest()
+
+
+def held_rows(rows: int, share: float | None, least: int) -> int:
+    """How many rows are held out: a share of them, enough to learn the combination from, and no more than is needed."""
+    usual, low, high = rounds.HELD_OUT
+    low = low * least // rounds.LEAST_ROWS
+    return int(np.clip((usual if share is None else share) * rows, low, high))
+
+
+def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> Layout:
+    """Hold some rows out, and put the others in order; too few of them are refused."""
+    groups, mark = row_groups(files)
+    whole = ParquetParts(groups)
+    if whole.rows < LEAST_SHARDS * least:
+        raise BadInput(
+            f"there are {whole.rows:,} rows, and rounds need {LEAST_SHARDS * least:,} to be worth it; one process is "
+            "the tool for them: bayou train, or bayou.train."
+        )
+    held, learned, before = [], [], 0
+    many = held_rows(whole.rows, share, least)
+    slices = min(SLICES, many)
+    for k in range(slices):
+        size = many * (k + 1) // slices - many * k // slices
+        first = (2 * k + 1) * whole.rows // (2 * slices) - size // 2
+        held += whole.cut(first, first + size)
+        learned += whole.cut(before, first)
+        before = first + size
+    learned += whole.cut(before, whole.rows)
+    if one_of("order", order, ORDERS):
+        by_group = [list(parts) for _, parts in itertools.groupby(learned, key=lambda part: part[:2])]
+        mixed = np.random.default_rng(seed).permutation(len(by_group)).tolist()
+        learned = [part for k in mixed for part in by_group[k]]
+    return Layout(ParquetParts(learned), ParquetParts(held), mark)
+
+
+def steps(rows: int, shards: int, base: int | None, least: int, passes: int) -> list[Step]:
+    """All rounds of all passes; the first is the base."""
+    planned = [Step(*one) for one in rounds.plan(rows, shards, base, least)]
+    many = max(min(shards, rows // least), 1)
+    return planned + [Step(0, rows, many, passed) for passed in range(1, passes)]

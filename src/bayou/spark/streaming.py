@@ -1,0 +1,120 @@
+"""`bayou.spark.foreach_batch`: a model file that learns each micro-batch of a stream once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayou import rounds
+from bayou.core.checks import path, whole_number
+from bayou.core.extras import Rounds
+from bayou.core.gains import AddsUp
+from bayou.core.learner import Learner
+from bayou.core.storage import load
+from bayou.runs.options import Given, options_of
+from bayou.runs.places import check_place
+from bayou.runs.start import start_from
+from bayou.runs.train import Training
+from bayou.spark import engine, tasks
+from bayou.spark.frames import as_files
+from bayou.spark.layout import LEAST_SHARDS, Step, lay_out
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("bayou.spark")
+
+
+def foreach_batch(
+    model: str | os.PathLike[str],
+    *,
+    label: str,
+    learner: str = "bank",
+    large: int = LEAST_SHARDS * rounds.LEAST_ROWS,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Callable[[DataFrame, int], None]:
+    """A function for `writeStream.foreachBatch`: it lets a model file learn each micro-batch of a stream, once.
+
+    A batch is learned in the driver, its rows in the order in which Spark gives its partitions, as `bayou.train` would:
+    any learner, any task. The number of the batch is kept in the file, which is written whole or not at all; one that
+    is not above it was learned and is skipped. So a driver that dies anywhere loses nothing and learns nothing twice.
+
+    Args:
+        model: the file. It is made by the first batch, whose first rows decide what columns are, unless it is there.
+        label: the column to predict.
+        learner: which one, if the file is not there.
+        large: a batch of two classes with at least so many rows, but not more than the model has learned, is learned in
+            a round over Spark's tasks.
+        folder: where such a batch is written, in a folder of its own; needed but on one machine.
+        options: as of `bayou.spark.train`.
+
+    >>> learn = foreach_batch("m.bayou", label="clicked")
+    >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
+    """
+    place = Path(path("model", model))
+    check_place("model", place)
+    large = whole_number("large", large, 1)
+    given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
+    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
+
+    def learn(df: DataFrame, batch_id: int) -> None:
+        known = load(place) if place.exists() else None
+        last = None if known is None or known.extras.rounds is None else known.extras.rounds.batch
+        if last is not None and batch_id <= last:
+            stale = "; does another stream learn into it?" if batch_id < last else ""
+            log.warning("batch %d: %s has learned batches up to %d already%s", batch_id, place, last, stale)
+            return
+        rows = df.persist()  # counted and learned: the same rows
+        try:
+            n = rows.count()
+            if not n:
+                return
+            if known is not None and n >= large and _in_shards(known, n):
+                learned = _one_round(rows, n, known, batch_id, folder, given)
+            else:
+                learned = _in_sequence(rows, known, given)
+        finally:
+            rows.unpersist()
+        learned.extras = replace(learned.extras, rounds=Rounds(examples=learned.examples, batch=batch_id))
+        learned.save(place)
+        log.info("batch %d: %s rows, %s examples in all", batch_id, f"{n:,}", f"{learned.examples:,}")
+
+    return learn
+
+
+def _in_shards(known: Learner, rows: int) -> bool:
+    """Whether a round may take so many rows: not more than are known."""
+    return isinstance(known, AddsUp) and known.extras.numbering is None and rows <= known.examples
+
+
+def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learner:
+    with engine.sentences():
+        table = tasks.in_utc(frame.toArrow())
+    own = {"learner": given.own.learner, "settings": given.own.settings, **given.opening}
+    run = Training(table, resume=known, **own, **given.recipe).run()
+    if run.signal is not None:
+        raise KeyboardInterrupt
+    return run.learner
+
+
+def _one_round(
+    frame: DataFrame, n: int, known: Learner, batch_id: int, folder: str | os.PathLike[str] | None, given: Given
+) -> Learner:
+    spark, on_error = engine.usable(frame.sparkSession), given.opening["on_error"]
+    start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # the recipe is the model's
+    own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
+    with as_files(frame, own) as files:
+        least = min(rounds.LEAST_ROWS, n // LEAST_SHARDS)  # smaller shards than they should be are what was asked for
+        layout = lay_out(files, None, "given", 0, max(least, 1))
+        rows = layout.learned.rows
+        step = Step(0, rows, max(min(spark.sparkContext.defaultParallelism, rows // max(least, 1)), 2))
+        gained = engine.summed_gains(spark, known, layout.shards(step), step.weight, on_error)
+        rounds.apply(known, gained, step.weight)
+        if hasattr(known, "recombine"):
+            known.recombine(tasks.held_out(known, layout.held.parts, on_error))
+    return known

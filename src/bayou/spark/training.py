@@ -1,0 +1,319 @@
+"""`bayou.spark.train`: learn Parquet files, or a DataFrame, in rounds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayou import rounds
+from bayou.core.batch import Batch
+from bayou.core.checks import function, one_of, path, positive_number, whole_number
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.extras import Counters, Rounds
+from bayou.core.file_marks import FileMark
+from bayou.core.gains import AddsUp
+from bayou.core.learner import Learner
+from bayou.evaluate.regression import meter_for
+from bayou.runs.options import Given, options_of
+from bayou.runs.places import check_outputs
+from bayou.runs.start import start_from
+from bayou.runs.train import KEPT, Training
+from bayou.sources.parquet_parts import ParquetParts
+from bayou.spark import engine, tasks
+from bayou.spark.frames import as_files
+from bayou.spark.layout import ORDERS, Layout, Step, files_of, lay_out, steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("bayou.spark")
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """A round that is behind a run.
+
+    Attributes:
+        number: which one; the first, 0, is the base. passed: how many passes are behind it.
+        rows: it has taken; shards: over how many shards; seconds: how long that took.
+        loss: the mean log loss of the rows that are held out, after it.
+
+    >>> RoundDone(1, 0, 10_000, 2, 3.5, 0.25)
+    RoundDone(number=1, passed=0, rows=10000, shards=2, seconds=3.5, loss=0.25)
+    """
+
+    number: int
+    passed: int
+    rows: int
+    shards: int
+    seconds: float
+    loss: float
+
+    def __str__(self) -> str:
+        over = "in sequence" if self.shards == 1 else f"over {self.shards} shards"
+        return f"round {self.number}: {self.rows:,} rows {over}, held-out loss {self.loss:.5f}, {self.seconds:.1f} s"
+
+
+@dataclass
+class SparkRun:
+    """How a run on Spark went.
+
+    Attributes:
+        learner: what has learned; the recipe and the names are in its `extras`.
+        rounds: those of this run; of a run that was gone on with, the last ones.
+        losses: the held-out loss after each round, those of an earlier run among them.
+        held_out: how many rows were held out; skipped: bad rows, and rows of weight 0.
+        notes: what was said on the way; warnings: what should be looked at.
+
+    >>> from bayou.learners import Bank
+    >>> SparkRun(Bank(n_features=8)).rounds
+    []
+    """
+
+    learner: Learner
+    rounds: list[RoundDone] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    held_out: int = 0
+    skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def train(
+    data: Any,
+    *,
+    label: str,
+    model: str | os.PathLike[str] | None = None,
+    learner: str = "bank",
+    shards: int | None = None,
+    passes: int = 1,
+    held_out: float | None = None,
+    base_rows: int | None = None,
+    order: str = "mixed",
+    seed: int = 0,
+    least: int = rounds.LEAST_ROWS,
+    folder: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[RoundDone], Any] | None = None,
+    **options: Any,
+) -> SparkRun:
+    """Learn two classes from data that are too many for one process, in rounds over Spark's tasks.
+
+    The first rows are learned here, in sequence; then each round is as large as all before it, over as many shards as
+    there are cores. After each the combination is learned on the rows that are held out, and the model is saved.
+
+    Args:
+        data: Parquet files, which tasks read themselves: a path, a glob, a folder, an address such as s3://bucket/name,
+            or several; or a DataFrame, which is written once as Parquet.
+        label: the column to predict.
+        model: where to write what was learned. If there is a file that such a run with the same data has left, it is
+            gone on with after its last round, and ends with the same bits.
+        learner: bank, marginal, moment, variational or adagrad.
+        shards: how many at most; as many as Spark has cores if not given.
+        passes: how often to go through the data.
+        held_out: the share of rows that the combination is learned on, and nothing else; 2 % if not given, but from
+            20,000 to 200,000 rows.
+        base_rows: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
+        order: "mixed", row groups come in a random order; "given", in that of the files, where rows drift.
+        seed: of that order.
+        least: how many rows a shard has at least. There must be 80 times as many, and 4 times as many are held out.
+        folder: where a DataFrame is written, empty or new, and seen by all workers; needed but on one machine, and
+            to go on with. It is left there.
+        on_progress: called after each round, when the model is saved.
+        settings, on_error: as of `bayou.train`, and so are bits, positive, label_above, weight, ignore, numeric,
+            category, text, date, missing, decimal, ngrams, char_ngrams, bins, cross, interactions and negative_rate.
+
+    >>> run = train("clicks/*.parquet", label="clicked", model="m.bayou")  # doctest: +SKIP
+    >>> run.losses, run.learner.predict(rows)  # doctest: +SKIP
+    """
+    function("on_progress", on_progress)
+    given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
+    if given.recipe.get("exact"):
+        raise BadInput("shards would number their features differently; let names be hashed, without exact.")
+    least = whole_number("least", least, 1)
+    held_out = None if held_out is None else positive_number("held_out", held_out, high=0.5)
+    base_rows = None if base_rows is None else whole_number("base_rows", base_rows, 1)
+    shards = None if shards is None else whole_number("shards", shards, 1, 1 << 20)
+    passes, seed = whole_number("passes", passes, 1), whole_number("seed", seed, 0)
+    one_of("order", order, ORDERS)
+    place = None if model is None else Path(path("model", model))
+    files = None if engine.is_frame(data) else files_of(data)
+    if place is not None:
+        check_outputs({"model": place}, files or [])
+    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
+    known = None if place is None or not place.exists() else _begun(place, given)
+    if known is not None and files is None and folder is None:
+        raise BadModel(
+            f"{place} is there already, and only a DataFrame that was written to `folder` can be gone on with; give "
+            "`model` another name."
+        )
+    with as_files(data if files is None else files, folder, known) as files:
+        layout = lay_out(files, held_out, order, seed, least)
+        spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
+        many = spark.sparkContext.defaultParallelism if shards is None else shards
+        planned = steps(layout.learned.rows, many, base_rows, least, passes)
+        plan = {
+            "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
+            "base": planned[0].last, "order": order, "seed": seed, "least": least,
+        }  # fmt: skip
+        run = _Rounds(spark, layout, planned, given, place, plan, learned=[] if engine.is_frame(data) else files)
+        if known is not None:
+            run.go_on(known)
+        run.learn(on_progress)
+        return run.run
+
+
+def _begun(place: Path, given: Given) -> Learner:
+    """The model that an earlier run has left; refused if it reads data otherwise, or is of another kind."""
+    old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
+    if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
+        raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; give `model` another name.")
+    return old
+
+
+class _Rounds:
+    """A run: what is known, and the rounds that are behind it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        planned: list[Step],
+        given: Given,
+        place: Path | None,
+        plan: dict[str, Any],
+        learned: list[str],
+    ) -> None:
+        self._spark, self._layout, self._planned, self._given = spark, layout, planned, given
+        self._place, self._plan, self._learned = place, plan, learned
+        self._on_error = given.opening["on_error"]
+        self._held: list[Batch] = []
+        self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # the base makes it
+
+    def go_on(self, known: Learner) -> None:
+        """After the last round of an earlier run, if it was of the same data and had the same plan."""
+        done = known.extras.rounds or Rounds()
+        for name, value in self._plan.items():
+            if done.plan.get(name) != value:
+                what = "other data" if name == "data" else f"{name} = {done.plan.get(name)}, and now it is {value}"
+                raise BadModel(f"{self._place} was begun with {what}; give `model` another name, or the same again.")
+        if known.examples != done.examples:
+            raise BadModel(f"{self._place} has learned other rows since its last round; give `model` another name.")
+        self.run.learner, self.run.losses = known, list(done.losses)
+        self.run.skipped = 0 if known.extras.counters is None else known.extras.counters.skipped
+        left = len(self._planned) - len(done.losses)
+        self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
+
+    def learn(self, on_progress: Callable[[RoundDone], Any] | None) -> None:
+        """All rounds that are left."""
+        for number in range(len(self.run.losses), len(self._planned)):
+            step, start = self._planned[number], time.perf_counter()
+            before = 0 if number == 0 else self.run.learner.examples
+            if number == 0:
+                self._base(step)
+            else:
+                self._round(step)
+            if not step.passed:
+                self.run.skipped += step.last - step.first - (self.run.learner.examples - before)
+            self.run.losses.append(self._loss())
+            self._save(last=number == len(self._planned) - 1)
+            seconds, rows = time.perf_counter() - start, step.last - step.first
+            done = RoundDone(number, step.passed, rows, step.shards, seconds, self.run.losses[-1])
+            self.run.rounds.append(done)
+            log.info(str(done))
+            self._look(done)
+            if on_progress is not None:
+                on_progress(done)
+        if self.run.skipped:
+            self._say(
+                f"{self.run.skipped:,} rows were not learned: they are bad, or of weight 0; bayou look shows more"
+            )
+
+    def _base(self, step: Step) -> None:
+        """The first rows, learned as `bayou.train` does: they decide what columns are."""
+        own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
+        training = Training(ParquetParts(self._layout.learned.cut(step.first, step.last)), **own, **self._given.recipe)
+        if training.source.recipe.task != "binary" or not isinstance(training.learner, AddsUp):
+            task = {"regression": "a number", "multiclass": "one of several classes"}
+            what = task.get(training.source.recipe.task or "", f"for {training.learner.name}")
+            raise BadInput(
+                f"what is to be learned is {what}, and rounds are for bank, marginal, moment, variational and adagrad, "
+                "and for two classes; one process learns it: bayou train, or bayou.train."
+            )
+        base = training.run()
+        if base.signal is not None:
+            raise KeyboardInterrupt
+        self.run.learner = base.learner
+        for sentence in [*base.notes, *base.remarks]:
+            self._say(sentence)
+
+    def _round(self, step: Step) -> None:
+        learner, shards = self.run.learner, self._layout.shards(step)
+        if step.passed:
+            rounds.discount(learner, 0.5)
+        if step.shards == 1:
+            tasks.learn_parts(learner, shards[0], step.weight, self._on_error)
+        else:
+            gained = engine.summed_gains(self._spark, learner, shards, step.weight, self._on_error)
+            rounds.apply(learner, gained, float(step.shards))
+
+    def _loss(self) -> float:
+        """That of the rows that are held out, on which the combination is learned afresh."""
+        learner = self.run.learner
+        if not self._held:
+            self._held = tasks.held_out(learner, self._layout.held.parts, self._on_error)
+        if not self._held:
+            raise BadInput("none of the rows that are held out can be read; look at the data with bayou look.")
+        if hasattr(learner, "recombine"):
+            return float(learner.recombine(self._held))
+        meter = meter_for(learner.record.task)
+        for batch in self._held:
+            meter.add_prediction(learner.predict(batch, horizon="next"), batch.labels, batch.weights)
+        return float(meter.loss or 0.0)
+
+    def _save(self, last: bool) -> None:
+        learner, losses = self.run.learner, self.run.losses
+        weight = float(sum(batch.each_weight().sum() for batch in self._held))
+        scored = Counters(
+            examples=sum(map(len, self._held)),
+            nonzeros=sum(batch.nonzeros for batch in self._held),
+            skipped=self.run.skipped,
+            weight=weight,
+            loss=weight * losses[-1],
+            runs=1,
+        )
+        place = Rounds(self._plan, tuple(losses), learner.examples)
+        files = sorted(name for name in self._learned if "://" not in name)[-KEPT:]
+        marks = [FileMark.of(name) for name in files] if last else []
+        learner.extras = replace(learner.extras, counters=scored, rounds=place, finished=marks)
+        if self._place is not None:
+            learner.save(self._place)
+
+    def _look(self, done: RoundDone) -> None:
+        """What should make somebody look twice."""
+        losses, each = self.run.losses, done.rows // done.shards
+        if len(losses) > 1 and losses[-1] > losses[-2]:
+            self._warn(
+                f"the held-out loss rose from {losses[-2]:.5f} to {losses[-1]:.5f} in round {done.number}; where rows "
+                'drift use order="given", and larger shards (fewer of them)'
+            )
+        if done.shards > 1 and each < rounds.LEAST_ROWS:
+            recipe = self.run.learner.extras.required_recipe
+            texts = [column.name for column in recipe.columns or () if column.role == "text"]
+            much = f"text ({texts[0]}) loses 2 to 28 % by that" if texts else "too little of them is learned"
+            self._warn(
+                f"round {done.number} had {each:,} rows a shard, and {rounds.LEAST_ROWS:,} are needed: {much}; use "
+                "fewer shards"
+            )
+
+    def _warn(self, sentence: str) -> None:
+        self.run.warnings.append(sentence)
+        log.warning(sentence)
+
+    def _say(self, sentence: str) -> None:
+        self.run.notes.append(sentence)
+        log.info(sentence)

@@ -1,0 +1,104 @@
+"""`bayou.spark.foreach_batch`: every micro-batch is learned once, also where a driver dies between save and commit."""
+
+import logging
+
+import pyarrow.parquet as pq
+import pytest
+
+import bayou
+from bayou import BadInput, BadModel
+from bayou import spark as face
+
+from .conftest import clicks
+
+pytestmark = pytest.mark.long
+LEARNED = {"label": "clicked", "learner": "marginal", "bits": 12, "ignore": ["id", "kind", "spent"]}
+
+
+@pytest.fixture(scope="module")
+def stream(spark, tmp_path_factory):
+    """Three files, of which each is a micro-batch."""
+    folder = tmp_path_factory.mktemp("stream")
+    for k in range(3):
+        pq.write_table(clicks(400, seed=k), folder / f"{k}.parquet")
+    schema = spark.read.parquet(folder.as_uri()).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder.as_uri())
+
+
+def run(stream, learn, checkpoint) -> None:
+    query = stream.writeStream.foreachBatch(learn).option("checkpointLocation", str(checkpoint))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_cut_between_save_and_commit_changes_no_bit(stream, tmp_path, caplog):
+    from pyspark.errors import StreamingQueryException
+
+    whole, cut = tmp_path / "whole.bayou", tmp_path / "cut.bayou"
+    run(stream, face.foreach_batch(whole, **LEARNED), tmp_path / "one")
+    learn = face.foreach_batch(cut, **LEARNED)
+
+    def saves_and_dies(df, batch_id):
+        learn(df, batch_id)
+        if batch_id == 1:
+            raise RuntimeError("dies before Spark has noted it")
+
+    with pytest.raises(StreamingQueryException):
+        run(stream, saves_and_dies, tmp_path / "two")
+    assert bayou.load(cut).extras.rounds.batch == 1
+    with caplog.at_level(logging.WARNING, "bayou.spark"):
+        run(stream, learn, tmp_path / "two")  # Spark gives batch 1 again
+    assert "has learned batches up to 1 already" in caplog.text
+    assert cut.read_bytes() == whole.read_bytes()
+    found = bayou.load(cut)
+    assert (found.examples, found.extras.rounds.batch, found.extras.counters.examples) == (1200, 2, 1200)
+
+
+def test_a_batch_is_learned_as_bayou_train_does(spark, tmp_path):
+    place = tmp_path / "m.bayou"
+    learn = face.foreach_batch(place, **LEARNED | {"label": "kind", "ignore": ["id"]})  # several classes
+    tables = [clicks(300, seed=k) for k in range(2)]
+    for k, table in enumerate(tables):
+        learn(spark.createDataFrame(table).coalesce(1), k)
+    learn(spark.createDataFrame(tables[0].slice(0, 0)), 2)
+    found = bayou.load(place)
+    assert found.extras.rounds.batch == 1  # nothing is no batch
+    again = bayou.train(tables[0], label="kind", learner="marginal", bits=12, ignore=["id"]).learner
+    again = bayou.train(tables[1], resume=again).learner
+    assert found.class_names == again.class_names
+    for mine, theirs in zip(found._arrays().values(), again._arrays().values(), strict=True):
+        assert mine.tobytes() == theirs.tobytes()
+
+
+def test_a_large_batch_is_a_round(spark, tmp_path):
+    place = tmp_path / "m.bayou"
+    learn = face.foreach_batch(place, large=900, **LEARNED)
+    many, few = clicks(1_000, seed=1), clicks(1_000, seed=2)
+    learn(spark.createDataFrame(many), 0)
+    before = bayou.load(place)
+    learn(spark.createDataFrame(few), 1)
+    after = bayou.load(place)
+    held = max(int(0.02 * 1_000), 20_000 * (1_000 // 80) // 5_000)
+    assert (before.examples, after.examples, after.extras.rounds.batch) == (1_000, 2_000 - held, 1)
+    # Too many for what is known: in sequence.
+    learn(spark.createDataFrame(clicks(2_100, seed=3)), 2)
+    assert bayou.load(place).examples == 2_000 - held + 2_100
+
+
+def test_what_is_wrong_is_said_before_the_stream(tmp_path):
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayou[spark]'")
+    with pytest.raises(BadInput, match="no folder"):
+        face.foreach_batch(tmp_path / "none" / "m.bayou", label="y")
+    with pytest.raises(BadInput, match="large"):
+        face.foreach_batch(tmp_path / "m.bayou", label="y", large=0)
+    with pytest.raises(BadInput, match="there is no option 'labl'"):
+        face.foreach_batch(tmp_path / "m.bayou", label="y", labl="z")
+
+
+def test_another_recipe_is_refused(spark, tmp_path):
+    place = tmp_path / "m.bayou"
+    rows = spark.createDataFrame(clicks(200))
+    face.foreach_batch(place, **LEARNED)(rows, 0)
+    before = place.read_bytes()
+    with pytest.raises(BadModel, match="--bits is 14"):
+        face.foreach_batch(place, **LEARNED | {"bits": 14})(rows, 1)
+    assert place.read_bytes() == before
