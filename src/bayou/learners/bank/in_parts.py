@@ -88,8 +88,8 @@ class InParts(AddsUp, Learner):
         >>> from bayou.learners import Bank
         >>> bank = Bank(n_features=10)
         >>> told = bank.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50), combine=False)
-        >>> round(bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]), 2)
-        0.03
+        >>> bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]) < 0.1
+        True
         """
         self._check_learns()
         function("on_told", on_told)
