@@ -10,6 +10,7 @@ out depends on the data and on N, not on who was quicker.
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
 import sys
@@ -26,10 +27,12 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.kernels.scan import PADDING
 from bayou.runs.interrupts import Interrupt
 from bayou.runs.rows import Refused, written_as
 from bayou.runs.warming import own_python
 from bayou.sources import Source
+from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.source import Cut
 
 # With fewer rows one process is as quick.
@@ -246,13 +249,15 @@ class Worker:
 
 
 def _put(into: Any, message: tuple[Any, ...]) -> None:
-    """A message; the bytes of a block come behind it, so that they are copied from where they are to where they go."""
-    text = np.empty(0, np.uint8)
+    """A message. A worker reads a block from its file; if that is compressed, its bytes come behind the message."""
+    behind = None
     if message[0] == "block":
-        text = message[1].text
-        message = "block", message[1].with_text(np.empty(0, np.uint8)), len(text)
+        cut = message[1]
+        behind = cut.block.data[: cut.block.size] if cut.block.at is None else None
+        message = "block", cut.with_text(np.empty(0, np.uint8))
     pickle.dump(message, into, 5)
-    into.write(text.data)
+    if behind is not None:
+        into.write(behind.data)
     into.flush()
 
 
@@ -268,7 +273,7 @@ def work() -> None:
         while True:
             what, *rest = pickle.load(heard)
             if what == "block":
-                worker.hear(heard, rest.pop())
+                worker.hear(heard, rest[0])
             answer = worker.do(what, *rest)
             if answer is not None:
                 pickle.dump(answer, told, 5)
@@ -280,7 +285,7 @@ class _Within:
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
-        self._room = np.empty(0, np.uint8)
+        self._room, self._files = np.empty(0, np.uint8), dict[str, int]()
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
@@ -303,12 +308,20 @@ class _Within:
         self._source.forget()
         self._refused = Refused(self._source)
 
-    def hear(self, heard: Any, size: int) -> None:
+    def hear(self, heard: Any, cut: Cut) -> None:
         """The bytes of the next block, into room that is used again and again: new memory is dear."""
-        if len(self._room) < size:
-            self._room = np.empty(2 * size, np.uint8)
-        self._text = self._room[:size]
-        heard.readinto(self._text.data)
+        block = cut.block
+        if len(self._room) < block.size + PADDING:
+            self._room = np.empty(2 * (block.size + PADDING), np.uint8)
+        text = self._room[: block.size]
+        if block.at is None:
+            got = heard.readinto(text.data)
+        else:
+            if block.file not in self._files:
+                self._files[block.file] = os.open(block.file, os.O_RDONLY)
+            got = os.preadv(self._files[block.file], [text.data], block.at)
+        self._room[got : block.size + PADDING] = NEWLINE  # also where the last line of a file has none
+        self._text = self._room[: block.size + PADDING]
 
     def _block(self, block: Cut) -> None:
         batch = written_as(self._shard.base, self._source.read(block.with_text(self._text)))

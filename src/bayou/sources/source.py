@@ -13,11 +13,9 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.kernels.scan import PADDING
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.in_order import InOrder
-from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
 from bayou.sources.reading.reader import Placed, Reader
 
@@ -45,20 +43,24 @@ class Cut(NamedTuple):
     done: float  # the share of the data that lies before its end
 
     @property
-    def text(self) -> np.ndarray:
-        """Its bytes, and what stands behind them for kernels that look ahead."""
-        block = cast(Block, _text_of(self.task))
-        return block.data[: block.size + PADDING]
+    def block(self) -> Block:
+        return cast(Block, _text_of(self.task))
 
     def with_text(self, text: np.ndarray) -> Cut:
-        """The same with its bytes somewhere else."""
-        block = replace(cast(Block, _text_of(self.task)), data=text)
+        """The same with its bytes somewhere else; as many newlines as kernels look ahead stand behind them."""
+        block = replace(self.block, data=text)
         return self._replace(task=block if isinstance(self.task, Block) else self.task._replace(block=block))
 
 
 def _text_of(task: Any) -> Block | None:
     block = getattr(task, "block", task)
     return block if isinstance(block, Block) else None
+
+
+def _lines_in(block: Block) -> int:
+    """Counted some bytes at a time: room for all at once would be new memory each time, which is dear."""
+    cuts = range(0, block.size, 65_536)
+    return sum(block.data[start : min(start + 65_536, block.size)].tobytes().count(b"\n") for start in cuts)
 
 
 class Source:
@@ -191,7 +193,7 @@ class Source:
             if block is not None:
                 line = 0 if block.first else line
                 yield Cut(placed.task, line, placed.done or 0.0)
-                line += int(np.count_nonzero(block.data[: block.size] == NEWLINE))
+                line += _lines_in(block)
 
     def read(self, cut: Cut) -> Batch:
         """The rows of a block that this source has cut, or one like it."""

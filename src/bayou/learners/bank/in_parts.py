@@ -43,6 +43,7 @@ class InParts(AddsUp, Learner):
     _tally: np.ndarray
     _delayed: np.ndarray
     _outputs: list[tuple[int, float]]
+    _said: np.ndarray | None = None
     _static: np.ndarray
     _drop: Any
     _nothing_said: Any
@@ -64,8 +65,10 @@ class InParts(AddsUp, Learner):
         self._check_learns()
         with self._lock:
             negative, parts = self._checked(batch)
+            if self._said is None:  # made once: new memory for every batch is dear, and nobody listens
+                self._said = self._nothing_said(AT_ONCE)
             for part, signs, weights in parts:
-                said = self._nothing_said(len(part))
+                said = self._said[: len(part)]
                 self._run_lanes(part, signs, weights, 0, len(part), self._examples, -1, said)
                 self._examples += int(np.count_nonzero(weights))
             self._negative = negative

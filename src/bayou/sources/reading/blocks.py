@@ -30,6 +30,7 @@ class Block:
     first: bool = False  # the first block of its file
     trouble: str | None = None  # instead of lines: why there are none ("the compressed data end too early")
     lines: int = 0  # lines that the trouble took with it; none: it is the file that ends here
+    at: int | None = None  # where it stands in its file, if that is not compressed
 
 
 def whole_lines(data: np.ndarray, size: int) -> int:
@@ -102,9 +103,10 @@ class Files:
             data[: len(left)] = left
             got = file.fill(data[len(left) : room].data)
             size = len(left) + got
+            at = file.position - size if file.plain else None
             if first and data[: min(size, 3)].tobytes() == _BOM:
                 data[: size - 3] = data[3:size].copy()
-                size -= 3
+                size, at = size - 3, None if at is None else at + 3
             if not got:
                 if file.trouble:
                     break  # what is left is not a whole line
@@ -116,7 +118,7 @@ class Files:
             room = max(self._block_bytes, min(2 * len(left), LONGEST_LINE + 1))
             if end:
                 data[end : end + PADDING] = NEWLINE
-                yield Block(data, end, file.name, first)
+                yield Block(data, end, file.name, first, at=at)
                 first = False
             elif len(left) >= LONGEST_LINE:
                 yield Block(data, 0, file.name, first, f"expected a line of at most {LONGEST_LINE:,} bytes", 1)

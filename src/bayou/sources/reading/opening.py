@@ -86,6 +86,11 @@ class OpenFile:
         self._packed = first.startswith((_GZIP, _ZSTD))
         self._tell = self._raw.tell if self._waits else buffered.tell
 
+    @property
+    def plain(self) -> bool:
+        """Whether its bytes stand in the file as they are read."""
+        return not (self._packed or self._waits)
+
     def head(self) -> bytes:
         """What comes next, up to some 64 KiB, but a whole line if that is not longer; it stays to be read."""
         room = np.empty(_HEAD_BYTES, np.uint8)
