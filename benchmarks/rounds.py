@@ -3,6 +3,7 @@
     python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--learner bank]
     python benchmarks/rounds.py merge [--sets ...] [--orders 3]
     python benchmarks/rounds.py coverage
+    python benchmarks/rounds.py processes [--rows 4000000] [--processes 2]
 
 Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An order is a permutation of all rows;
 order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
@@ -21,6 +22,8 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -33,7 +36,7 @@ import quality_peers
 import quality_sets
 import vowpalwabbit
 
-from bayou import Batch, rounds, simulate
+from bayou import Batch, rounds, simulate, sources
 from bayou.core import registry
 from bayou.core.learner import Learner
 from bayou.runs.merge import merge_learners
@@ -259,18 +262,68 @@ def learned_in_every_way(name: str, train: Batch, held: Batch) -> Iterable[Learn
     yield in_shards
 
 
+def processes(args: argparse.Namespace) -> None:
+    """From text to a model: one process, several, and the limit: as many that parse and learn and share nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.svm")
+        bayou = [sys.executable, "-m", "bayou"]
+        simulated = ["simulate", "longtail", "--examples", str(args.rows), "--seed", "1", "--out", str(path)]
+        subprocess.run([*bayou, *simulated], check=True, capture_output=True)
+        train = [*bayou, "train", str(path), "--bits", "22", "--json", "--quiet"]
+        ways = {"one process": train, f"--processes {args.processes}": [*train, "--processes", str(args.processes)]}
+        alone = [sys.executable, __file__, "alone", "--file", str(path)]
+        print("| | rows a second | CPU seconds a million rows |\n|---|---|---|")
+        spent: dict[str, list[tuple[float, float]]] = {name: [] for name in (*ways, "the limit")}
+        for _ in range(4):
+            for name, command in ways.items():
+                before = cpu_of_children()
+                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                spent[name].append((json.loads(said)["seconds"], cpu_of_children() - before))
+            before = cpu_of_children()
+            running = [subprocess.Popen(alone, stdout=subprocess.PIPE, text=True) for _ in range(args.processes)]
+            slowest = max(float(one.communicate()[0]) for one in running)
+            spent["the limit"].append((slowest / args.processes, (cpu_of_children() - before) / args.processes))
+        for name, found in spent.items():
+            seconds, cpu = np.median(found[1:], axis=0)  # the first has compiled
+            print(f"| {name} | {args.rows / seconds:,.0f} | {1e6 * cpu / args.rows:.2f} |")
+
+
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def alone(args: argparse.Namespace) -> None:
+    """Seconds for all rows of a file in one process without threads: parsing, and lanes alone with weights."""
+    source = sources.open(args.file, recipe={"bits": 22}, threads=0)
+    source.settle()
+    shard, start = rounds.Shard(make_bits(22)), 0.0
+    for number, cut in enumerate(source.blocks()):
+        start = time.perf_counter() if number == 1 else start
+        shard.learn(source.read(cut), float(args.processes))
+    print(time.perf_counter() - start)
+
+
+def make_bits(bits: int) -> Learner:
+    return registry.find("bank").load()(n_features=1 << bits)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("quality", "merge", "coverage"))
+    parser.add_argument("part", choices=("quality", "merge", "coverage", "processes", "alone"))
     parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
     parser.add_argument("--shards", type=int, default=16)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--file")
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--orders", type=int, default=3)
     parser.add_argument("--learner", default="bank")
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "bayou-quality"))
     args = parser.parse_args()
-    {"quality": quality, "merge": merge, "coverage": coverage}[args.part](args)
+    parts = quality, merge, coverage, processes, alone
+    next(part for part in parts if part.__name__ == args.part)(args)
 
 
 if __name__ == "__main__":

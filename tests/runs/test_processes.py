@@ -12,6 +12,7 @@ from bayou import BadInput
 from bayou.runs import processes
 from bayou.sources.reading import blocks
 
+pytestmark = pytest.mark.long  # every test starts processes that load all of bayou
 ROWS = 24_000
 
 
