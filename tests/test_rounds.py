@@ -231,6 +231,15 @@ def test_what_cannot_add_up_gets_a_sentence():
         rounds.apply(base, rounds.add([gain])[1:], 1.0)
     with pytest.raises(BadInput, match="snapshot"):
         rounds.apply(base.snapshot(), rounds.add([gain]), 1.0)
+    spoiled = rounds.add([gain]).to_pylist()
+    spoiled[1]["numbers"][0] = float("nan")
+    for other, summed in ((Marginal(16), rounds.add([gain])), (base, pa.Table.from_pylist(spoiled, rounds.SUM))):
+        with pytest.raises(BadInput, match="does not fit the model"):
+            rounds.apply(other, summed, 1.0)
+    wide = Bank(64)
+    wide.learn(Batch.from_rows([{40: 1.0}], labels=[1]))
+    with pytest.raises(BadInput, match="does not fit the model"):
+        rounds.apply(base, rounds.add([rounds.gain(wide, Bank(64))]), 1.0)
     with pytest.raises(BadModel, match="what these bytes hold"):
         rounds.from_bytes(b"nothing")
     with pytest.raises(BadInput, match="weight"):

@@ -269,8 +269,13 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     apart, features = _flat(summed, "apart"), _features(summed, "places")
     if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
+    width, named = into._gain_at(into, np.empty(0, np.int64)).shape[1], _features(summed, "named")
     numbers, met = _flat(summed, "numbers"), _flat(summed, "met")
-    numbers = numbers.reshape(len(features), numbers.size // max(len(features), 1))
+    fits = len(apart) == len(into._gain_apart(into)) + 2 and len(numbers) == width * len(features) == width * len(met)
+    fits &= max(features.max(initial=0), named.max(initial=0)) < into.n_features
+    if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
+        raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
+    numbers = numbers.reshape(len(features), width)
     with into._lock:
         examples, learned = apart[-2:].astype(np.int64).tolist()
         into._join_apart(apart[:-2], learned, weight)
@@ -278,7 +283,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
         for cut in _chunks(len(features)) if len(features) else ():
             into._join_at(features[cut], numbers[cut], met[cut], weight)
         if into.extras.names is not None:
-            into.extras.names.put(_features(summed, "named"), _flat(summed, "names"))
+            into.extras.names.put(named, _flat(summed, "names"))
 
 
 def discount(learner: Learner, share: float) -> None:

@@ -41,15 +41,15 @@ def merge(
         recombine: data that none of them has learned, for how to combine a bank's lanes; their last rows, if there are
             more than 200,000.
     """
-    common = None if base is None else load(base)
+    names, common = " and ".join(map(str, models)), None if base is None else load(base)
     parts = [load(path) for path in models]
     held = None if recombine is None else _rows(parts[0], recombine)
     try:
         return merge_learners(parts, common, weight, held)
     except BadModel as error:
-        raise BadModel(f"{', '.join(map(str, models))}: {error}") from None
+        raise BadModel(f"{names}: {error}") from None
     except MemoryError as error:
-        raise BadModel(f"{models[0]} and others: there is not enough memory to merge them ({error}).") from None
+        raise BadModel(f"{names}: there is not enough memory to merge them ({error}).") from None
 
 
 def merge_learners(
