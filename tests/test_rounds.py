@@ -22,7 +22,10 @@ LEARNERS = {
     "marginal that forgets": lambda: Marginal(FEATURES, memory=0.01),
     "adagrad": lambda: AdaGrad(FEATURES),
 }
-each = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+SLOW = {"bank in float64": pytest.mark.long}  # kernels of another type
+each = pytest.mark.parametrize(
+    "make", [pytest.param(make, id=name, marks=SLOW.get(name, ())) for name, make in LEARNERS.items()]
+)
 
 
 def rows(n: int, seed: int, values: bool = True, width: int = FEATURES) -> Batch:
@@ -91,6 +94,7 @@ def test_of_independent_weights_rounds_are_exact():
     np.testing.assert_allclose(base.variance[:7], one.variance[:7], rtol=1e-3)
 
 
+@pytest.mark.long
 def test_corrections_that_all_shards_make_are_made_once():
     """Weight 16 and a mean, against weight 1 and a sum: where features come together, each shard repairs all of it."""
     together = dict.fromkeys(range(20), 1.0)
