@@ -6,7 +6,7 @@ squared gradients. Each of K parts that grew from one base says two numbers (A, 
     rule        A               B                               strength        place
     EVIDENCE    dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/c] / (held + S + A/c)
     RECENT      dS              dm                              S + A/n         m + B/n
-    GRADIENT    dS              dS dm                           S + A/c^2       m + B/A
+    GRADIENT    dS              (dS + e) dm                     S + A/c^2       m + B/(A + n e),  e = 2^-40 S
     AVERAGE     dS              d[(held + S) m]                 see below       [P m + B/n] / (P + A/n),  P = held + S
 
 m and S are those of the base, d is what a part has more, n how many parts have met the weight. Each part has learned
@@ -28,6 +28,8 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 
 EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
+# Of a sum of squared gradients: what moved a weight may be too little to be seen in it.
+TINY = 2.0**-40
 
 
 class Places(NamedTuple):
@@ -42,7 +44,7 @@ def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray
     """(A, B) of weights that grew from those of a base."""
     more, moved = now.strength - base.strength, now.mean - base.mean
     natural = (now.held + now.strength) * now.mean - (base.held + base.strength) * base.mean
-    return more, np.choose(rule, [natural, moved, more * moved, natural])
+    return more, np.choose(rule, [natural, moved, (more + TINY * base.strength) * moved, natural])
 
 
 def refuse_less(more: Any, base: Places, rule: Any) -> None:
@@ -69,7 +71,7 @@ def joined(
     settled = divided(known * base.mean + b * share, whole)
     # Of an average: what the base did not know is still unknown, less what parts have told of it, each by itself.
     sure = divided(whole * whole, held + base.strength + a * each * each) - held
-    stepped = base.mean + divided(b, np.maximum(a, 0.0))
+    stepped = base.mean + divided(b, np.maximum(a, 0.0) + TINY * met * base.strength)
     means = np.choose(rule, [settled, base.mean + b * each, stepped, settled])
     return means, np.where(np.equal(rule, AVERAGE), np.maximum(sure, base.strength), strength)
 
