@@ -1,5 +1,6 @@
 """Learning in rounds with other processes: the same model every time, nearly the one of one process, nothing lost."""
 
+import gzip
 import os
 import signal
 
@@ -70,6 +71,17 @@ def test_two_processes_learn_nearly_what_one_does_and_the_same_every_time(clicks
         labels = np.concatenate([batch.labels for batch in test]) > 0
         losses.append(-np.log(np.where(labels, p, 1 - p)).mean())
     assert losses[0] < 1.01 * losses[1]
+
+
+@pytest.mark.parametrize("kind", ["compressed", "without a last newline"])
+def test_every_row_of_any_file_is_learned(clicks, tmp_path, kind):
+    text = clicks.read_bytes()
+    path = tmp_path / ("clicks.csv.gz" if kind == "compressed" else "clicks.csv")
+    path.write_bytes(gzip.compress(text) if kind == "compressed" else text.rstrip(b"\n"))
+    run = train(path, processes=2)
+    assert run.learner.examples == ROWS - 3
+    assert run.skipped == 3
+    assert run.evaluation.log_loss < 0.65
 
 
 def test_further_passes_and_going_on(clicks, tmp_path):

@@ -32,6 +32,7 @@ from bayou.runs.interrupts import Interrupt
 from bayou.runs.rows import Refused, written_as
 from bayou.runs.warming import own_python
 from bayou.sources import Source
+from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.source import Cut
 
@@ -43,7 +44,7 @@ WAITING = 4
 Blocks = Iterator[Cut]
 
 
-def too_few(source: Source) -> tuple[float, str]:
+def rows_expected(source: Source) -> tuple[float, str]:
     """How many rows there are, about, from how far the first block reaches; and why they are not for processes."""
     if not source.in_blocks:
         return 0.0, "other processes take blocks of text from files"
@@ -147,10 +148,8 @@ class Rounds:
         before = self.rows
         if shards == 1:
             for block in blocks:
-                batch = self._read(block)
-                for _ in self._refused.accepted(batch, partial(rounds.learn_part, self._learner, weight=weight)):
-                    pass
-                self.rows += len(batch)
+                learn = partial(rounds.learn_part, self._learner, weight=weight)
+                self.rows += sum(len(part) for _, part, _ in self._refused.accepted(self._read(block), learn))
                 if stopped:
                     break
             for worker in self._shards:
@@ -178,11 +177,10 @@ class Rounds:
         summed = rounds.add(gains)
         rounds.apply(self._learner, summed, shards)
         packed = _packed(summed)
-        for worker in self._shards:
-            if worker in self._shards[:shards]:
-                worker.send("apply", packed, shards)
-            else:
-                worker.stale = True
+        for worker in self._shards[:shards]:
+            worker.send("apply", packed, shards)
+        for worker in self._shards[shards:]:
+            worker.stale = True
         return self.rows - before
 
     def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
@@ -234,9 +232,10 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        self._waiting.put(None)
+        """It ends at once; first of all, as what waits for it could otherwise wait forever."""
         self._process.terminate()
         self._process.wait()
+        self._waiting.put(None)
 
     def _hand_over(self) -> None:
         into = cast(Any, self._process.stdin)
@@ -273,7 +272,7 @@ def work() -> None:
         while True:
             what, *rest = pickle.load(heard)
             if what == "block":
-                worker.hear(heard, rest[0])
+                worker.hear(heard, rest[0].block)
             answer = worker.do(what, *rest)
             if answer is not None:
                 pickle.dump(answer, told, 5)
@@ -308,23 +307,33 @@ class _Within:
         self._source.forget()
         self._refused = Refused(self._source)
 
-    def hear(self, heard: Any, cut: Cut) -> None:
-        """The bytes of the next block, into room that is used again and again: new memory is dear."""
-        block = cut.block
-        if len(self._room) < block.size + PADDING:
-            self._room = np.empty(2 * (block.size + PADDING), np.uint8)
-        text = self._room[: block.size]
+    def hear(self, heard: Any, block: Block) -> None:
+        """The bytes of the next block, if they come behind the message."""
         if block.at is None:
-            got = heard.readinto(text.data)
-        else:
-            if block.file not in self._files:
-                self._files[block.file] = os.open(block.file, os.O_RDONLY)
-            got = os.preadv(self._files[block.file], [text.data], block.at)
-        self._room[got : block.size + PADDING] = NEWLINE  # also where the last line of a file has none
-        self._text = self._room[: block.size + PADDING]
+            heard.readinto(self._room_for(block)[: block.size].data)
 
-    def _block(self, block: Cut) -> None:
-        batch = written_as(self._shard.base, self._source.read(block.with_text(self._text)))
+    def _room_for(self, block: Block) -> np.ndarray:
+        """Used again and again: new memory is dear. Newlines stand behind the bytes of a block."""
+        size = block.size + PADDING
+        if len(self._room) < size:
+            self._room = np.empty(2 * size, np.uint8)
+        self._room[block.size : size] = NEWLINE
+        return self._room[:size]
+
+    def _read_file(self, block: Block, at: int) -> None:
+        if block.file not in self._files:
+            self._files[block.file] = os.open(block.file, os.O_RDONLY)
+        text, got = self._room_for(block)[: block.size], 0
+        while got < block.size and (more := os.preadv(self._files[block.file], [text[got:].data], at + got)):
+            got += more
+        if got < block.size - 1:
+            raise BadInput(f"{block.file}: the file has become shorter while it was learned; learn it again.")
+        text[got:] = NEWLINE  # which the last line of a file may lack
+
+    def _block(self, cut: Cut) -> None:
+        if cut.block.at is not None:
+            self._read_file(cut.block, cut.block.at)
+        batch = written_as(self._shard.base, self._source.read(cut.with_text(self._room_for(cut.block))))
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

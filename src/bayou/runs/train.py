@@ -343,9 +343,9 @@ class Training:
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """All passes, with other processes; False where that is of no use."""
         from bayou.rounds import learn_part
-        from bayou.runs.processes import Rounds, too_few
+        from bayou.runs.processes import Rounds, rows_expected
 
-        expected, why = too_few(self.source)
+        expected, why = rows_expected(self.source)
         if self._place is not None:
             why = "an interrupted run goes on as it began"
         if why:
