@@ -121,37 +121,38 @@ def over(found: np.ndarray, sequential: np.ndarray) -> str:
 def quality(args: argparse.Namespace) -> None:
     heads = "set", "order", "sequential", "pass", "over it, % (next / later)", "shards", "rises", "s"
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name, order, train, test in cases(args):
+        one, parts = (make(args.learner, train) for _ in range(2))
+        one.learn(train)
+        sequential, start = losses(one, test), time.perf_counter()
+        learned, held = split(train, order)
+        told = in_rounds(parts, learned, held, args.shards, args.passes, test)
+        for number, (found, rises, shards) in enumerate(told, 1):
+            shown = f"{sequential[0]:.4f}", number, over(found, sequential), shards, rises
+            seconds = f"{time.perf_counter() - start:.0f}"
+            print(f"| {name} | {order} | {' | '.join(map(str, shown))} | {seconds} |", flush=True)
+
+
+def cases(args: argparse.Namespace) -> Iterable[tuple[str, int, Batch, Batch]]:
+    """Of each set and order: what is learned, and what is predicted."""
     for name in args.sets:
         rows = rows_of(name, args.data, args.cache)
         for order in range(args.orders):
             here = ordered(rows, name, order)
-            train, test = here[: len(here) * 9 // 10], here[len(here) * 9 // 10 :]
-            one, parts = (make(args.learner, here) for _ in range(2))
-            one.learn(train)
-            sequential, start = losses(one, test), time.perf_counter()
-            learned, held = split(train, order)
-            told = in_rounds(parts, learned, held, args.shards, args.passes, test)
-            for number, (found, rises, shards) in enumerate(told, 1):
-                shown = f"{sequential[0]:.4f}", number, over(found, sequential), shards, rises
-                seconds = f"{time.perf_counter() - start:.0f}"
-                print(f"| {name} | {order} | {' | '.join(map(str, shown))} | {seconds} |", flush=True)
+            yield name, order, here[: len(here) * 9 // 10], here[len(here) * 9 // 10 :]
 
 
 def make(learner: str, rows: Batch) -> Learner:
-    return registry.find(learner).load()(n_features=int(rows.max_index) + 1)  # numbered from 0, all met
+    return registry.find(learner).load()(n_features=int(rows.max_index) + 1)
 
 
 def merge(args: argparse.Namespace) -> None:
     heads = "one part", "merged", "merged, recombined", "with a base", "with a base, recombined", "VW one part"
     print(f"| set | order | {' | '.join((*heads, 'VW merge_models'))} |\n|{'---|' * 9}")
-    for name in args.sets:
-        rows = rows_of(name, args.data, args.cache)
-        for order in range(args.orders):
-            here = ordered(rows, name, order)
-            train, test = here[: len(here) * 9 // 10], here[len(here) * 9 // 10 :]
-            shown = [over(found, *rest) for found, *rest in merged(args.learner, train, test, order)]
-            shown += [f"{100 * (loss / first - 1):+.2f}" for loss, first in vw_merged(train, test)]
-            print(f"| {name} | {order} | {' | '.join(shown)} |", flush=True)
+    for name, order, train, test in cases(args):
+        shown = [over(found, *rest) for found, *rest in merged(args.learner, train, test, order)]
+        shown += [f"{100 * (loss / first - 1):+.2f}" for loss, first in vw_merged(train, test)]
+        print(f"| {name} | {order} | {' | '.join(shown)} |", flush=True)
 
 
 def merged(learner: str, train: Batch, test: Batch, order: int) -> Iterable[tuple[np.ndarray, np.ndarray]]:
