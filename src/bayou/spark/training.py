@@ -304,7 +304,7 @@ class _Rounds:
         if done.shards > 1 and each < rounds.LEAST_ROWS:
             recipe = self.run.learner.extras.required_recipe
             texts = [column.name for column in recipe.columns or () if column.role == "text"]
-            much = f"text ({texts[0]}) loses 2 to 28 % by that" if texts else "too little of them is learned"
+            much = f"text ({texts[0]}) loses several per cent by that" if texts else "too little of them is learned"
             self._warn(
                 f"round {done.number} had {each:,} rows a shard, and {rounds.LEAST_ROWS:,} are needed: {much}; use "
                 "fewer shards"
