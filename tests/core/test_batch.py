@@ -520,3 +520,21 @@ def test_masks_are_not_lost(make, what):
 def test_a_masked_array_without_a_mask_is_an_array():
     batch = Batch.from_csr(np.ma.array(np.eye(3)), np.ma.array([1, 0, 1]))
     assert (batch.values.tolist(), batch.labels.tolist()) == ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0])
+
+
+def test_groups_stay_with_their_non_zeros():
+    """Whatever is cut, taken, merged or put together, each non-zero keeps its group; of duplicates the first counts."""
+    indptr, indices, values = [0, 4, 4, 6], [5, 2, 5, 7, 1, 2], [1.0, 0.0, 2.0, 3.0, 1e-60, 1.0]
+    batch = Batch.from_arrays(indptr, indices, values, labels=[1, -1, 1], groups=[9, 8, 7, 6, 5, 255])
+    assert batch.indices.tolist() == [5, 7, 1, 2]
+    assert batch.groups.tolist() == [9, 6, 5, 255]
+    assert batch[1:].groups.tolist() == [5, 255]
+    assert batch.take([2, 0]).groups.tolist() == [5, 255, 9, 6]
+    assert batch.astype("float32").groups.tolist() == [9, 6, 255]  # one value is too small for float32
+    assert Batch.concatenate([batch[2:], batch[:1]]).groups.tolist() == [5, 255, 9, 6]
+    assert batch.with_labels([1, 1, 1]).groups is batch.groups
+    assert not batch.groups.flags.writeable
+    assert Batch.concatenate([batch, batch.with_groups(None)]).groups is None
+    for bad in ([1, 2], [0, 1, 2, 256], [0, 1, 2, -1], [0.5, 1, 2, 3], "abcd"):
+        with pytest.raises(BadInput, match="whole numbers from 0 to 255, one for each non-zero"):
+            batch.with_groups(bad)

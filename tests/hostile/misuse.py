@@ -120,6 +120,7 @@ def _calls_of_batches() -> Iterator[Call]:
     yield Call("Batch.astype", _method(_batch, "astype"), dtype="float32")
     yield Call("Batch.with_labels", _method(_batch, "with_labels"), labels=Y, weights=np.ones(4))
     yield Call("Batch.with_positions", _method(_batch, "with_positions"), positions=Y)
+    yield Call("Batch.with_groups", _method(_batch, "with_groups"), groups=np.zeros(_batch().nonzeros, int))
     yield Call("Batch.to_csr", _method(_batch, "to_csr"), n_features=3)
     yield Call("Batch.row_of", _method(_batch, "row_of"), k=0)
     yield Call("Batch[]", lambda: ((lambda rows: _batch()[rows]), None), rows=slice(1))

@@ -89,6 +89,17 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
     return positions.astype(np.int64, copy=False)
 
 
+def as_groups(groups: Any, n: int) -> np.ndarray | None:
+    """One whole number from 0 to 255 for each of n non-zeros, or None."""
+    if groups is None:
+        return None
+    groups = as_array(groups, "groups")
+    fits = groups.shape == (n,) and (not n or (groups.dtype.kind in "iu" and 0 <= groups.min() <= groups.max() < 256))
+    if not fits:
+        raise BadInput(f"groups must be {n} whole numbers from 0 to 255, one for each non-zero.")
+    return np.ascontiguousarray(groups.astype(np.uint8, copy=False))
+
+
 def as_row_numbers(rows: Any, n: int) -> np.ndarray:
     """The numbers, from 0, of the rows of n that numbers or truth values mean."""
     rows = as_array(rows, "rows")

@@ -17,6 +17,7 @@ from bayou.core.arrays import (
     as_array,
     as_features,
     as_float,
+    as_groups,
     as_positions,
     as_row_numbers,
     as_weights,
@@ -47,6 +48,8 @@ class Batch:
         weights: float64 >= 0 or None (all 1). A weight multiplies the example's log-likelihood.
         tags: one string per row or None, for whoever writes the predictions down.
         positions: int64, where each row came from (a line number, say), or None.
+        groups: uint8, the column or namespace of each non-zero by a number, for learners that tell columns apart; or
+            None, where nobody asked or nobody knows.
         folded: how many indices were too wide for 32 bits and had their high half folded in.
         longest, largest, max_index: no row has more features, no value is larger (regardless of sign), and no feature
             is numbered higher; -1 if there is none. Some rows of a batch keep these, and `folded`, of the whole.
@@ -61,6 +64,7 @@ class Batch:
 
     __slots__ = (
         "folded",
+        "groups",
         "indices",
         "indptr",
         "labels",
@@ -81,6 +85,7 @@ class Batch:
     weights: np.ndarray | None
     tags: Sequence[str] | None
     positions: np.ndarray | None
+    groups: np.ndarray | None
     folded: int
     longest: int
     largest: float
@@ -130,6 +135,7 @@ class Batch:
         *,
         tags: Any = None,
         positions: Any = None,
+        groups: Any = None,
     ) -> Batch:
         """From CSR arrays. They are used as they are where they fit, without a copy, and never written to.
 
@@ -163,12 +169,14 @@ class Batch:
         if self.tags is not None and len(self.tags) != n:
             raise BadInput(f"{len(self.tags)} tags for {n} rows; give one per row.")
         self.positions = as_positions(positions, n)
+        self.groups = as_groups(groups, len(self.indices))
         self._inspect()
         if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
             raise BadInput(f"feature {np.min(indices)} is negative; features are numbered from 0.")
         # Views that cannot be written to: nobody spoils what was checked, and kernels meet one kind of array.
         for name in _CSR:
             setattr(self, name, read_only(getattr(self, name).view()))
+        self.groups = None if self.groups is None else read_only(self.groups.view())
         return self
 
     @classmethod
@@ -185,6 +193,7 @@ class Batch:
         largest: float,
         ones: bool,
         max_index: int,
+        groups: np.ndarray | None = None,
     ) -> Batch:
         """For parsers, which look at every feature anyway: arrays of the right types that are canonical already."""
         self = object.__new__(cls)
@@ -192,6 +201,7 @@ class Batch:
         for array in (indptr, indices, values):
             read_only(array)
         self.labels, self.weights, self.tags, self.positions = labels, weights, tags, None
+        self.groups = None if groups is None else read_only(groups)
         self.folded, self.longest, self.largest, self.ones, self.max_index = 0, longest, largest, ones, max_index
         return self
 
@@ -200,9 +210,9 @@ class Batch:
         seen = survey(self.indptr, self.indices, self.values)
         if not np.isfinite(seen.largest):
             self._refuse(self.values, "every value must be a finite number")
-        if (merged := canonical(self.indptr, self.indices, self.values, seen)) is not None:
-            self.indptr, self.indices, self.values = merged
-            seen = survey(*merged)
+        if (merged := canonical(self.indptr, self.indices, self.values, self.groups, seen)) is not None:
+            self.indptr, self.indices, self.values, self.groups = merged
+            seen = survey(*merged[:3])
             if not np.isfinite(seen.largest):
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
         self.longest, self.max_index, self.largest, self.ones = seen[:4]
@@ -250,6 +260,7 @@ class Batch:
         part = self._with()  # nothing is given by name: many batches are cut into single rows
         part.indptr = read_only(self.indptr[start : stop + 1] - first)
         part.indices, part.values = self.indices[first:last], self.values[first:last]
+        part.groups = None if self.groups is None else self.groups[first:last]
         part.labels = None if self.labels is None else self.labels[start:stop]
         part.weights = None if self.weights is None else self.weights[start:stop]
         part.tags = None if self.tags is None else self.tags[start:stop]
@@ -274,6 +285,7 @@ class Batch:
             indptr=read_only(indptr),
             indices=read_only(self.indices[places]),
             values=read_only(self.values[places]),
+            groups=None if self.groups is None else read_only(self.groups[places]),
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
             tags=None if self.tags is None else [self.tags[row] for row in rows.tolist()],
@@ -295,15 +307,15 @@ class Batch:
             return self._with(values=read_only(values), largest=largest)
         if not np.isfinite(values).all():
             self._refuse(values, f"as {values.dtype} it would not be finite")
-        thin = Batch.from_arrays(self.indptr, self.indices, values)
-        return self._with(**{name: getattr(thin, name) for name in (*_CSR, *_BOUNDS)})
+        thin = Batch.from_arrays(self.indptr, self.indices, values, groups=self.groups)
+        return self._with(**{name: getattr(thin, name) for name in (*_CSR, "groups", *_BOUNDS)})
 
     @classmethod
     def concatenate(cls, batches: Iterable[Batch]) -> Batch:
         """The rows of all batches, one after another, with all that belongs to them.
 
         Values get the widest type there is. Batches without weights weigh 1 among others that have some. Either all
-        have labels or none has; tags and positions are kept if all have them.
+        have labels or none has; tags, positions and groups are kept if all have them.
 
         >>> batch = Batch.from_rows([{0: 1.0}, {1: 2.0}], labels=[1, -1])
         >>> Batch.concatenate([batch[1:], batch[:1]]).labels
@@ -334,6 +346,7 @@ class Batch:
             weights=np.concatenate([part.each_weight() for part in parts]) if weighted else None,
             tags=[tag for part in parts for tag in part.tags or ()] if tagged else None,
             positions=joined("positions"),
+            groups=None if (groups := joined("groups")) is None else read_only(groups),
             folded=sum(part.folded for part in parts),
             longest=max(part.longest for part in parts),
             largest=max(part.largest for part in parts),
@@ -348,6 +361,16 @@ class Batch:
             weights=self.weights if weights is None else as_weights(weights, len(self)),
         )
 
+    def with_groups(self, groups: Any) -> Batch:
+        """The same rows, whose non-zeros are said to be of these columns: a number from 0 to 255 each, or None.
+
+        >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}]).with_groups([0, 1])
+        >>> batch.groups
+        array([0, 1], dtype=uint8)
+        """
+        found = as_groups(groups, self.nonzeros)
+        return self._with(groups=None if found is None else read_only(found.view()))
+
     def with_positions(self, positions: Any) -> Batch:
         """The same rows, said to come from these places."""
         return self._with(positions=as_positions(positions, len(self)))
@@ -358,6 +381,7 @@ class Batch:
         other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
         other.labels, other.weights = self.labels, self.weights
         other.tags, other.positions, other.folded = self.tags, self.positions, self.folded
+        other.groups = self.groups
         other.longest, other.largest = self.longest, self.largest
         other.max_index, other.ones = self.max_index, self.ones
         for name, part in parts.items():

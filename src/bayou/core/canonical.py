@@ -22,7 +22,7 @@ _SCATTER = np.uint64(0x9E3779B97F4A7C15)
 # With this many non-zeros it pays to look at both halves side by side, in two threads.
 _LARGE = 1 << 20
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Survey(NamedTuple):
@@ -63,13 +63,19 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
     return Survey(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
 
 
-def canonical(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, seen: Survey) -> Arrays | None:
-    """The rows with duplicates summed and zeros dropped; None if there are neither."""
+def canonical(
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
+) -> Arrays | None:
+    """The rows with duplicates summed and zeros dropped; None if there are neither. A feature has its first group."""
     flags = np.zeros(len(indptr) - 1, np.bool_)
     if seen.zeros:
         _flag_zeros(indptr, values, flags)
     repeated = not seen.ascending and _flag_repeated(indptr, indices, seen.longest, flags)
-    return _merge(indptr, indices, values, seen.longest, flags) if seen.zeros or repeated else None
+    if not seen.zeros and not repeated:
+        return None
+    known = np.empty(0, np.uint8) if groups is None else groups
+    *merged, known = _merge(indptr, indices, values, known, seen.longest, flags)
+    return *merged, None if groups is None else known
 
 
 @kernel
@@ -163,13 +169,15 @@ def _flag_zeros(indptr, values, flags):
 
 
 @kernel
-def _merge(indptr, indices, values, longest, flags):
+def _merge(indptr, indices, values, groups, longest, flags):
     """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
     slots, owners = _tables(longest)
     places = zeros(slots.size, np.int64)
     new_indptr = np.zeros_like(indptr)
     new_indices = np.empty_like(indices)
     new_values = np.empty_like(values)
+    new_groups = np.empty_like(groups)
+    grouped = groups.size > 0
     size = 0
     for row in range(indptr.size - 1):
         start = size
@@ -178,6 +186,8 @@ def _merge(indptr, indices, values, longest, flags):
             size += last - first
             new_indices[start:size] = indices[first:last]
             new_values[start:size] = values[first:last]
+            if grouped:
+                new_groups[start:size] = groups[first:last]
             new_indptr[row + 1] = size
             continue
         for k in range(first, last):
@@ -190,13 +200,17 @@ def _merge(indptr, indices, values, longest, flags):
                 places[at] = size
                 new_indices[size] = indices[k]
                 new_values[size] = values[k]
+                if grouped:
+                    new_groups[size] = groups[k]
                 size += 1
         kept = start
         for k in range(start, size):
             if new_values[k] != 0:
                 new_indices[kept] = new_indices[k]
                 new_values[kept] = new_values[k]
+                if grouped:
+                    new_groups[kept] = new_groups[k]
                 kept += 1
         size = kept
         new_indptr[row + 1] = size
-    return new_indptr, new_indices[:size], new_values[:size]
+    return new_indptr, new_indices[:size], new_values[:size], new_groups[: size if grouped else 0]
