@@ -68,6 +68,7 @@ class Learner(Inspected):
     """
 
     name: ClassVar[str]
+    wants_groups: ClassVar[bool] = False  # whether it asks of what columns non-zeros are (`Batch.groups`)
     # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
 
@@ -298,6 +299,10 @@ class Learner(Inspected):
 
     def end_pass(self) -> bool:
         """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
+        return False
+
+    def rewrites(self, examples: int) -> bool:
+        """Whether learning so many examples more changes numbers of features that are not in them."""
         return False
 
     def new_stream(self) -> None:

@@ -12,9 +12,10 @@ from bayou.core.batch import Batch, labelled
 from bayou.core.checks import function, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.gains import AddsUp
-from bayou.core.learner import AT_ONCE, Learner
+from bayou.core.learner import AT_ONCE
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
-from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.groups import Grouped
+from bayou.learners.bank.lanes import WEIGHT
 from bayou.learners.bank.later import LOST, learn_delayed, log_losses, new_tally, renew_shares
 from bayou.learners.bank.merging import (
     changed_at,
@@ -34,10 +35,9 @@ LEARNED, RESTS = range(2)
 ENOUGH = 1024
 
 
-class InParts(AddsUp, Learner):
+class InParts(Grouped, AddsUp):
     """What a `Bank` can do with others that grew from the same one."""
 
-    _lanes: Lanes
     _combination: Combination
     _later: Combination
     _tally: np.ndarray
@@ -165,6 +165,7 @@ class InParts(AddsUp, Learner):
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         join_at(self._lanes, features, gains, met, weight, rules_of(self._lanes))
+        self._grouped |= bool(gains[:, -1].any())
 
     def _discount(self, share: float) -> None:
         discount_lanes(self._lanes, share)
@@ -189,6 +190,7 @@ class InParts(AddsUp, Learner):
         self._tally[:], self._delayed[LEARNED], self._delayed[RESTS] = tally, learned, rests
         merge_lanes([one._lanes for one in parts], into._lanes)
         self._lanes = into._lanes._replace(settings=self._lanes.settings)
+        self._grouped = any(one._grouped for one in parts)
         self._drop(dropped)
 
 

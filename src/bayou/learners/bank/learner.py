@@ -49,7 +49,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,10 +69,12 @@ from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LIVE,
+    NATURAL,
     PER_SQUARE,
     PRECISION,
     PRIOR,
     SCALED,
+    STAYS,
     Lanes,
     run_lanes,
 )
@@ -87,7 +88,8 @@ from bayou.learners.bank.later import (
     new_tally,
     next_block,
 )
-from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
+from bayou.learners.bank.presets import EARLIER, PRESETS, as_mappings, most_careful, own_lanes, settings_of
+from bayou.learners.bank.priors import GROUPS, HELD, LEAST
 from bayou.learners.bank.steps import SCALE_FARTHEST
 from bayou.learners.bank.weights import intercept_of, lane_part, lane_reading, log_odds_reading, weights_of
 
@@ -128,12 +130,12 @@ class Bank(InParts):
     """
 
     name = "bank"
-    _per_feature = ("state", "squares")
+    _per_feature = ("state", "squares", "groups")
     _by_rows_at_hand = (
         *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
         *("later damping", "later kept", "tally", "delayed"),
     )
-    _newer = ("damping", *_by_rows_at_hand)
+    _newer = ("damping", "fade", "groups", "priors", "fresh priors", *_by_rows_at_hand)
 
     def __init__(
         self,
@@ -155,7 +157,7 @@ class Bank(InParts):
             dtype=dtype,
             intercept=intercept,
             preset=preset,
-            lanes=None if lanes is None else [asdict(lane) | {"temper": list(lane.temper)} for lane in chosen],
+            lanes=None if chosen == PRESETS.get(preset) else as_mappings(chosen),
             combine=combine,
             narrowing=yes_or_no("narrowing", narrowing),
             intercept_variance=intercept_variance,
@@ -167,7 +169,8 @@ class Bank(InParts):
         firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
         self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
         settings = settings_of(chosen, intercept_variance)
-        widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / settings[PRECISION]
+        least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
+        widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
         self._widest = max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max()))
         width = settings.shape[1]
         self._lanes = Lanes(
@@ -179,9 +182,15 @@ class Bank(InParts):
             stream=np.zeros(4),
             intercept=np.zeros((2, width)),
             scale=np.zeros((2, width)),
+            fade=np.ones(width),
+            groups=np.zeros(self._n_features, np.uint8),
+            priors=np.zeros((np.count_nonzero(settings[NATURAL]), HELD + 1, GROUPS)),
+            fresh=np.zeros((np.count_nonzero(settings[NATURAL]), GROUPS, 2), self._dtype),
+            held=aligned_zeros(GROUPS, width, self._dtype),
         )
+        self._fill_held()
         self._combination = new_combination(self._lanes, self._outputs, n_stackers)
-        static = [output for output in self._outputs if not chosen[output[0]].memory]
+        static = [output for output in self._outputs if not chosen[output[0]].forgets]
         self._static = np.array([output in static or not static for output in self._outputs])
         self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
         self._tally = new_tally()
@@ -191,10 +200,23 @@ class Bank(InParts):
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
         small = {"stream": lanes.stream, "intercept": lanes.intercept, "scale": lanes.scale, "delayed": self._delayed}
+        small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.fresh}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
-        return {"state": lanes.state, "squares": lanes.squares, "tally": self._tally} | rows
+        tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._tally}
+        return tables | rows
+
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
+        return parameters | {"lanes": lanes}
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        preset = parameters.get("preset", "slim")
+        lanes = parameters.pop("lanes", None) or as_mappings(EARLIER[preset])
+        return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -279,7 +301,7 @@ class Bank(InParts):
         stop: int,
         said: np.ndarray,
     ) -> tuple[int, int]:
-        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones
+        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, self._groups_of(batch)
         return run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
 
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -369,8 +391,11 @@ class Bank(InParts):
         settings[LIVE] = live
         settings[KEEP, ~live] = 1.0
         settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
+        settings[STAYS, ~live] = 1.0
+        self._fill_held()
 
     def _check_state(self) -> None:
+        super()._check_state()
         self._rest()
 
     # --- looking inside -----------------------------------------------------------------------------------------

@@ -19,16 +19,19 @@ from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
-    LEAST_SQUARE,
     LOG_LENGTH,
+    NATURAL,
     OTHER,
     PER_SQUARE,
-    PRIOR,
+    PRECISION,
     RATE,
     ROWS,
+    STAYS,
     WEIGHT,
     Lanes,
 )
+from bayou.learners.bank.priors import GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
+from bayou.learners.bank.rows import LEAST_SQUARE
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features at a time, to bound what is held in float64.
@@ -38,20 +41,22 @@ BLOCK = 1 << 16
 def rules_of(lanes: Lanes) -> np.ndarray:
     """By which of the rules of `core.gains` each lane is merged."""
     settings = lanes.settings
-    return np.where(settings[RATE] > 0, GRADIENT, np.where(settings[KEEP] < 1, RECENT, EVIDENCE))
+    forgets = (settings[KEEP] < 1) | (settings[STAYS] < 1)
+    return np.where(settings[RATE] > 0, GRADIENT, np.where(forgets, RECENT, EVIDENCE))
 
 
 def gain_at(lanes: Lanes, base: Lanes, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned of some features since `base`: A and B of every lane, uses and summed squares.
+    """What lanes have learned of some features since `base`: A and B of every lane, uses, summed squares, groups.
 
     In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
     scale: a feature that was not met has gained nothing.
     """
-    factors, before = lanes.factors(), _places(base, features)
+    factors, before = lanes.factors(), _places(base._replace(fade=_faded(lanes, base)), features)
     a, b = gained(_places(lanes, features), before, rules)
     refuse_less(a, before, rules)
     more = _counted(lanes.squares[features]) - _counted(base.squares[features])
-    return np.hstack([a / factors**2, b * np.where(rules == RECENT, factors, 1.0 / factors), more])
+    groups = lanes.groups[features].astype(np.float64) - base.groups[features]
+    return np.hstack([a / factors**2, b * np.where(rules == RECENT, factors, 1.0 / factors), more, groups[:, None]])
 
 
 def join_at(
@@ -60,40 +65,45 @@ def join_at(
     """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
     factors, width = lanes.factors(), lanes.width
     most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
-    uses, squared = (_counted(lanes.squares[features]) + np.maximum(gains[:, 2 * width :], 0.0)).T
+    uses, squared = (_counted(lanes.squares[features]) + np.maximum(gains[:, 2 * width : -1], 0.0)).T
     square = np.divide(squared, uses, out=np.ones(len(features)), where=uses > 0)
     square = np.clip(square, LEAST_SQUARE, most)
     a = gains[:, :width] * factors**2
     b = gains[:, width : 2 * width] * np.where(rules == RECENT, 1.0 / factors, factors)
     before = _places(lanes, features)
-    mean, strength = joined(before, _held(lanes, square), a, b, met[:, None], weight, rules)
+    # Parts that have met a feature have it in the same group, unless two columns share it.
+    groups = lanes.groups[features] + gains[:, -1] / np.maximum(met, 1)
+    lanes.groups[features] = np.clip(np.rint(groups), 0, GROUPS - 1)
+    held = _held(lanes, features, square)
+    mean, strength = joined(before, held, a, b, met[:, None], weight, rules)
     far = math.sqrt(most)
-    rows = np.stack([np.clip(mean, -far, far), np.minimum(strength, most)], axis=1)
-    # Eight means, eight precisions, and so on.
-    lanes.state[features] = (
-        rows.reshape(len(rows), 2, width // LANES, LANES).swapaxes(1, 2).reshape(len(rows), 2 * width)
-    )
+    _put(lanes, features, Places(np.clip(mean, -far, far), np.minimum(strength, most), held))
     lanes.squares[features] = np.stack([np.where(uses > 0, square, 0.0), uses], axis=1)
 
 
 def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned since `base` of the intercept, of their scales and of the stream."""
+    """What lanes have learned since `base` of intercept, scales, stream and priors, and how far evidence has faded."""
     intercept = gained(_intercepts(lanes), _intercepts(base), rules)
     scale = gained(_scales(lanes), _scales(base), _lasting(rules))
-    return np.concatenate([*intercept, *scale, _summed(lanes.stream) - _summed(base.stream)])
+    counted = _summed(lanes.stream) - _summed(base.stream)
+    fade = _faded(lanes, base) / base.fade - 1.0
+    return np.concatenate([*intercept, *scale, fade, counted, (_sums(lanes) - _sums(base)).ravel()])
 
 
 def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
     """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
-    *pairs, more = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
+    *pairs, fade, more, sums = np.split(gains.copy(), [*(np.arange(1, 6) * lanes.width), 5 * lanes.width + 4])
+    sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS) / weight
     intercept, scale = _intercepts(lanes), _scales(lanes)
     lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
     lanes.scale[:] = joined(scale, scale.held, pairs[2], pairs[3], parts, weight, _lasting(rules))
     np.clip(lanes.scale[0], -SCALE_FARTHEST, SCALE_FARTHEST, out=lanes.scale[0])
+    lanes.fade[:] = np.clip(lanes.fade * (1.0 + fade / max(parts, 1)) ** weight, LEAST_FADE, 1.0)
     more[WEIGHT] /= weight
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
     length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
     lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER] > 0, total[WEIGHT]
+    _put_sums(lanes, sums)
 
 
 def discount_lanes(lanes: Lanes, share: float) -> None:
@@ -101,9 +111,11 @@ def discount_lanes(lanes: Lanes, share: float) -> None:
     lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
-    blocks = lasting.reshape(-1, LANES)
     rows = nonzero_rows(lanes.state)
-    lanes.state[rows] *= np.stack([np.ones_like(blocks), blocks], axis=1).ravel().astype(lanes.state.dtype)
+    for start in range(0, len(rows), BLOCK):
+        here = rows[start : start + BLOCK]
+        places = _places(lanes, here)
+        _put(lanes, here, places._replace(strength=places.strength * lasting))
 
 
 def changed_at(lanes: Lanes, base: Lanes) -> np.ndarray:
@@ -118,7 +130,8 @@ def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
     """
     rules = rules_of(into)
     rules = np.where(rules == EVIDENCE, AVERAGE, rules)
-    base = into._replace(**{name: getattr(into, name).copy() for name in ("stream", "intercept", "scale")})
+    small = ("stream", "intercept", "scale", "fade", "priors", "fresh", "held")
+    base = into._replace(**{name: getattr(into, name).copy() for name in small})
     met = [changed_at(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
     learned = sum(bool(part.stream[WEIGHT] > base.stream[WEIGHT]) for part in parts)
@@ -138,16 +151,47 @@ def _lasting(rules: np.ndarray) -> int:
 def _places(lanes: Lanes, features: np.ndarray) -> Places:
     rows = lanes.state[features].astype(np.float64).reshape(len(features), lanes.width // LANES, 2, LANES)
     squares = lanes.squares[features].astype(np.float64)
-    held = _held(lanes, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
-    shape = len(features), lanes.width
-    return Places(rows[:, :, 0].reshape(shape), rows[:, :, 1].reshape(shape), held)
+    held = _held(lanes, features, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
+    kept, strength = (rows[:, :, at].reshape(held.shape) for at in (0, 1))
+    strength = strength * lanes.fade
+    learned = np.flatnonzero(lanes.settings[NATURAL])
+    kept[:, learned] /= (held + strength)[:, learned]
+    return Places(kept, strength, held)
 
 
-def _held(lanes: Lanes, squares: np.ndarray) -> np.ndarray:
+def _put(lanes: Lanes, features: np.ndarray, places: Places) -> None:
+    """Eight means, eight precisions, and so on: what `_places` has read."""
+    whole = places.held + places.strength
+    kept = np.where(lanes.settings[NATURAL] > 0, places.mean * whole, places.mean)
+    rows = np.stack([kept, places.strength / lanes.fade], axis=1).reshape(len(kept), 2, -1, LANES)
+    lanes.state[features] = rows.swapaxes(1, 2).reshape(len(kept), -1)
+
+
+def _held(lanes: Lanes, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """The precision of each feature's prior in each lane; plain gradients have none."""
-    settings = lanes.settings
-    held = settings[PRIOR] + settings[PER_SQUARE] * squares[:, None]
-    return np.where(settings[RATE] > 0, 0.0, held)
+    held = lanes.held[lanes.groups[features]] + lanes.settings[PER_SQUARE] * squares[:, None]
+    return np.where(lanes.settings[RATE] > 0, 0.0, held)
+
+
+def _sums(lanes: Lanes) -> np.ndarray:
+    """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
+    learned = np.flatnonzero(lanes.settings[NATURAL])
+    units = np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+    return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
+
+
+def _put_sums(lanes: Lanes, sums: np.ndarray) -> None:
+    """What `_sums` has read."""
+    learned = np.flatnonzero(lanes.settings[NATURAL])
+    units = np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+    lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
+    renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
+    lanes.priors[:, HELD] *= sums[:, 0].any(axis=1)  # as before anything was learned: 0
+
+
+def _faded(lanes: Lanes, base: Lanes) -> np.ndarray:
+    """To what the base's own evidence has faded by now; where a part has begun anew with 1, to nothing."""
+    return np.where(lanes.fade <= base.fade, lanes.fade, LEAST_FADE * base.fade)
 
 
 def _counted(squares: np.ndarray) -> np.ndarray:
