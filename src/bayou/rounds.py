@@ -145,16 +145,18 @@ class Shard:
 
     def gain(self, task: int) -> pa.Table:
         """What it has learned since the last `apply`."""
-        return _gain(self._part, self.base, task, np.flatnonzero(self._met))
+        part = cast(Any, self._part)
+        return _gain(part, self.base, task, part._with_places(self.base, np.flatnonzero(self._met)))
 
     def apply(self, summed: pa.Table, weight: float) -> None:
         """Let the base learn what all shards have gained in sum, and go on from it."""
         apply(self.base, summed, weight)
         base, part = cast(Any, self.base), cast(Any, self._part)
-        self._met[_features(summed, "places")] = True
+        places = _features(summed, "places")
+        self._met[places[places < base.n_features]] = True
         met = np.flatnonzero(self._met)
         for mine, theirs, name in zip(part._arrays().values(), base._arrays().values(), base._arrays(), strict=True):
-            rows = met if name in type(base)._per_feature else slice(None)
+            rows = met if name in base._per_feature else slice(None)
             mine[rows] = theirs[rows]
         part._examples, part._negative = base._examples, base._negative
         if base.extras.names is not None:
@@ -272,7 +274,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     width, named = into._gain_at(into, np.empty(0, np.int64)).shape[1], _features(summed, "named")
     numbers, met = _flat(summed, "numbers"), _flat(summed, "met")
     fits = len(apart) == len(into._gain_apart(into)) + 2 and len(numbers) == width * len(features) == width * len(met)
-    fits &= max(features.max(initial=0), named.max(initial=0)) < into.n_features
+    fits &= features.max(initial=0) < into._n_places and named.max(initial=0) < into.n_features
     if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
         raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
     numbers = numbers.reshape(len(features), width)

@@ -102,8 +102,19 @@ class AddsUp:
         """Learn rows, but for what is learned afresh when the parts are one again."""
         raise NotImplementedError
 
+    _n_features: int
+
+    @property
+    def _n_places(self) -> int:
+        """How many numbers features have; there may be more, behind them, for what else is kept in a table."""
+        return self._n_features
+
+    def _with_places(self, base: Any, features: np.ndarray) -> np.ndarray:
+        """These features, and behind them what else has changed since `base`."""
+        return features
+
     def _changed_since(self, base: Any) -> np.ndarray:
-        """The features of which it knows something else than `base`, from which it grew."""
+        """What it knows something else of than `base`, from which it grew: features, and what is behind them."""
         raise NotImplementedError
 
     def _gain_at(self, base: Any, features: np.ndarray) -> np.ndarray:

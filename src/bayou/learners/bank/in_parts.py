@@ -28,6 +28,21 @@ from bayou.learners.bank.merging import (
     merge_lanes,
     rules_of,
 )
+from bayou.learners.bank.pair_gains import (
+    OF_PLACE,
+    changed_factors,
+    changed_places,
+    discount_pairs,
+    factor_rules,
+    gain_factors,
+    gain_pairs_apart,
+    gain_places,
+    join_factors,
+    join_pairs_apart,
+    join_places,
+    merge_pairs_of,
+)
+from bayou.learners.bank.pairs import Pairs
 
 LEARNED, RESTS = range(2)
 # So many rows settle how to predict later ones, whatever the number of examples.
@@ -42,6 +57,7 @@ class InParts(AddsUp, Learner):
     _later: Combination
     _tally: np.ndarray
     _delayed: np.ndarray
+    _pairs: Pairs | None
     _outputs: list[tuple[int, float]]
     _said: np.ndarray | None = None
     _static: np.ndarray
@@ -151,23 +167,62 @@ class InParts(AddsUp, Learner):
     def _learn_part(self, batch: Batch) -> None:
         self.learn(batch, combine=False)
 
+    @property
+    def _n_places(self) -> int:
+        return self.n_features + (0 if self._pairs is None else len(self._pairs.crosses.weights))
+
     def _changed_since(self, base: Self) -> np.ndarray:
-        return changed_at(self._lanes, base._lanes)
+        features = changed_at(self._lanes, base._lanes)
+        if self._pairs is not None and base._pairs is not None:
+            features = np.union1d(features, changed_factors(self._pairs, base._pairs))
+        return self._with_places(base, features)
+
+    def _with_places(self, base: Self, features: np.ndarray) -> np.ndarray:
+        if self._pairs is None or base._pairs is None:
+            return features
+        return np.concatenate([features, self.n_features + changed_places(self._pairs, base._pairs)])
 
     def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
-        return gain_at(self._lanes, base._lanes, features, rules_of(self._lanes))
+        own = features[features < self.n_features]
+        found = gain_at(self._lanes, base._lanes, own, rules_of(self._lanes))
+        if self._pairs is None or base._pairs is None:
+            return found
+        if self._pairs.factors is not None and base._pairs.factors is not None:
+            more = gain_factors(self._pairs.factors, base._pairs.factors, own, factor_rules(averaged=False))
+            found = np.hstack([found, more])
+        places = features[len(own) :] - self.n_features
+        rows = np.zeros((len(places), found.shape[1]))
+        rows[:, :OF_PLACE] = gain_places(self._pairs, base._pairs, places)
+        return np.vstack([found, rows])
 
     def _gain_apart(self, base: Self) -> np.ndarray:
-        return gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
+        found = gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
+        if self._pairs is None or base._pairs is None:
+            return found
+        return np.concatenate([found, gain_pairs_apart(self._pairs, base._pairs)])
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        join_apart(self._lanes, gains, parts, weight, rules_of(self._lanes))
+        own = len(gain_apart(self._lanes, self._lanes, rules_of(self._lanes)))
+        join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
+        if self._pairs is not None:
+            join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        join_at(self._lanes, features, gains, met, weight, rules_of(self._lanes))
+        own = int(np.count_nonzero(features < self.n_features))
+        width = 2 * self._lanes.width + 2
+        join_at(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        if self._pairs is None:
+            return
+        if self._pairs.factors is not None:
+            rules = factor_rules(averaged=False)
+            join_factors(self._pairs.factors, features[:own], gains[:own, width:], met[:own], weight, rules)
+        places = features[own:] - self.n_features
+        join_places(self._pairs, places, gains[own:, :OF_PLACE], met[own:], weight)
 
     def _discount(self, share: float) -> None:
         discount_lanes(self._lanes, share)
+        if self._pairs is not None:
+            discount_pairs(self._pairs, share)
 
     def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
         parts = [self, *others]
@@ -189,6 +244,10 @@ class InParts(AddsUp, Learner):
         self._tally[:], self._delayed[LEARNED], self._delayed[RESTS] = tally, learned, rests
         merge_lanes([one._lanes for one in parts], into._lanes)
         self._lanes = into._lanes._replace(settings=self._lanes.settings)
+        if into._pairs is not None:
+            before: Any = type(self)(**self._parameters) if base is None else base
+            merge_pairs_of([one._pairs for one in parts if one._pairs is not None], into._pairs, before._pairs)
+            self._pairs = into._pairs
         self._drop(dropped)
 
 

@@ -300,7 +300,7 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
     state, squares, told = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
-    stride = 2 * width
+    stride, wide = 2 * width, said.shape[2]
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
@@ -364,8 +364,8 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
             state, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, counts, most, farthest
         )
         for at in range(0, width, LANES):
-            store(told, row * stride + at, load(each.m, at))
-            store(told, row * stride + width + at, load(each.s, at))
+            store(told, 2 * row * wide + at, load(each.m, at))
+            store(told, (2 * row + 1) * wide + at, load(each.s, at))
         row += 1
         if c == 0.0:
             continue
