@@ -54,7 +54,7 @@ class Numbering:
         if self.growing:
             block.indices = self.add(block.indices)
         else:
-            block.indptr, block.indices, block.values = self.known_only(block.indptr, block.indices, block.values)
+            self._keep_known(block)
         if block.new_names is not None:
             block.new_names = self._numbered(block.new_names)
 
@@ -92,16 +92,15 @@ class Numbering:
         _find(ids, numbers, self.table, self._numbers)
         return numbers
 
-    def known_only(
-        self, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows (indptr, numbers, values) in which the features without a number are left out, for predicting."""
-        numbers = self.find(ids)
-        known = numbers != UNKNOWN
+    def _keep_known(self, block: Any) -> None:
+        """Numbers in the place of ids; features without one are left out, for predicting."""
+        block.indices = self.find(block.indices)
+        known = block.indices != UNKNOWN
         if known.all():
-            return indptr, numbers, values
-        kept = np.concatenate(([0], np.cumsum(known)))
-        return kept[indptr], numbers[known], values[known]
+            return
+        block.indptr = np.concatenate(([0], np.cumsum(known)))[block.indptr]
+        block.indices, block.values = block.indices[known], block.values[known]
+        block.groups = None if block.groups is None else block.groups[known]
 
     def agrees(self, other: Numbering) -> bool:
         """Whether no number means one feature here and another there, so that tables of weights can be merged."""

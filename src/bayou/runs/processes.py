@@ -300,7 +300,7 @@ class _Within:
         self._shard = rounds.Shard(rounds.from_bytes(model))
         self._source = sources.open(extras=self._shard.part.extras, threads=0, **self._options)
         self._source.settle()
-        self._source.read_as(self._dtype)
+        self._source.read_as(self._dtype, self._shard.base.wants_groups)
 
     def _round(self, number: int, weight: float) -> None:
         self._number, self._weight = number, weight

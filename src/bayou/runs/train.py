@@ -180,7 +180,7 @@ class Training:
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
-        self.source.read_as(self.learner.parameters["dtype"])
+        self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         warm_up(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):

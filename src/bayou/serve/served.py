@@ -299,7 +299,8 @@ def warm_up(model: LiveModel) -> None:
 
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])
-    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0]).astype(dtype)
+    groups = [1] if learner.wants_groups else None
+    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0], groups=groups).astype(dtype)
     like = {**learner.parameters, "n_features": 2} | ({"classes": [0, 1]} if "classes" in learner.parameters else {})
     with contextlib.suppress(BadInput):
         type(learner)(**like).observe(rows.with_labels(rows.labels, np.ones(2)))

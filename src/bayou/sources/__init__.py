@@ -36,6 +36,7 @@ def open(
     tags: bool = False,
     threads: int | None = None,
     dtype: str = "float32",
+    groups: bool = False,
 ) -> Source:
     """The batches of some data.
 
@@ -52,6 +53,7 @@ def open(
         tags: whether to keep the examples' tags.
         threads: how many other threads read ahead; the results do not depend on it.
         dtype: of the features' values.
+        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known.
 
     >>> import pyarrow as pa
     >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
@@ -60,6 +62,7 @@ def open(
     ([(3, [1.0, -1.0, 1.0])], 'category')
     """
     labels, tags, dtype = yes_or_no("labels", labels), yes_or_no("tags", tags), float_type(dtype)
+    groups = yes_or_no("groups", groups)
     one_of("format", format, dict.fromkeys(FORMATS))
     if not isinstance(recipe, Recipe | Mapping | None) or not isinstance(extras, Extras | None):
         raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
@@ -79,6 +82,8 @@ def open(
             "give such data, or train a new model."
         )
     reader = _reader(data if files is None else files, found, extras, dtype, tags, labels)
+    if groups:
+        reader.read_as(dtype, groups)
     if parts is not None:
         reader.what = parts.files[0] if parts.files else "nothing"
     if files is not None:

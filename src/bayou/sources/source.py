@@ -129,9 +129,9 @@ class Source:
         self._rule  # noqa: B018
         return self.recipe
 
-    def read_as(self, dtype: str) -> None:
-        """Have features' values of this type."""
-        self._reader.read_as(dtype)
+    def read_as(self, dtype: str, groups: bool = False) -> None:
+        """Have features' values of this type, and the groups that they are of (`Batch.groups`) if asked for."""
+        self._reader.read_as(dtype, groups)
 
     @property
     def again(self) -> bool:

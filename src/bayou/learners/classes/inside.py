@@ -48,6 +48,10 @@ class Inside(Learner):
         raise NotImplementedError
 
     @property
+    def wants_groups(self) -> bool:  # type: ignore[override]
+        return self._like.wants_groups
+
+    @property
     def labels(self) -> np.ndarray:
         """The label of each class that is known, in the order of the columns of probabilities."""
         return self._labels.copy()

@@ -55,6 +55,7 @@ class Table:
             largest=batch.largest,
             ones=batch.ones,
             max_index=self.rows - 1,
+            groups=batch.groups,
         )
 
     def places(self, features: np.ndarray) -> np.ndarray:

@@ -71,8 +71,8 @@ class Reader:
         """How often each label comes in the first rows, where they are no table."""
         raise NotImplementedError
 
-    def read_as(self, dtype: str) -> None:
-        """Have features' values of this type."""
+    def read_as(self, dtype: str, groups: bool) -> None:
+        """Have features' values of this type, with or without the groups that they are of."""
         raise NotImplementedError
 
     def peek(self) -> Placed:
@@ -89,9 +89,10 @@ class Reader:
 
 
 class TextParser(Protocol):
-    """What turns blocks of text into examples; values have the type `dtype`."""
+    """What turns blocks of text into examples; values have the type `dtype`, and groups if they are asked for."""
 
     dtype: np.dtype
+    groups: bool
 
     def parse(self, block: Block) -> ParsedBlock: ...
 
@@ -118,8 +119,8 @@ class TextReader(Reader):
         self._begun = chain(held, tasks)
         return dict(counts)
 
-    def read_as(self, dtype: str) -> None:
-        self._parser.dtype = np.dtype(dtype)
+    def read_as(self, dtype: str, groups: bool) -> None:
+        self._parser.dtype, self._parser.groups = np.dtype(dtype), groups
 
     def peek(self) -> Placed:
         if self._begun is None:

@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bayou.core.groups import group_of
 from bayou.core.numbering import holds
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
@@ -129,6 +130,25 @@ def hash_spaces(data, spaces, way, keys):
         else:
             length = _name_end(base + spaces[k]) - base - spaces[k]
             keys[k] = hash_name(base + spaces[k], length, np.uint64(0), way) if length else np.uint64(0)
+
+
+@kernel
+def groups_of_spaces(data, spaces, places, way, named, groups):
+    """The group of each feature's namespace. Features called by their numbers are in that without a name."""
+    base = address_of(data)
+    nameless = group_of(np.uint64(0), named)
+    last, found = np.int64(-1), nameless
+    for k in range(groups.size):
+        space = np.int64(spaces[k])
+        if places[k] == OWN_NAME:
+            groups[k] = nameless
+        elif space == last:
+            groups[k] = found
+        else:
+            length = _name_end(base + space) - base - space
+            key = hash_name(base + space, length, np.uint64(0), way) if length else np.uint64(0)
+            last, found = space, group_of(key, named)
+            groups[k] = found
 
 
 # --- names that are new ---------------------------------------------------------------------------------------------

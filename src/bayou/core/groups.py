@@ -1,0 +1,72 @@
+"""Groups: which column or namespace a non-zero is of, as a byte; for learners that tell those apart.
+
+    0               of no column: crosses, and what stands outside of all ranges
+    columns         of a table: 1, 2, ... in the order of the recipe's columns that give features, beginning again
+                    behind 255
+    ranges          of svmlight data: likewise, in the order of the ranges
+    names           of whatever namespaces (VW text) or keys (JSON objects, dictionaries): those that are crossed by
+                    name have 1, 2, ... in the order in which they are named first; any other has a number behind
+                    those, by its hash
+
+All are functions of the recipe and the name alone, so that files, shards and resumed runs agree. Readers work them out
+for whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from bayou.core.crosses import ANY
+from bayou.core.recipe import Recipe
+from bayou.kernels.compiling import kernel
+from bayou.kernels.random import GOLDEN, mix
+
+# The largest number of a group.
+LAST = 255
+NONE = np.empty(0, np.uint8)
+
+
+def in_turn(n: int) -> np.ndarray:
+    """The numbers of n columns or ranges.
+
+    >>> in_turn(3), in_turn(257)[-3:]
+    (array([1, 2, 3], dtype=uint8), array([255,   1,   2], dtype=uint8))
+    """
+    return (1 + np.arange(n) % LAST).astype(np.uint8)
+
+
+def of_columns(recipe: Recipe) -> dict[str, int]:
+    """The numbers of a fitted table's columns, those that give features, by their names.
+
+    >>> from bayou.core.recipe import Column
+    >>> of_columns(Recipe("table", columns=[Column("age", "numeric"), Column("y", "label"), Column("ad", "category")]))
+    {'age': 1, 'ad': 2}
+    """
+    names = [column.name for column in recipe.columns or () if column.gives]
+    return dict(zip(names, in_turn(len(names)).tolist(), strict=True))
+
+
+def named_in(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
+    """The keys (hashes, say) of the names that have numbers of their own, in the order of these: for `group_of`."""
+    names = dict.fromkeys(name for names in cross for name in names if name != ANY)
+    keys = dict.fromkeys(key_of(name) for name in names)
+    return np.array(list(keys)[: LAST - 1], np.uint64)
+
+
+@kernel
+def group_of(key, named):  # noqa: ANN201
+    """The number of a name, by its key. Keys are mixed: the features of a name have its key's bits."""
+    for k in range(named.size):
+        if named[k] == key:
+            return np.uint8(k + 1)
+    others = np.uint64(LAST - named.size)
+    return np.uint8(np.uint64(named.size + 1) + mix(np.uint64(key) + GOLDEN) % others)
+
+
+@kernel
+def groups_of(keys, named, groups):  # noqa: ANN201
+    """The number of each key; those of neighbours are mostly the same."""
+    for k in range(keys.size):
+        groups[k] = groups[k - 1] if k and keys[k] == keys[k - 1] else group_of(keys[k], named)
