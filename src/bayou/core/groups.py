@@ -15,10 +15,12 @@ for whoever asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from bayou.core.crosses import ANY
+from bayou.core.errors import BadInput
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix
@@ -53,6 +55,34 @@ def named_in(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np
     names = dict.fromkeys(name for names in cross for name in names if name != ANY)
     keys = dict.fromkeys(key_of(name) for name in names)
     return np.array(list(keys)[: LAST - 1], np.uint64)
+
+
+def crossed_in(recipe: Recipe) -> Any:
+    """Which groups a recipe's pairs are of, as `Bank` takes it: those of different columns where it names none.
+
+    >>> crossed_in(Recipe("vw", pairs=[("user", "ad")])), crossed_in(Recipe("vw")), crossed_in(Recipe("table"))
+    ([[1, 2]], 'all', 'columns')
+    """
+    if not recipe.pairs:
+        return "columns" if recipe.kind == "table" else "all"
+    if (ANY, ANY) in recipe.pairs:
+        return "columns"
+    if recipe.kind == "table":
+        numbers = of_columns(recipe)
+    elif recipe.kind == "svmlight":
+        numbers = dict(zip([name for name, _, _ in recipe.ranges], in_turn(len(recipe.ranges)).tolist(), strict=True))
+        numbers[" "] = 0
+    else:
+        named = dict.fromkeys(name for names in recipe.pairs for name in names if name != ANY)
+        numbers = {name: k + 1 for k, name in enumerate(named)}
+    found = set()
+    for names in recipe.pairs:
+        for name in names:
+            if name != ANY and name not in numbers:
+                raise BadInput(f"cross names {name!r}, which gives no features; there are {', '.join(numbers)}.")
+        one, other = (range(LAST + 1) if name == ANY else [numbers[name]] for name in names)
+        found |= {(min(g, h), max(g, h)) for g in one for h in other if g != h or ANY not in names}
+    return [list(pair) for pair in sorted(found)]
 
 
 @kernel

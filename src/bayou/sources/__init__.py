@@ -96,16 +96,17 @@ def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, label
     if found == "svmlight":
         from bayou.sources.formats.svmlight import Svmlight
 
-        return TextReader(data, Svmlight(extras.required_recipe, dtype, extras.names))
+        return TextReader(data, lambda: Svmlight(extras.required_recipe, dtype, extras.names))
     if found == "vw":
         from bayou.sources.formats.vw.reader import VW
 
-        return TextReader(data, VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags))
+        how: Any = {"dtype": dtype, "tags": tags}
+        return TextReader(data, lambda: VW(extras.required_recipe, extras.names, extras.numbering, **how))
     if extras.required_recipe.kind == "rows":
         from bayou.sources.json_rows import JsonRows
 
         recipe, several = extras.required_recipe, bool(extras.classes) or extras.required_recipe.task == "multiclass"
-        return TextReader(data, JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several))
+        return TextReader(data, lambda: JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several))
     if found == "jsonl":
         from bayou.sources.formats.jsonl import JsonReader
 

@@ -93,7 +93,7 @@ class JsonRows:
         self._bits = recipe.bits
         self._last = recipe.n_features - 1
         self._mask = np.uint32(self._last)
-        self._named = named_in(recipe.cross, lambda name: hash_bytes(name.encode()))
+        self._named = named_in((*recipe.pairs, *recipe.cross), lambda name: hash_bytes(name.encode()))
         self.dtype, self.groups = np.dtype(dtype), False
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT

@@ -133,6 +133,10 @@ class Source:
         """Have features' values of this type, and the groups that they are of (`Batch.groups`) if asked for."""
         self._reader.read_as(dtype, groups)
 
+    def leave_pairs(self) -> None:
+        """Leave crosses of two to the learner; to be followed by `read_as`."""
+        self.extras.recipe = self.settle().with_pairs_apart()
+
     @property
     def again(self) -> bool:
         """Whether the data can be read more than once."""

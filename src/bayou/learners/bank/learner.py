@@ -84,7 +84,7 @@ from bayou.learners.bank.later import (
     new_tally,
     next_block,
 )
-from bayou.learners.bank.pairs import KINDS, Pairs, checked_cross
+from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
 from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
 from bayou.learners.bank.steps import SCALE_FARTHEST
 from bayou.learners.bank.weights import (
@@ -171,12 +171,10 @@ class Bank(Dropping, InParts):
             combine=combine,
             narrowing=yes_or_no("narrowing", narrowing),
             intercept_variance=intercept_variance,
-            pairs=pairs,
+            pairs=(pairs := checked_pairs(pairs)),
             cross=checked_cross(cross),
             pair_bits=whole_number("pair_bits", pair_bits, 4, 30),
         )
-        if pairs is not None:
-            one_of("pairs", pairs, KINDS)
         n_stackers = one_of("combine", combine, COMBINATIONS)
         if narrowing and not n_stackers:
             raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
@@ -197,7 +195,7 @@ class Bank(Dropping, InParts):
             intercept=np.zeros((2, width)),
             scale=np.zeros((2, width)),
         )
-        self._pairs = None
+        self._pairs, self.wants_groups = None, pairs is not None
         if pairs is not None:
             own = self._n_features, self._has_intercept, self._dtype
             self._pairs = Pairs(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import several, shown, whole_number
+from bayou.core.checks import one_of, several, shown, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Part, Weights
 from bayou.learners.bank import crosses, factors
@@ -51,6 +51,15 @@ LANES_OF_PAIRS = (
     PairLane("factors", (factors.UPDATE, factors.SAYS)),
     PairLane("factors, memory 0.01", (factors.UPDATE, factors.SAYS), 0.01),
 )
+
+
+def checked_pairs(pairs: Any) -> str | None:
+    """Which lanes of pairs there are: one of KINDS, or its words one by one."""
+    if isinstance(pairs, list | tuple) and all(isinstance(word, str) for word in pairs):
+        pairs = ",".join(sorted(pairs))
+    if pairs is not None:
+        one_of("pairs", pairs, KINDS)
+    return pairs
 
 
 def checked_cross(cross: Any) -> Any:

@@ -105,7 +105,7 @@ class VW:
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
         self._crossing = Crossing(recipe, self._hash_space, self._mask)
         self._crossed = recipe.crossed
-        self._named = named_in(recipe.cross, self._hash_space)
+        self._named = named_in((*recipe.pairs, *recipe.cross), self._hash_space)
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
