@@ -60,15 +60,20 @@ class Dropping:
         """Let go of lanes of pairs that do not pay, the worst first: without it others may."""
         combination, pairs = self._combination, self._pairs
         assert pairs is not None
-        loss = losses_of(combination)[combination.shares.size]
+        losses = losses_of(combination)
+        total = losses[combination.shares.size]
         while any(pairs.live):
-            slots = 2 + np.flatnonzero(
-                (combination.lane_of >= pairs.column) & (combination.kept[combination.slots] > 0)
-            )
-            evidence = combination.final_shares[1:] @ self._evidence(slots) / combination.final_shares[1:].sum()
-            if evidence.min() >= WORTH * loss:
+            kept = np.flatnonzero(combination.kept)
+            slots = kept[combination.lane_of[kept - 2] >= pairs.column]
+            ahead = np.array([min(losses[kept[kept != slot]]) - losses[slot] for slot in slots.tolist()])
+            worth = np.maximum(self._evidence_in_mean(slots), ahead)
+            if worth.min() >= WORTH * total:
                 break
-            self._drop(slots[[int(np.argmin(evidence))]])
+            self._drop(slots[[int(np.argmin(worth))]])
+
+    def _evidence_in_mean(self, slots: np.ndarray) -> np.ndarray:
+        shares = self._combination.final_shares[1:]
+        return shares @ self._evidence(slots) / shares.sum() if shares.size else np.full(len(slots), -np.inf)
 
     def _drop(self, slots: np.ndarray) -> None:
         """Condition the stackers on c_k = 0, and let lanes rest none of whose outputs is left."""

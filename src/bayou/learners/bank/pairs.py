@@ -2,8 +2,8 @@
 
 Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane
 has to show that it helps. Those of "auto" are looked at after FIRST_LOOK examples and then at each doubling: one goes
-whose coefficients' evidence (the density of c = 0 in the stackers before the data over that after them, as logarithms,
-in the mean by the stackers' shares) is less than WORTH of the loss so far.
+that is worth less than WORTH of the loss so far, neither in the mixture (by how much less it has lost than the best of
+all others) nor to the stackers (the evidence that its coefficient is not 0, in the mean by the stackers' shares).
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ class Pairs:
     ) -> None:
         """Predict rows from `row` to `last` and learn from those whose weight is not 0."""
         rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
+        if not all(self.live):
+            said[row:last, :, self.column :] = 0.0
         if self.live[0]:
             crosses.run_crosses(*rows, self.crosses, row, last, examples, self.column, said)
         if self.factors is not None and any(self.live[1:]):
