@@ -66,6 +66,20 @@ def test_runs_ask_for_them(data, met, tmp_path):
     assert all_of(met) == {1, 2}
 
 
+def test_whoever_reads_by_a_models_extras_reads_as_it_has_learned(data, met, tmp_path):
+    bayou.train(data, learner="marginal", bits=10, label="y", model=tmp_path / "with")
+    bayou.train(data, learner="adagrad", bits=10, label="y", model=tmp_path / "without")
+    for name, has in (("with", True), ("without", False)):
+        learner = bayou.load(tmp_path / name)
+        for labels in (True, False):
+            (batch,) = bayou.sources.open(data, extras=learner.extras, labels=labels)
+            assert (batch.groups is not None) == has
+    assert (tmp_path / "without").read_bytes().count(b'"groups"') == 0
+    one = bayou.load(tmp_path / "with")
+    assert one.merge(one).extras.groups
+    assert Extras.of(one).copy().groups
+
+
 def test_others_do_not_get_any(data, monkeypatch):
     met, run = [], Marginal._run
     monkeypatch.setattr(Marginal, "_run", lambda self, rows, *rest: met.append(rows.groups) or run(self, rows, *rest))

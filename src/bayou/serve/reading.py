@@ -90,7 +90,7 @@ class Reading:
 
     def _parser(self, extras: Extras, dtype: str, learns: bool) -> Any:
         recipe, names = self._recipe, extras.names if learns else None
-        groups = self._learner.wants_groups
+        groups = extras.groups = self._learner.wants_groups
         if recipe.kind == "table":
             return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names, groups=groups))
         parser: TextParser

@@ -36,7 +36,7 @@ def open(
     tags: bool = False,
     threads: int | None = None,
     dtype: str = "float32",
-    groups: bool = False,
+    groups: bool | None = None,
 ) -> Source:
     """The batches of some data.
 
@@ -53,7 +53,8 @@ def open(
         tags: whether to keep the examples' tags.
         threads: how many other threads read ahead; the results do not depend on it.
         dtype: of the features' values.
-        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known.
+        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known:
+            for a learner that `wants_groups`. If not given, it is as the model whose extras these are has learned.
 
     >>> import pyarrow as pa
     >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
@@ -62,7 +63,6 @@ def open(
     ([(3, [1.0, -1.0, 1.0])], 'category')
     """
     labels, tags, dtype = yes_or_no("labels", labels), yes_or_no("tags", tags), float_type(dtype)
-    groups = yes_or_no("groups", groups)
     one_of("format", format, dict.fromkeys(FORMATS))
     if not isinstance(recipe, Recipe | Mapping | None) or not isinstance(extras, Extras | None):
         raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
@@ -82,14 +82,14 @@ def open(
             "give such data, or train a new model."
         )
     reader = _reader(data if files is None else files, found, extras, dtype, tags, labels)
-    if groups:
-        reader.read_as(dtype, groups)
     if parts is not None:
         reader.what = parts.files[0] if parts.files else "nothing"
     if files is not None:
         reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads
-    return Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
+    source = Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
+    source.read_as(dtype, extras.groups if groups is None else yes_or_no("groups", groups))
+    return source
 
 
 def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, labels: bool) -> Reader:

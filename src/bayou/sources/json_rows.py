@@ -344,13 +344,15 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
         if slow:
             break
         count = n_numbers + n_texts
-        for k in range(count if groups.size else 0):
-            groups[first + k] = group_of(ids[k] if k < n_numbers else seeds[k - n_numbers], named)
         for k in range(n_texts):
             ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
-        read, largest, ones = tidy(
-            ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:], groups[first:]
-        )
+        whole = ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:]
+        if groups.size:
+            for k in range(count):
+                groups[first + k] = group_of(ids[k] if k < n_numbers else seeds[k - n_numbers], named)
+            read, largest, ones = tidy(*whole, groups[first:])
+        else:
+            read, largest, ones = tidy(*whole, None)
         slow = not largest < np.inf
         if not slow:
             bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)

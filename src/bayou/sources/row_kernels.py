@@ -60,21 +60,22 @@ def by_row(ids, values, of_columns, indptr, indices, there, groups):
 @kernel
 def tidy(ids, values, unordered, mask, indices, tidied, groups):
     """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
-    1). The first `unordered` features are put in order; `groups`, unless it is empty, goes with them."""
-    grouped = groups.size > 0
+    1). The first `unordered` features are put in order; `groups`, unless it is None, goes with them."""
     for k in range(ids.size):
         place = k
-        group = groups[k] if grouped else np.uint8(0)
+        group = np.uint8(0)
+        if groups is not None:  # such tests are left out where kernels are compiled for None
+            group = groups[k]
         if k < unordered:
             while place > 0 and indices[place - 1] > ids[k]:
                 indices[place] = indices[place - 1]
                 tidied[place] = tidied[place - 1]
-                if grouped:
+                if groups is not None:
                     groups[place] = groups[place - 1]
                 place -= 1
         indices[place] = ids[k]
         tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
-        if grouped:
+        if groups is not None:
             groups[place] = group
     # Two features seldom share a mark; only then all before are looked at.
     marks = zeros(_MARKS // 64, np.uint64)
@@ -92,7 +93,7 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         else:
             indices[size] = index
             tidied[size] = value
-            if grouped:
+            if groups is not None:
                 groups[size] = groups[k]
             size += 1
     kept = 0
@@ -102,7 +103,7 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         if tidied[k] != 0:
             indices[kept] = indices[k]
             tidied[kept] = tidied[k]
-            if grouped:
+            if groups is not None:
                 groups[kept] = groups[k]
             largest = max(largest, abs(np.float64(tidied[k])))
             ones &= tidied[k] == 1
@@ -114,8 +115,7 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
 @kernel
 def read(names, texts, packed, mask, indices, values):
     """The usual row, as `tidy` gives it; (-1, ...) if a name has a zero in it."""
-    nothing = indices[:0].view(np.uint8)
-    return _read(names, texts, packed, mask, indices, values, indices[:0].view(np.uint64), False, nothing)
+    return _read(names, texts, packed, mask, indices, values, None, False, None)
 
 
 @kernel
@@ -134,6 +134,7 @@ def _read(names, texts, packed, mask, indices, values, named, hashed, groups):
         numbers = np.frombuffer(names, np.uint64)
         for k in range(ids.size):
             ids[k] = numbers[k] ^ (numbers[k] >> np.uint64(32))
-    for k in range(groups.size if hashed else 0):
-        groups[k] = group_of(ids[k], named)
+    if groups is not None:
+        for k in range(groups.size if hashed else 0):
+            groups[k] = group_of(ids[k], named)
     return tidy(ids, np.frombuffer(packed, np.float64), ids.size, mask, indices, values, groups)

@@ -112,8 +112,7 @@ class Rows:
         if len(ids) > _SHORT:
             return self._long(row, ids, values, ordered, groups)
         indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
-        known = NONE if groups is None else groups
-        size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, known)
+        size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
         if largest == math.inf:
             raise _not_finite(row, self._dtype)
         return Row(indices, tidied, size, largest, ones, self._last, groups)

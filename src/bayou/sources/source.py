@@ -129,8 +129,9 @@ class Source:
         self._rule  # noqa: B018
         return self.recipe
 
-    def read_as(self, dtype: str, groups: bool = False) -> None:
-        """Have features' values of this type, and the groups that they are of (`Batch.groups`) if asked for."""
+    def read_as(self, dtype: str, groups: bool) -> None:
+        """Have features' values of this type, with or without the groups that they are of (`Batch.groups`)."""
+        self.extras.groups = groups
         self._reader.read_as(dtype, groups)
 
     def leave_pairs(self) -> None:

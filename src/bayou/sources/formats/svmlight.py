@@ -140,18 +140,23 @@ class Svmlight:
 
 @kernel
 def _look_up(indices, first, behind, of_range, found):
-    r = 0
+    r, low, high = 0, first[0], behind[0]
     for k in range(indices.size):
         index = np.int64(indices[k])
-        if not first[r] <= index < behind[r]:  # mostly a feature is in the range of the one before
-            r, end = 0, first.size
-            while end - r > 1:
-                middle = (r + end) // 2
-                if first[middle] <= index:
-                    r = middle
-                else:
-                    end = middle
-        found[k] = of_range[r + 1 if first[r] <= index < behind[r] else 0]
+        if not low <= index < high:
+            # Mostly it is in the next range. A test that can be foreseen is quicker than a place to wait for.
+            if index >= high and r + 1 < first.size and index < behind[r + 1]:
+                r += 1
+            else:
+                r, end = 0, first.size
+                while end - r > 1:
+                    middle = (r + end) // 2
+                    if first[middle] <= index:
+                        r = middle
+                    else:
+                        end = middle
+            low, high = first[r], behind[r]
+        found[k] = of_range[r + 1 if low <= index < high else 0]
 
 
 # The parts of a line are inlined into `_parse`: their results then stay in registers.

@@ -133,8 +133,11 @@ def hash_spaces(data, spaces, way, keys):
 
 
 @kernel
-def groups_of_spaces(data, spaces, places, way, named, groups):
-    """The group of each feature's namespace. Features called by their numbers are in that without a name."""
+def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
+    """The group of each feature's namespace, before names are hashed: a name's seed is then the namespace's hash.
+
+    But that of name:text is the name's; and features called by their numbers are in the namespace without a name.
+    """
     base = address_of(data)
     nameless = group_of(np.uint64(0), named)
     last, found = np.int64(-1), nameless
@@ -145,8 +148,10 @@ def groups_of_spaces(data, spaces, places, way, named, groups):
         elif space == last:
             groups[k] = found
         else:
-            length = _name_end(base + space) - base - space
-            key = hash_name(base + space, length, np.uint64(0), way) if length else np.uint64(0)
+            key = np.uint64(seeds[k])
+            if byte_at(base + (places[k] & 0xFFFFFFFF) - 1) == COLON:
+                length = _name_end(base + space) - base - space
+                key = hash_name(base + space, length, np.uint64(0), way) if length else np.uint64(0)
             last, found = space, group_of(key, named)
             groups[k] = found
 

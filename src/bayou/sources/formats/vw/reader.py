@@ -165,7 +165,7 @@ class VW:
         known = self._known()
         if self.groups:
             parsed.groups = np.empty(nonzeros, np.uint8)
-            groups_of_spaces(block.data, names[1], names[0], self._way, self._named, parsed.groups)
+            groups_of_spaces(block.data, parsed.indices, *names, self._way, self._named, parsed.groups)
         if not crossed:
             origins = np.empty((0, 1), np.int32)
             if named:
