@@ -270,8 +270,17 @@ def _largest(
     key = columns["inclusion"] if by == "inclusion" else np.abs(columns["mean"])
     if by == "z":
         key = key / columns["sd"]
-    first = places[np.argsort(-key[places], kind="stable")[:top]]
+    first = places[_highest(key[places], top)]
     return first, {name: column[first] for name, column in columns.items()}
+
+
+def _highest(key: np.ndarray, top: int) -> np.ndarray:
+    """Where the highest stand, in order, the first of equal ones first: only those in question are sorted."""
+    import numpy as np
+
+    last, key = len(key) - top, np.where(np.isnan(key), -np.inf, key)
+    some = np.flatnonzero(key >= np.partition(key, last)[last]) if 0 < last < len(key) else np.arange(len(key))
+    return some[np.argsort(-key[some], kind="stable")[:top]]
 
 
 def _with_intercept(

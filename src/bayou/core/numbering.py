@@ -21,6 +21,7 @@ from bayou.kernels.scan import address_of, word_at
 UNKNOWN = np.uint32(2**32 - 1)
 
 _SMALLEST = 1 << 10
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 
 class Numbering:
@@ -139,8 +140,12 @@ class Numbering:
 
 @kernel
 def place_of(table, last, key):  # noqa: ANN201
-    """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it."""
-    at = np.int64(key & np.uint64(last))
+    """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it.
+
+    Ids may be numbers in a row: multiplied by the golden ratio they are spread over the table, where else those that
+    come round again would have to pass all of them.
+    """
+    at = np.int64((key * _GOLDEN) >> np.uint64(32)) & last
     while True:
         there = word_at(table + 8 * at)
         if there == key or there == 0:

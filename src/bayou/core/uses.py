@@ -113,7 +113,8 @@ class Uses:
         self = cls()
         try:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
-            self._put(np.ascontiguousarray(features, np.uint32), np.broadcast_to(sums, (3, len(features))))
+            self._numbering.add(np.ascontiguousarray(features, np.uint32).astype(np.uint64) + np.uint64(1))
+            self._sums = np.array(np.broadcast_to(sums, (3, len(features))), np.float64)
         except (KeyError, TypeError, ValueError):
             raise BadModel("how often features came is incomplete; the file is damaged.") from None
         if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):

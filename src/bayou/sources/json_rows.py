@@ -21,9 +21,9 @@ from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of
+from bayou.sources.formats.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
 from bayou.sources.formats.jsonl import read_lines
 from bayou.sources.hashing import hash_bytes, murmur3
-from bayou.sources.json_scan import ABSENT, NUMBER, OTHER, SHORT, TEXT, TRUTH, WIDTH, scan_line
 from bayou.sources.labels import is_text, key_of
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
@@ -32,6 +32,8 @@ from bayou.sources.rows import Rows, hashes_of
 from bayou.sources.table.typed_values import text_of
 
 LABEL, WEIGHT, ID = "label", "weight", "id"
+# Longer rows are read by Python.
+SHORT = 128
 # How reading ended.
 _READ, _SLOW = range(2)
 _NAMES_KEPT = np.zeros(0, np.uint8)
@@ -109,7 +111,7 @@ class JsonRows:
         known = self._names.known if self._names is not None and names else _NAMES_KEPT
         state = np.zeros(5, np.int64)  # place, line, rows, features, new names
         room.ends[0] = 0
-        plain = _is_utf8(block)
+        plain = is_utf8(block)
         bad: list[BadLine] = []
         skipped, extra = 0, bytearray()
         told = plain, self._special, self._named, self._mask, known
@@ -246,17 +248,6 @@ def block_of(text: bytes) -> Block:
     return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
 
 
-def _is_utf8(block: Block) -> bool:
-    text = block.data[: block.size]
-    if text.max() < 128:
-        return True
-    try:
-        text.tobytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
     """Where a text stands that is put behind the block's."""
     start = len(block.data) + len(extra)
@@ -291,7 +282,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
     at, last = base + state[0], base + size
     slow = False
     while at < last and not slow:
-        n, behind = scan_line(at, plain, cells, numbers)
+        n, behind = scan_line(at, plain, SHORT, cells, numbers)
         if n == 0 and behind < 0:  # a line of blanks
             at, line = -behind, line + 1
             continue
