@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -42,7 +42,7 @@ from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
-from bayou.core.names import Names
+from bayou.core.names import Names, is_known
 from bayou.core.storage import load
 
 # Features of a block, and how many are worked on at a time.
@@ -114,52 +114,88 @@ def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROW
 
 
 class Shard:
-    """A worker's part of a round: a base, and a copy of it that learns, round after round.
+    """A worker's part of a round: a learner that learns some rows, and what it was before, round after round.
 
-    It knows which features it has met, so that neither comparing nor going back to the base takes a look at them all.
+    The learner is the shard's from now on. Of the features that it meets, what stood there before is kept; so there is
+    one table, and neither comparing nor going back takes a look at all of it.
 
     >>> from bayou.learners import Bank
     >>> shard = Shard(Bank(n_features=10))
     >>> shard.learn(Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0]), weight=2.0)
     >>> shard.apply(add([shard.gain(task=0)]), weight=2.0)
-    >>> shard.base.examples
+    >>> shard.part.examples
     2
     """
 
     def __init__(self, base: Learner) -> None:
-        self.base = _adding_up(base)
-        self._part = copy.copy(base)
+        self._part: Any = _adding_up(base)
         self._part._frozen = False
         self._met = np.zeros(base.n_features, bool)
+        self._begin()
 
     @property
     def part(self) -> Learner:
-        """What it has learned, on top of its base."""
-        return self._part
+        """The learner: the base, and what it has learned on top of it."""
+        return cast(Learner, self._part)
+
+    def _begin(self) -> None:
+        """What it is now is the base."""
+        part, names = self._part, self.part.extras.names
+        self._features = [np.empty(0, np.int64)]
+        self._rows = [_rows_at(part, self._features[0])]
+        self._apart = {name: array.copy() for name, array in part._arrays().items() if name not in part._per_feature}
+        self._examples, self._negative = part._examples, part._negative
+        self._named = None if names is None else names.known.copy()
+        self._met[:] = False
 
     def learn(self, batch: Batch, weight: float) -> None:
         """Learn some rows, each counting `weight` times."""
-        learn_part(self._part, batch, weight)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
-        self._met[batch.indices if learned is True else batch.indices[learned]] = True
+        features = batch.indices if learned is True else batch.indices[learned]
+        features = np.unique(features[~self._met[features]]).astype(np.int64)
+        before = _rows_at(self._part, features)
+        learn_part(self._part, batch, weight)
+        if len(features):
+            self._met[features] = True
+            self._features.append(features)
+            self._rows.append(before)
 
     def gain(self, task: int) -> pa.Table:
         """What it has learned since the last `apply`."""
-        return _gain(self._part, self.base, task, np.flatnonzero(self._met))
+        features = np.concatenate(self._features)
+        order = np.argsort(features)
+        rows = {name: np.concatenate([some[name] for some in self._rows])[order] for name in self._rows[0]}
+        base = _Base(self._apart, lambda cut: {name: kept[cut] for name, kept in rows.items()}, self._examples)
+        names = self.part.extras.names
+        return _gain(self.part, base, task, features[order], _newly_named(names, self._named))
 
     def apply(self, summed: pa.Table, weight: float) -> None:
         """Let the base learn what all shards have gained in sum, and go on from it."""
-        apply(self.base, summed, weight)
-        base, part = cast(Any, self.base), cast(Any, self._part)
-        self._met[_features(summed, "places")] = True
-        met = np.flatnonzero(self._met)
-        for mine, theirs, name in zip(part._arrays().values(), base._arrays().values(), base._arrays(), strict=True):
-            rows = met if name in type(base)._per_feature else slice(None)
-            mine[rows] = theirs[rows]
-        part._examples, part._negative = base._examples, base._negative
-        if base.extras.names is not None:
-            part.extras.names.merge(base.extras.names)
-        self._met[met] = False
+        part = self._part
+        arrays = part._arrays()
+        for name, array in self._apart.items():
+            arrays[name][:] = array
+        for features, before in zip(self._features, self._rows, strict=True):
+            for name, kept in before.items():
+                arrays[name][features] = kept
+        part._examples, part._negative = self._examples, self._negative
+        apply(part, summed, weight)
+        self._begin()
+
+
+_Rows = Mapping[str, np.ndarray]
+
+
+class _Base(NamedTuple):
+    """What a learner was before."""
+
+    apart: _Rows  # all arrays that are not of features
+    rows: Callable[[slice], _Rows]  # of some of the features that it has met since, by their order
+    examples: int
+
+
+def _rows_at(learner: Any, features: np.ndarray) -> _Rows:
+    return {name: table[features] for name, table in learner._arrays().items() if name in learner._per_feature}
 
 
 def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:
@@ -171,7 +207,7 @@ def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: in
     >>> gain_.num_rows, base.examples  # a block and what is apart; the base is as it was
     (2, 0)
     """
-    weight, shard = positive_number("weight", weight), Shard(base)
+    weight, shard = positive_number("weight", weight), Shard(copy.copy(_adding_up(base)))
     for batch in labelled(batches):
         shard.learn(batch, weight)
     return shard.gain(task)
@@ -203,19 +239,21 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     """
     part: Any = _adding_up(learner)
     part._check_alike(_adding_up(base))
-    return _gain(learner, base, task, part._changed_since(base))
+    features, names = part._changed_since(base), base.extras.names
+    known = None if names is None else names.known
+    before = _Base(cast(Any, base)._arrays(), lambda cut: _rows_at(base, features[cut]), base.examples)
+    return _gain(learner, before, task, features, _newly_named(learner.extras.names, known))
 
 
-def _gain(learner: Learner, base: Learner, task: int, features: np.ndarray) -> pa.Table:
-    """Of these features, ascending."""
+def _gain(learner: Learner, base: _Base, task: int, features: np.ndarray, named: np.ndarray) -> pa.Table:
+    """Of these features, ascending, with the names of those."""
     task = whole_number("task", task, 0, 2**31 - 1)
-    part = cast(Any, learner)
-    names = learner.extras.names
-    named = np.empty(0, np.int64) if names is None else _newly_named(names, base.extras.names)
+    part, names = cast(Any, learner), learner.extras.names
     text = [] if names is None or not len(named) else names.bytes_of(named)
     more = learner.examples - base.examples
-    apart = np.append(part._gain_apart(base), [more, more > 0])
-    numbers = [part._gain_at(base, features[cut]).astype(np.float32) for cut in _chunks(len(features))]
+    apart = np.append(part._gain_apart(base.apart), [more, more > 0])
+    cuts = _chunks(len(features))
+    numbers = [part._gain_at(base.rows(cut), features[cut]).astype(np.float32) for cut in cuts]
     blocks = np.unique(np.concatenate([features, named]) // BLOCK)
     return _table(GAIN, blocks, np.full(len(blocks) + 1, task), features, [np.concatenate(numbers)], apart, named, text)
 
@@ -269,9 +307,10 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     apart, features = _flat(summed, "apart"), _features(summed, "places")
     if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
-    width, named = into._gain_at(into, np.empty(0, np.int64)).shape[1], _features(summed, "named")
+    nothing = np.empty(0, np.int64)
+    width, named = into._gain_at(_rows_at(into, nothing), nothing).shape[1], _features(summed, "named")
     numbers, met = _flat(summed, "numbers"), _flat(summed, "met")
-    fits = len(apart) == len(into._gain_apart(into)) + 2 and len(numbers) == width * len(features) == width * len(met)
+    fits = len(apart) == len(into._gain_apart(into._arrays())) + 2 and len(numbers) == width * len(features) == width * len(met)
     fits &= max(features.max(initial=0), named.max(initial=0)) < into.n_features
     if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
         raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
@@ -398,7 +437,9 @@ def _chunks(n: int) -> list[slice]:
     return [slice(start, start + CHUNK) for start in range(0, max(n, 1), CHUNK)]
 
 
-def _newly_named(names: Names, base: Names | None) -> np.ndarray:
-    """Features, ascending, that have a name here and not in the base."""
+def _newly_named(names: Names | None, base: np.ndarray | None) -> np.ndarray:
+    """Features, ascending, that have a name here and not in a base, whose names are of these (`Names.known`)."""
+    if names is None:
+        return np.empty(0, np.int64)
     own = np.sort(names.arrays()["indices"].astype(np.int64))
-    return own if base is None else own[~base.named(own)]
+    return own if base is None else own[~is_known(base, own)]

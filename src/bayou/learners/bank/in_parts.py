@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -154,11 +154,13 @@ class InParts(AddsUp, Learner):
     def _changed_since(self, base: Self) -> np.ndarray:
         return changed_at(self._lanes, base._lanes)
 
-    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
-        return gain_at(self._lanes, base._lanes, features, rules_of(self._lanes))
+    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
+        return gain_at(self._lanes, base["state"], base["squares"], features, rules_of(self._lanes))
 
-    def _gain_apart(self, base: Self) -> np.ndarray:
-        return gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
+    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        lanes = self._lanes
+        before = {name: base[name].reshape(getattr(lanes, name).shape) for name in ("stream", "intercept", "scale")}
+        return gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
         join_apart(self._lanes, gains, parts, weight, rules_of(self._lanes))
