@@ -84,7 +84,7 @@ def knows_more() -> BadModel:
 
 
 @kernel
-def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):
+def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):  # noqa: ANN201
     """(A, B) of one weight."""
     more, moved = strength - base_strength, mean - base_mean
     if rule == RECENT:
@@ -95,7 +95,7 @@ def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):
 
 
 @kernel
-def joined_one(mean, strength, base_held, held, a, b, met, rule, weight):
+def joined_one(mean, strength, base_held, held, a, b, met, rule, weight):  # noqa: ANN201
     """(mean, strength) of one weight whose parts have gained `a` and `b` in sum."""
     one, each = 1.0 / weight, 1.0 / max(met, 1.0)
     if rule == RECENT:

@@ -194,7 +194,8 @@ def _join_at(state, squares, features, gains, met, weight, lanes, most, far):
             mean, strength = joined_one(
                 np.float64(state[feature, at]), np.float64(state[feature, at + LANES]),
                 prior + per_square * base_square, prior + per_square * square,
-                gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k], met[row], lanes.rule[k], weight,
+                gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
+                met[row], lanes.rule[k], weight,
             )  # fmt: skip
             state[feature, at], state[feature, at + LANES] = min(max(mean, -far), far), min(strength, most)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
