@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -173,36 +173,39 @@ class InParts(AddsUp, Learner):
 
     def _changed_since(self, base: Self) -> np.ndarray:
         features = changed_at(self._lanes, base._lanes)
-        if self._pairs is not None and base._pairs is not None:
-            features = np.union1d(features, changed_factors(self._pairs, base._pairs))
-        return self._with_places(base, features)
-
-    def _with_places(self, base: Self, features: np.ndarray) -> np.ndarray:
         if self._pairs is None or base._pairs is None:
             return features
-        return np.concatenate([features, self.n_features + changed_places(self._pairs, base._pairs)])
+        return np.union1d(features, changed_factors(self._pairs, base._pairs))
 
-    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
-        own = features[features < self.n_features]
-        found = gain_at(self._lanes, base._lanes, own, rules_of(self._lanes))
-        if self._pairs is None or base._pairs is None:
+    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
+        found = gain_at(self._lanes, base["state"], base["squares"], features, rules_of(self._lanes))
+        if self._pairs is None or self._pairs.factors is None:
             return found
-        if self._pairs.factors is not None and base._pairs.factors is not None:
-            more = gain_factors(self._pairs.factors, base._pairs.factors, own, factor_rules(averaged=False))
-            found = np.hstack([found, more])
-        places = features[len(own) :] - self.n_features
-        rows = np.zeros((len(places), found.shape[1]))
-        rows[:, :OF_PLACE] = gain_places(self._pairs, base._pairs, places)
-        return np.vstack([found, rows])
+        rules = factor_rules(averaged=False)
+        return np.hstack([found, gain_factors(self._pairs.factors, base["factors"], features, rules)])
 
-    def _gain_apart(self, base: Self) -> np.ndarray:
-        found = gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
-        if self._pairs is None or base._pairs is None:
+    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        lanes = self._lanes
+        apart = ("stream", "intercept", "scale")
+        before: dict[str, Any] = {name: base[name].reshape(getattr(lanes, name).shape) for name in apart}
+        found = gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
+        if self._pairs is None:
             return found
-        return np.concatenate([found, gain_pairs_apart(self._pairs, base._pairs)])
+        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.as_it_was(base))])
+
+    def _places_changed(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        if self._pairs is None:
+            return super()._places_changed(base)
+        return self.n_features + changed_places(self._pairs, self._pairs.as_it_was(base))
+
+    def _gain_of_places(self, base: Mapping[str, np.ndarray], places: np.ndarray, width: int) -> np.ndarray:
+        assert self._pairs is not None
+        rows = np.zeros((len(places), width))
+        rows[:, :OF_PLACE] = gain_places(self._pairs, self._pairs.as_it_was(base), places - self.n_features)
+        return rows
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        own = len(gain_apart(self._lanes, self._lanes, rules_of(self._lanes)))
+        own = 4 * self._lanes.width + len(self._lanes.stream)
         join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
         if self._pairs is not None:
             join_pairs_apart(self._pairs, gains[own:], parts, weight)

@@ -9,11 +9,26 @@ lanes than those that come out.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core.gains import AVERAGE, EVIDENCE, GRADIENT, RECENT, Places, changed, gained, joined, refuse_less
+from bayou.core.gains import (
+    AVERAGE,
+    EVIDENCE,
+    GRADIENT,
+    LESS,
+    RECENT,
+    Places,
+    changed,
+    gained,
+    gained_one,
+    joined,
+    joined_one,
+    knows_more,
+)
 from bayou.core.model_file import nonzero_rows
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
@@ -41,39 +56,28 @@ def rules_of(lanes: Lanes) -> np.ndarray:
     return np.where(settings[RATE] > 0, GRADIENT, np.where(settings[KEEP] < 1, RECENT, EVIDENCE))
 
 
-def gain_at(lanes: Lanes, base: Lanes, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned of some features since `base`: A and B of every lane, uses and summed squares.
+def gain_at(
+    lanes: Lanes, base_state: np.ndarray, base_squares: np.ndarray, features: np.ndarray, rules: np.ndarray
+) -> np.ndarray:
+    """What lanes have learned of some features since they stood so: A and B of every lane, uses and summed squares.
 
     In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
     scale: a feature that was not met has gained nothing.
     """
-    factors, before = lanes.factors(), _places(base, features)
-    a, b = gained(_places(lanes, features), before, rules)
-    refuse_less(a, before, rules)
-    more = _counted(lanes.squares[features]) - _counted(base.squares[features])
-    return np.hstack([a / factors**2, b * np.where(rules == RECENT, factors, 1.0 / factors), more])
+    gains, each = np.empty((len(features), 2 * lanes.width + 2)), _rules(lanes, rules)
+    each = each._replace(into_b=np.where(rules == RECENT, lanes.factors(), 1.0 / lanes.factors()))
+    if _gain_at(lanes.state, lanes.squares, base_state, base_squares, features.astype(np.int64), each, gains):
+        raise knows_more()
+    return gains
 
 
 def join_at(
     lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
-    factors, width = lanes.factors(), lanes.width
     most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
-    uses, squared = (_counted(lanes.squares[features]) + np.maximum(gains[:, 2 * width :], 0.0)).T
-    square = np.divide(squared, uses, out=np.ones(len(features)), where=uses > 0)
-    square = np.clip(square, LEAST_SQUARE, most)
-    a = gains[:, :width] * factors**2
-    b = gains[:, width : 2 * width] * np.where(rules == RECENT, 1.0 / factors, factors)
-    before = _places(lanes, features)
-    mean, strength = joined(before, _held(lanes, square), a, b, met[:, None], weight, rules)
-    far = math.sqrt(most)
-    rows = np.stack([np.clip(mean, -far, far), np.minimum(strength, most)], axis=1)
-    # Eight means, eight precisions, and so on.
-    lanes.state[features] = (
-        rows.reshape(len(rows), 2, width // LANES, LANES).swapaxes(1, 2).reshape(len(rows), 2 * width)
-    )
-    lanes.squares[features] = np.stack([np.where(uses > 0, square, 0.0), uses], axis=1)
+    some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
+    _join_at(lanes.state, lanes.squares, *some, float(weight), _rules(lanes, rules), most, math.sqrt(most))
 
 
 def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
@@ -125,8 +129,9 @@ def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
     join_apart(into, np.sum([gain_apart(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
         here = features[start : start + BLOCK]
+        before = base.state[here], base.squares[here]
         count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
-        gains = np.sum([gain_at(part, base, here, rules) for part in parts], axis=0)
+        gains = np.sum([gain_at(part, *before, here, rules) for part in parts], axis=0)
         join_at(into, here, gains, count, 1.0, rules)
 
 
@@ -135,25 +140,65 @@ def _lasting(rules: np.ndarray) -> int:
     return AVERAGE if AVERAGE in rules else EVIDENCE
 
 
-def _places(lanes: Lanes, features: np.ndarray) -> Places:
-    rows = lanes.state[features].astype(np.float64).reshape(len(features), lanes.width // LANES, 2, LANES)
-    squares = lanes.squares[features].astype(np.float64)
-    held = _held(lanes, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
-    shape = len(features), lanes.width
-    return Places(rows[:, :, 0].reshape(shape), rows[:, :, 1].reshape(shape), held)
+class _Rules(NamedTuple):
+    """Of each lane, for kernels: what its numbers are in the units of features, and by which rule they add up."""
+
+    rule: np.ndarray
+    into_a: np.ndarray
+    into_b: np.ndarray
+    prior: np.ndarray  # the precision of a feature's prior, and what its mean square adds; plain gradients have none
+    per_square: np.ndarray
 
 
-def _held(lanes: Lanes, squares: np.ndarray) -> np.ndarray:
-    """The precision of each feature's prior in each lane; plain gradients have none."""
-    settings = lanes.settings
-    held = settings[PRIOR] + settings[PER_SQUARE] * squares[:, None]
-    return np.where(settings[RATE] > 0, 0.0, held)
+def _rules(lanes: Lanes, rules: np.ndarray) -> _Rules:
+    factors, settings = lanes.factors(), lanes.settings
+    prior, per_square = np.where(settings[RATE] > 0, 0.0, settings[[PRIOR, PER_SQUARE]])
+    return _Rules(rules, factors**2, np.where(rules == RECENT, 1.0 / factors, factors), prior, per_square)
 
 
-def _counted(squares: np.ndarray) -> np.ndarray:
-    """Uses and summed squares of features; their mean squares are kept."""
-    mean, uses = squares.astype(np.float64).T
-    return np.stack([uses, uses * mean], axis=1)
+@kernel
+def _gain_at(state, squares, base_state, base_squares, features, lanes, gains):
+    """Fill `gains`, a row for each feature; whether the base knows more."""
+    width, less = lanes.rule.size, False
+    for row in range(features.size):
+        feature = features[row]
+        square, uses = np.float64(squares[feature, 0]), np.float64(squares[feature, 1])
+        base_square, base_uses = np.float64(base_squares[row, 0]), np.float64(base_squares[row, 1])
+        gains[row, 2 * width] = uses - base_uses
+        gains[row, 2 * width + 1] = uses * square - base_uses * base_square
+        square, base_square = square if uses > 0 else 1.0, base_square if base_uses > 0 else 1.0
+        for k in range(width):
+            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            known = np.float64(base_state[row, at + LANES])
+            a, b = gained_one(
+                np.float64(state[feature, at]), np.float64(state[feature, at + LANES]), prior + per_square * square,
+                np.float64(base_state[row, at]), known, prior + per_square * base_square, lanes.rule[k],
+            )  # fmt: skip
+            less |= lanes.rule[k] != RECENT and a < LESS * known
+            gains[row, k], gains[row, width + k] = a / lanes.into_a[k], b * lanes.into_b[k]
+    return less
+
+
+@kernel
+def _join_at(state, squares, features, gains, met, weight, lanes, most, far):
+    width = lanes.rule.size
+    for row in range(features.size):
+        feature = features[row]
+        base_square, base_uses = np.float64(squares[feature, 0]), np.float64(squares[feature, 1])
+        uses = base_uses + max(gains[row, 2 * width], 0.0)
+        squared = base_uses * base_square + max(gains[row, 2 * width + 1], 0.0)
+        square = min(max(squared / uses if uses > 0 else 1.0, LEAST_SQUARE), most)
+        base_square = base_square if base_uses > 0 else 1.0
+        for k in range(width):
+            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            mean, strength = joined_one(
+                np.float64(state[feature, at]), np.float64(state[feature, at + LANES]),
+                prior + per_square * base_square, prior + per_square * square,
+                gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
+                met[row], lanes.rule[k], weight,
+            )  # fmt: skip
+            state[feature, at], state[feature, at + LANES] = min(max(mean, -far), far), min(strength, most)
+        squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
 
 
 def _intercepts(lanes: Lanes) -> Places:

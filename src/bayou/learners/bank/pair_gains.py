@@ -79,13 +79,17 @@ def join_places(
 
 
 def _factors_at(lanes: Factors, features: np.ndarray) -> Places:
-    rows = lanes.state[features].astype(np.float64)
-    return Places(rows[:, _MEANS], rows[:, _GAINS], _HELD)
+    return _of_rows(lanes.state[features])
 
 
-def gain_factors(lanes: Factors, base: Factors, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
-    """What P and Q have learned of some features since `base`."""
-    return np.hstack(gained(_factors_at(lanes, features), _factors_at(base, features), rules))
+def _of_rows(rows: np.ndarray) -> Places:
+    wide = rows.astype(np.float64)
+    return Places(wide[:, _MEANS], wide[:, _GAINS], _HELD)
+
+
+def gain_factors(lanes: Factors, base: np.ndarray, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
+    """What P and Q have learned of some features since these stood so."""
+    return np.hstack(gained(_factors_at(lanes, features), _of_rows(base), rules))
 
 
 def join_factors(
@@ -173,5 +177,5 @@ def merge_pairs_of(parts: list[Pairs], into: Pairs, base: Pairs) -> None:
     met = [changed_factors(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
     count = np.sum([np.isin(features, own, assume_unique=True) for own in met], axis=0)
-    gains = np.sum([gain_factors(own, base.factors, features, rules) for own in machines], axis=0)
+    gains = np.sum([gain_factors(own, base.factors.state[features], features, rules) for own in machines], axis=0)
     join_factors(into.factors, features, gains, count, 1.0, rules)

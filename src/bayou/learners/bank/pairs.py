@@ -8,6 +8,8 @@ all others) nor to the stackers (the evidence that its coefficient is not 0, in 
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,8 @@ KINDS = {
     "auto,factors": "all of them, each for as long as it pays",
 }
 FIRST_LOOK, WORTH = 16384, 1e-3
+# What is learned besides the factors of features.
+_OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
 # Which pairs the lane of crosses has, where they are not listed.
 CROSSED = {"columns": "features of different columns, and any two without one", "all": "any two features"}
 
@@ -110,15 +114,23 @@ class Pairs:
         return [(self.column + k, lane.temper[1]) for k, lane in enumerate(self.lanes)]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it."""
-        x = self.crosses
-        found = {"pair weights": x.weights, "pair features": x.features}
-        small = {"pair stream": x.stream, "pair intercept": x.intercept, "pair scale": x.scale}
+        """What was learned, by the names that files have for it; what is small in one row."""
+        found = {f"pair {name}": getattr(self.crosses, name) for name in _OF_CROSSES}
         if self.factors is not None:
-            f = self.factors
-            found["factors"] = f.state
-            small |= {"factor stream": f.stream, "factor intercept": f.intercept, "factor pairs": f.pairs}
-        return found | {name: array.reshape(1, -1) for name, array in small.items()}
+            found["factors"] = self.factors.state
+            found |= {f"factor {name}": getattr(self.factors, name) for name in _OF_FACTORS}
+        tables = ("pair weights", "pair features", "factors")
+        return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
+
+    def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+        """The same with what is not of features as in these arrays, by their names in files."""
+        was, x, f = copy.copy(self), self.crosses, self.factors
+        own: dict[str, Any] = {name: arrays[f"pair {name}"].reshape(getattr(x, name).shape) for name in _OF_CROSSES}
+        was.crosses = x._replace(**own)
+        if f is not None:
+            own = {name: arrays[f"factor {name}"].reshape(getattr(f, name).shape) for name in _OF_FACTORS}
+            was.factors = f._replace(**own)
+        return was
 
     def run(
         self,

@@ -66,7 +66,8 @@ class JsonLines:
         lines, slow = np.empty(n_lines, np.int64), np.empty((n_lines, 3), np.int64)
         plan = self._called, self._hashes, self._ways
         n, left = read_cells(block.data, block.size, is_utf8(block), *plan, starts, stops, lines, slow)
-        data, lists, bad = block.data, np.zeros(width, np.uint8), []
+        data, lists = block.data, np.zeros(width, np.uint8)
+        bad: list[BadLine] = []
         if left:
             data, lists, bad, fine = self._read_slowly(block, slow[:left], starts, stops, lines)
             if not fine.all():
