@@ -29,7 +29,7 @@ KINDS = {
     "auto": "crosses for as long as they pay",
     "auto,factors": "all of them, each for as long as it pays",
 }
-FIRST_LOOK, WORTH = 16384, 1e-3
+FIRST_LOOK, WORTH = 65536, 1e-3
 # What is learned besides the factors of features.
 _OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
 # Which pairs the lane of crosses has, where they are not listed.
