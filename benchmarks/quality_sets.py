@@ -17,6 +17,7 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -44,15 +45,47 @@ def svmlight(data: Path, *names: str, positive: float = 1.0) -> Rows:
     return sparse.vstack(parts[0::2]).tocsr(), np.where(np.concatenate(parts[1::2]) == positive, 1.0, -1.0)
 
 
+class Table(NamedTuple):
+    """A table on its way to rows: one indicator per cell, also for an empty one, in 2^18 buckets for all columns."""
+
+    frame: pd.DataFrame
+    labels: np.ndarray
+    numbers: list[str]
+    categories: list[str]
+
+    def cells(self) -> np.ndarray:
+        columns = [_hashed(name, _cut(self.frame[name])) for name in self.numbers]
+        columns += [_hashed(name, self.frame[name].fillna("").astype(str)) for name in self.categories]
+        return np.column_stack(columns)
+
+    def rows(self) -> Rows:
+        cells = self.cells()
+        indptr = np.arange(0, cells.size + 1, cells.shape[1])
+        X = sparse.csr_matrix((np.ones(cells.size), cells.ravel(), indptr), shape=(len(self.frame), 1 << HASH_BITS))
+        X.sum_duplicates()
+        return X, np.where(self.labels, 1.0, -1.0)
+
+    def fields(self) -> np.ndarray:
+        """The column of each feature, from 1 on; 0 for features that no cell has. Of two that share one the first."""
+        cells, found = self.cells(), np.zeros(1 << HASH_BITS, np.uint8)
+        for column in reversed(range(cells.shape[1])):
+            found[cells[:, column]] = column + 1
+        return found
+
+
 def table(frame: pd.DataFrame, labels: np.ndarray, numbers: list[str], categories: list[str]) -> Rows:
-    """One indicator per cell, also for an empty one. All columns share the same 2^18 buckets."""
-    columns = [_hashed(name, _cut(frame[name])) for name in numbers]
-    columns += [_hashed(name, frame[name].fillna("").astype(str)) for name in categories]
-    cells = np.column_stack(columns)
-    indptr = np.arange(0, cells.size + 1, cells.shape[1])
-    X = sparse.csr_matrix((np.ones(cells.size), cells.ravel(), indptr), shape=(len(frame), 1 << HASH_BITS))
-    X.sum_duplicates()
-    return X, np.where(labels, 1.0, -1.0)
+    return Table(frame, labels, numbers, categories).rows()
+
+
+def one_hot_fields(X) -> np.ndarray:
+    """Where every field gives a row one feature, and features are numbered field by field: the field of each feature.
+
+    The longest rows have all of them: feature k of such a row is of field k.
+    """
+    lengths = np.diff(X.indptr)
+    whole = np.flatnonzero(lengths == lengths.max())
+    first = X.indices[X.indptr[whole][:, None] + np.arange(lengths.max())].min(axis=0)
+    return np.searchsorted(first, np.arange(X.shape[1]), side="right").clip(1, 255).astype(np.uint8)
 
 
 def _cut(column: pd.Series) -> pd.Series:
@@ -80,62 +113,78 @@ def text(data: Path, name: str, positive: Callable[[dict], bool]) -> Rows:
 # --- the sets -------------------------------------------------------------------------------------------------------
 
 
-def _flights(data: Path) -> Rows:
+def _flights(data: Path) -> Table:
     """Arrival more than 15 minutes late, from what is known before departure; flights that arrived."""
     frame = pd.read_csv(data / "nycflights13.csv.gz")
     frame = frame[frame["arr_delay"].notna()].reset_index(drop=True)
     numbers = ["sched_dep_time", "sched_arr_time", "flight"]
     categories = ["month", "day", "carrier", "tailnum", "origin", "dest"]
-    return table(frame, (frame["arr_delay"] > 15).to_numpy(), numbers, categories)
+    return Table(frame, (frame["arr_delay"] > 15).to_numpy(), numbers, categories)
 
 
-def _adult(data: Path) -> Rows:
+def _adult(data: Path) -> Table:
     frame = pd.read_csv(data / "adult.csv.gz").sort_values("split", key=lambda c: c == "test", kind="stable")
     frame = frame.reset_index(drop=True)
     numbers = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
     categories = [name for name in frame.columns if name not in [*numbers, "income", "split"]]
-    return table(frame, frame["income"].str.startswith(">50K").to_numpy(), numbers, categories)
+    return Table(frame, frame["income"].str.startswith(">50K").to_numpy(), numbers, categories)
 
 
-def _bank_marketing(data: Path) -> Rows:
+def _bank_marketing(data: Path) -> Table:
     """Without the duration of the call, which is known only after it."""
     frame = pd.read_csv(data / "bank_marketing.csv.gz")
     numbers = ["day", "campaign", "pdays", "previous", "age", "balance"]
     categories = [name for name in frame.columns if name not in [*numbers, "duration", "y"]]
-    return table(frame, (frame["y"] == "yes").to_numpy(), numbers, categories)
+    return Table(frame, (frame["y"] == "yes").to_numpy(), numbers, categories)
 
 
-def _talkingdata(data: Path) -> Rows:
+def _talkingdata(data: Path) -> Table:
     """The numbers are ids (of an address, an app, ...); of the click time only the hour is used."""
     frame = pd.read_csv(data / "talkingdata.sample100k.csv.gz")
     frame["hour"] = frame["click_time"].str[11:13]
     categories = ["ip", "app", "device", "os", "channel", "hour"]
-    return table(frame, (frame["is_attributed"] == 1).to_numpy(), [], categories)
+    return Table(frame, (frame["is_attributed"] == 1).to_numpy(), [], categories)
 
 
-def _nsl_kdd(data: Path) -> Rows:
+def _nsl_kdd(data: Path) -> Table:
     """An attack or a normal connection; the test part has kinds of attacks that the train part lacks."""
     frame = pd.read_csv(data / "nsl_kdd.csv.gz").sort_values("split", key=lambda c: c == "test", kind="stable")
     frame = frame.reset_index(drop=True)
     categories = ["protocol_type", "service", "flag", "land", "logged_in", "root_shell", "is_host_login"]
     categories += ["is_guest_login", "su_attempted"]
     numbers = [name for name in frame.columns if name not in [*categories, "class", "split"]]
-    return table(frame, (frame["class"] != "normal").to_numpy(), numbers, categories)
+    return Table(frame, (frame["class"] != "normal").to_numpy(), numbers, categories)
 
 
-def _openbandit(data: Path) -> Rows:
+def _openbandit(data: Path) -> Table:
     frame = pd.read_csv(data / "openbandit.sample60k.csv.gz")
     frame["hour"] = frame["timestamp"].str[11:13]
     numbers = ["propensity_score", "user_item_affinity", "user_affinity_total", "item_feature_0"]
     categories = [name for name in frame.columns if name not in [*numbers, "timestamp", "click"]]
-    return table(frame, (frame["click"] == 1).to_numpy(), numbers, categories)
+    return Table(frame, (frame["click"] == 1).to_numpy(), numbers, categories)
+
+
+def _criteo_raw(data: Path) -> Table:
+    frame = pd.read_csv(data / "criteo.raw8k.tsv.gz", sep="\t", header=None)
+    frame.columns = [f"c{k}" for k in range(40)]
+    numbers = [f"c{k}" for k in range(1, 14)]
+    return Table(frame, (frame["c0"] == 1).to_numpy(), numbers, [f"c{k}" for k in range(14, 40)])
+
+
+def _covtype_binned(data: Path) -> Table:
+    """Ten numbers in bins, and two categories that the file has as indicators."""
+    X, y = svmlight(data, "covtype.sample20k", positive=2.0)
+    dense = np.asarray(X.todense())
+    frame = pd.DataFrame({f"n{k}": dense[:, k] for k in range(10)})
+    frame["wilderness"], frame["soil"] = dense[:, 10:14].argmax(axis=1), dense[:, 14:].argmax(axis=1)
+    return Table(frame, y > 0, [f"n{k}" for k in range(10)], ["wilderness", "soil"])
 
 
 def _labelled(row: dict) -> bool:
     return row["label"] == 1
 
 
-SETS: dict[str, Callable[[Path], Rows]] = {
+SETS: dict[str, Callable[[Path], Rows | Table]] = {
     # used while the bank was designed; small ones first
     "mushrooms": lambda data: svmlight(data, "mushrooms.train"),
     "rcv1": lambda data: svmlight(data, "rcv1.train1k", "rcv1.test500"),
@@ -165,6 +214,10 @@ SETS: dict[str, Callable[[Path], Rows]] = {
     "openbandit": _openbandit,
     "nsl_kdd": _nsl_kdd,
 }
+# For pairs of features only.
+MORE: dict[str, Callable[[Path], Rows | Table]] = {"criteo_raw": _criteo_raw, "covtype_binned": _covtype_binned}
+# svmlight files that have a feature for each of their fields.
+ONE_HOT = {"criteo", "frappe", "ipinyou", "mushrooms"}
 ASIDE = {"phishing", "splice", "higgs", "madelon", "basehock", "pcmac", "relathe", "openbandit", "nsl_kdd"}
 
 
@@ -172,7 +225,8 @@ def load(name: str, data: Path, cache: Path) -> Rows:
     """The rows of a set, from the cache folder if they were prepared before."""
     path = cache / f"{name}.npz"
     if not path.exists():
-        X, y = SETS[name](data)
+        made = (SETS | MORE)[name](data)
+        X, y = made.rows() if isinstance(made, Table) else made
         X.eliminate_zeros()
         cache.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}.npz")  # several processes may write it at once
@@ -183,3 +237,15 @@ def load(name: str, data: Path, cache: Path) -> Rows:
     with np.load(path) as held:
         X = sparse.csr_matrix((held["values"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
         return X, held["labels"]
+
+
+def fields(name: str, data: Path, cache: Path) -> np.ndarray | None:
+    """The field of each feature, from 1 on, where the set has fields."""
+    if name in ONE_HOT:
+        return one_hot_fields(load(name, data, cache)[0])
+    path = cache / f"{name}.fields.npy"
+    if not path.exists():
+        made = (SETS | MORE)[name](data)
+        np.save(path, made.fields() if isinstance(made, Table) else np.zeros(0, np.uint8))
+    found = np.load(path)
+    return found if len(found) else None

@@ -104,6 +104,9 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
             ),
             "bayou Marginal, predict": (nothing, lambda: now["learner"].predict(batch)),
             "bayou Marginal, learn, float64": (new(Marginal, dtype="float64"), learn),
+            "bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn),
+            "bayou Marginal, learn, peak": (new(Marginal, variance_update="peak"), learn),
+            "bayou Marginal, learn, probit and peak": (new(Marginal, link="probit", variance_update="peak"), learn),
             "bayou Moment, learn": (new(Moment), learn),
             "bayou Joint, learn": (new(Joint), learn),
             "bayou AdaGrad, learn": (new(AdaGrad), learn),
@@ -116,7 +119,6 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
             "bayou Bank, predict": (nothing, lambda: now["learner"].predict(batch)),
         }
     )
-    seconds |= median_seconds({"bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn)}, repeats=1)
     nanoseconds = {name: s / batch.nonzeros * 1e9 for name, s in seconds.items()}
     few = batch[: min(rows, 20_000)]
     nanoseconds[RIVER] = river_seconds(few) / few.nonzeros * 1e9

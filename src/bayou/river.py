@@ -53,9 +53,11 @@ class _Face:
 
     def _made(self, kind: Any, **known: Any) -> Any:
         try:
-            return kind(n_features=self._rows.n_features, **known, **self.kwargs)  # type: ignore[attr-defined]
+            made = kind(n_features=self._rows.n_features, **known, **self.kwargs)  # type: ignore[attr-defined]
         except TypeError as error:  # an unknown parameter
             raise BadInput(f"{self.learner} cannot be made so: {error}.") from None  # type: ignore[attr-defined]
+        self._rows.groups = made.wants_groups
+        return made
 
     @property
     def model(self) -> Any:

@@ -28,55 +28,33 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.core import model_file
 from bayou.core.batch import Batch, check_is_batch, labelled
 from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_in, flat, in_order, table_of, to_numpy
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
-from bayou.core.names import Names
+from bayou.core.names import Names, is_known
 from bayou.core.storage import load
+from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
-# Features of a block, and how many are worked on at a time.
-BLOCK, CHUNK = 1 << 12, 1 << 16
-APART = -1
+# Features that are worked on at a time.
+CHUNK = 1 << 16
 # A shard has at least so many rows: with fewer, or with longer rows, too little of them is learned.
 LEAST_ROWS = 5_000
 # How much is learned in sequence first, and held out for the combination: a share of the rows, and how many at least
 # and at most.
 BASE = 0.01, LEAST_ROWS, 100_000
 HELD_OUT = 0.02, 20_000, 200_000
-
-GAIN = pa.schema(
-    [
-        ("block", pa.int32()),
-        ("task", pa.int32()),
-        ("places", pa.list_(pa.uint16())),  # within the block; none for what is apart
-        ("numbers", pa.list_(pa.float32())),  # of each place, one after another
-        ("apart", pa.list_(pa.float64())),
-        ("named", pa.list_(pa.uint16())),  # places whose names the base did not know
-        ("names", pa.list_(pa.large_binary())),
-    ]
-)
-SUM = pa.schema(
-    [
-        ("block", pa.int32()),
-        ("places", pa.list_(pa.uint16())),
-        ("met", pa.list_(pa.int32())),  # how many tasks have met each place
-        ("numbers", pa.list_(pa.float64())),
-        ("apart", pa.list_(pa.float64())),
-        ("named", pa.list_(pa.uint16())),
-        ("names", pa.list_(pa.large_binary())),
-    ]
-)
 
 
 class Round(NamedTuple):
@@ -114,52 +92,101 @@ def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROW
 
 
 class Shard:
-    """A worker's part of a round: a base, and a copy of it that learns, round after round.
+    """A worker's part of a round: a learner that learns some rows, and what it was before, round after round.
 
-    It knows which features it has met, so that neither comparing nor going back to the base takes a look at them all.
+    The learner is the shard's from now on. Of the features that it meets, what stood there before is kept; so there is
+    one table, and neither comparing nor going back takes a look at all of it.
 
     >>> from bayou.learners import Bank
     >>> shard = Shard(Bank(n_features=10))
     >>> shard.learn(Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0]), weight=2.0)
     >>> shard.apply(add([shard.gain(task=0)]), weight=2.0)
-    >>> shard.base.examples
+    >>> shard.part.examples
     2
     """
 
     def __init__(self, base: Learner) -> None:
-        self.base = _adding_up(base)
-        self._part = copy.copy(base)
+        self._part: Any = _adding_up(base)
         self._part._frozen = False
         self._met = np.zeros(base.n_features, bool)
+        self._begin()
 
     @property
     def part(self) -> Learner:
-        """What it has learned, on top of its base."""
-        return self._part
+        """The learner: the base, and what it has learned on top of it."""
+        return cast(Learner, self._part)
+
+    def _begin(self) -> None:
+        """What it is now is the base."""
+        part, names = self._part, self.part.extras.names
+        self._features = [np.empty(0, np.int64)]
+        self._rows = [_rows_at(part, self._features[0])]
+        self._apart = {name: array.copy() for name, array in part._arrays().items() if name not in part._per_feature}
+        self._examples, self._negative = part._examples, part._negative
+        self._named = None if names is None else names.known.copy()
+        self._met[:] = False
 
     def learn(self, batch: Batch, weight: float) -> None:
         """Learn some rows, each counting `weight` times."""
-        learn_part(self._part, batch, weight)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
-        self._met[batch.indices if learned is True else batch.indices[learned]] = True
+        features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
+        before = _rows_at(self._part, features)
+        try:
+            learn_part(self._part, batch, weight)
+        except BadInput:
+            self._met[features] = False
+            raise
+        self._features.append(features)
+        self._rows.append(before)
 
     def gain(self, task: int) -> pa.Table:
         """What it has learned since the last `apply`."""
-        return _gain(self._part, self.base, task, np.flatnonzero(self._met))
+        features = np.concatenate(self._features)
+        order = np.argsort(features)
+        rows = {name: np.concatenate([some[name] for some in self._rows])[order] for name in self._rows[0]}
+        base = _Base(self._apart, lambda cut: {name: kept[cut] for name, kept in rows.items()}, self._examples)
+        names = self.part.extras.names
+        return _gain(self.part, base, task, features[order], _newly_named(names, self._named))
 
     def apply(self, summed: pa.Table, weight: float) -> None:
         """Let the base learn what all shards have gained in sum, and go on from it."""
-        apply(self.base, summed, weight)
-        base, part = cast(Any, self.base), cast(Any, self._part)
-        self._met[_features(summed, "places")] = True
-        met = np.flatnonzero(self._met)
-        for mine, theirs, name in zip(part._arrays().values(), base._arrays().values(), base._arrays(), strict=True):
-            rows = met if name in type(base)._per_feature else slice(None)
-            mine[rows] = theirs[rows]
-        part._examples, part._negative = base._examples, base._negative
-        if base.extras.names is not None:
-            part.extras.names.merge(base.extras.names)
-        self._met[met] = False
+        part = self._part
+        arrays = part._arrays()
+        for name, array in self._apart.items():
+            arrays[name][:] = array
+        for features, before in zip(self._features, self._rows, strict=True):
+            for name, kept in before.items():
+                arrays[name][features] = kept
+        part._examples, part._negative = self._examples, self._negative
+        apply(part, summed, weight)
+        self._begin()
+
+
+@kernel
+def _newly_met(features, met):
+    """Those that are met for the first time, once each."""
+    found, n = empty(features.size, np.int64), 0
+    for feature in features:
+        if not met[feature]:
+            met[feature] = True
+            found[n] = feature
+            n += 1
+    return found[:n].copy()
+
+
+_Rows = Mapping[str, np.ndarray]
+
+
+class _Base(NamedTuple):
+    """What a learner was before."""
+
+    apart: _Rows  # all arrays that are not of features
+    rows: Callable[[slice], _Rows]  # of some of the features that it has met since, by their order
+    examples: int
+
+
+def _rows_at(learner: Any, features: np.ndarray) -> _Rows:
+    return {name: table[features] for name, table in learner._arrays().items() if name in learner._per_feature}
 
 
 def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:
@@ -171,7 +198,7 @@ def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: in
     >>> gain_.num_rows, base.examples  # a block and what is apart; the base is as it was
     (2, 0)
     """
-    weight, shard = positive_number("weight", weight), Shard(base)
+    weight, shard = positive_number("weight", weight), Shard(copy.copy(_adding_up(base)))
     for batch in labelled(batches):
         shard.learn(batch, weight)
     return shard.gain(task)
@@ -203,21 +230,28 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     """
     part: Any = _adding_up(learner)
     part._check_alike(_adding_up(base))
-    return _gain(learner, base, task, part._changed_since(base))
+    features, names = part._changed_since(base), base.extras.names
+    known = None if names is None else names.known
+    before = _Base(cast(Any, base)._arrays(), lambda cut: _rows_at(base, features[cut]), base.examples)
+    return _gain(learner, before, task, features, _newly_named(learner.extras.names, known))
 
 
-def _gain(learner: Learner, base: Learner, task: int, features: np.ndarray) -> pa.Table:
-    """Of these features, ascending."""
+def _gain(learner: Learner, base: _Base, task: int, features: np.ndarray, named: np.ndarray) -> pa.Table:
+    """Of these features, ascending, with the names of those."""
     task = whole_number("task", task, 0, 2**31 - 1)
-    part = cast(Any, learner)
-    names = learner.extras.names
-    named = np.empty(0, np.int64) if names is None else _newly_named(names, base.extras.names)
+    part, names = cast(Any, learner), learner.extras.names
     text = [] if names is None or not len(named) else names.bytes_of(named)
     more = learner.examples - base.examples
-    apart = np.append(part._gain_apart(base), [more, more > 0])
-    numbers = [part._gain_at(base, features[cut]).astype(np.float32) for cut in _chunks(len(features))]
+    apart = np.append(part._gain_apart(base.apart), [more, more > 0])
+    cuts = _chunks(len(features))
+    numbers = [part._gain_at({**base.apart, **base.rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
+    if len(places := part._places_changed(base.apart)):
+        numbers.append(part._gain_of_places(base.apart, places, numbers[0].shape[1]).astype(np.float32))
+        features = np.concatenate([features, places])
     blocks = np.unique(np.concatenate([features, named]) // BLOCK)
-    return _table(GAIN, blocks, np.full(len(blocks) + 1, task), features, [np.concatenate(numbers)], apart, named, text)
+    return table_of(
+        GAIN, blocks, np.full(len(blocks) + 1, task), features, [np.concatenate(numbers)], apart, named, text
+    )
 
 
 def add(gains: Iterable[pa.Table]) -> pa.Table:
@@ -231,27 +265,27 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     [[], [2]]
     """
     given = several("gains", gains, "what shards have gained")
-    whole = pa.concat_tables([_of("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
-    tasks, blocks = whole["task"].to_numpy(), whole["block"].to_numpy()
+    whole = pa.concat_tables([checked("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
+    tasks, blocks = to_numpy(whole["task"]), to_numpy(whole["block"])
     if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
         raise BadInput("two gains have the same number of a task; give each task its own.")
-    features = np.unique(_features(whole, "places"))
+    features = np.unique(features_in(whole, "places"))
     sums, met, apart, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
     for task in np.unique(tasks):
-        one = whole.filter(tasks == task).sort_by("block")
-        places = np.searchsorted(features, _features(one, "places"))
-        numbers, more = _flat(one, "numbers"), _flat(one, "apart")
+        one = in_order(whole, np.flatnonzero(tasks == task))
+        places = np.searchsorted(features, features_in(one, "places"))
+        numbers, more = flat(one, "numbers"), flat(one, "apart")
         if len(places):
             numbers = numbers.reshape(len(places), -1)
             sums = np.zeros((len(features), numbers.shape[1])) if not sums.size else sums
             sums[places] += numbers
             met[places] += 1
         apart = apart + more if apart.size else more
-        for place, name in zip(_features(one, "named").tolist(), _flat(one, "names"), strict=True):
+        for place, name in zip(features_in(one, "named").tolist(), flat(one, "names"), strict=True):
             names.setdefault(place, name)
     named = np.array(sorted(names), np.int64)
     there = np.unique(blocks[blocks != APART])
-    return _table(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
+    return table_of(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
 
 
 def apply(base: Learner, summed: pa.Table, weight: float) -> None:
@@ -265,14 +299,18 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     """
     weight, into = positive_number("weight", weight), cast(Any, _adding_up(base))
     into._check_learns()
-    summed = _of("sum", summed, SUM).sort_by("block")
-    apart, features = _flat(summed, "apart"), _features(summed, "places")
+    table = checked("sum", summed, SUM)
+    summed = in_order(table, np.arange(len(table)))
+    apart, features = flat(summed, "apart"), features_in(summed, "places")
     if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
-    width, named = into._gain_at(into, np.empty(0, np.int64)).shape[1], _features(summed, "named")
-    numbers, met = _flat(summed, "numbers"), _flat(summed, "met")
-    fits = len(apart) == len(into._gain_apart(into)) + 2 and len(numbers) == width * len(features) == width * len(met)
-    fits &= max(features.max(initial=0), named.max(initial=0)) < into.n_features
+    nothing = np.empty(0, np.int64)
+    now = {**into._arrays(), **_rows_at(into, nothing)}
+    width, named = into._gain_at(now, nothing).shape[1], features_in(summed, "named")
+    numbers, met = flat(summed, "numbers"), flat(summed, "met")
+    fits = len(numbers) == width * len(features) == width * len(met)
+    fits &= len(apart) == len(into._gain_apart(now)) + 2
+    fits &= features.max(initial=0) < into._n_places and named.max(initial=0) < into.n_features
     if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
         raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
     numbers = numbers.reshape(len(features), width)
@@ -283,7 +321,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
         for cut in _chunks(len(features)) if len(features) else ():
             into._join_at(features[cut], numbers[cut], met[cut], weight)
         if into.extras.names is not None:
-            into.extras.names.put(named, _flat(summed, "names"))
+            into.extras.names.put(named, flat(summed, "names"))
 
 
 def discount(learner: Learner, share: float) -> None:
@@ -343,62 +381,14 @@ def _adding_up(learner: Any) -> Learner:
     return learner
 
 
-def _of(what: str, table: Any, schema: pa.Schema) -> pa.Table:
-    if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
-        raise BadInput(f"this is no {what} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
-    return (pa.table(table) if isinstance(table, pa.RecordBatch) else table).cast(schema)
-
-
-def _table(
-    schema: pa.Schema,
-    blocks: np.ndarray,
-    tasks: np.ndarray | None,
-    features: np.ndarray,
-    numbers: list[np.ndarray],
-    apart: np.ndarray,
-    named: np.ndarray,
-    names: list[bytes | None],
-) -> pa.Table:
-    """Rows of these blocks, and one before them for what is apart, if anything is; `numbers` are of each feature."""
-    first = len(apart) > 0
-    blocks = np.concatenate([[APART], blocks]) if first else blocks
-    edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * BLOCK
-    places, called = (np.searchsorted(some, np.maximum(edges, 0)) for some in (features, named))
-
-    def lists(values: Any, ends: np.ndarray, name: str) -> pa.Array:
-        kind = schema.field(name).type.value_type
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
-
-    columns: list[Any] = [blocks.astype(np.int32)]
-    columns += [] if tasks is None else [tasks[: len(blocks)].astype(np.int32)]
-    columns.append(lists((features % BLOCK).astype(np.uint16), places, "places"))
-    for name, values in zip(schema.names[len(columns) :], numbers, strict=False):
-        columns.append(lists(values.ravel(), places * (values.size // max(len(features), 1)), name))
-    ends = np.full(len(blocks) + 1, len(apart))
-    ends[0] = 0
-    columns.append(lists(apart, ends, "apart"))
-    columns += [lists((named % BLOCK).astype(np.uint16), called, "named"), lists(names, called, "names")]
-    return pa.table(columns, schema=schema)
-
-
-def _flat(table: pa.Table, name: str) -> Any:
-    """All values of a column of lists, one after another: an array, or a list of bytes."""
-    values = pa.chunked_array(table[name]).combine_chunks().flatten() if table.num_rows else pa.array([])
-    return values.to_pylist() if name == "names" else values.to_numpy(zero_copy_only=False)
-
-
-def _features(table: pa.Table, name: str) -> np.ndarray:
-    """The features that a column of places speaks of."""
-    lengths = pc.list_value_length(table[name]).to_numpy()
-    return np.repeat(table["block"].to_numpy().astype(np.int64) * BLOCK, lengths) + _flat(table, name)
-
-
 def _chunks(n: int) -> list[slice]:
     """Some features at a time, to bound what is held in float64; at least one time."""
     return [slice(start, start + CHUNK) for start in range(0, max(n, 1), CHUNK)]
 
 
-def _newly_named(names: Names, base: Names | None) -> np.ndarray:
-    """Features, ascending, that have a name here and not in the base."""
+def _newly_named(names: Names | None, base: np.ndarray | None) -> np.ndarray:
+    """Features, ascending, that have a name here and not in a base, whose names are of these (`Names.known`)."""
+    if names is None:
+        return np.empty(0, np.int64)
     own = np.sort(names.arrays()["indices"].astype(np.int64))
-    return own if base is None else own[~base.named(own)]
+    return own if base is None else own[~is_known(base, own)]

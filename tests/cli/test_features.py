@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch
 from bayou.cli import app
+from bayou.cli.features import _highest
 from bayou.core.extras import Extras
 from bayou.core.names import NewNames
 from bayou.learners import FTRL, AdaGrad, Classes, Marginal, SpikeSlab
@@ -86,6 +87,12 @@ def test_a_file_holds_what_standard_output_has(run, model, tmp_path):
 @pytest.mark.parametrize("top", [0, 1, 2, 1000])
 def test_as_many_as_wanted(run, model, top):
     assert len(table(run("features", model, "--top", top, "--out", "-").stdout)) == 1 + min(top, 3)
+
+
+@pytest.mark.parametrize("top", [0, 1, 4, 5, 6, 9])
+def test_the_highest_are_those_of_a_stable_sort(top):
+    key = np.array([2.0, np.nan, 5.0, 2.0, 5.0, np.inf, 2.0, 0.0, -np.inf])
+    assert _highest(key, top).tolist() == [5, 2, 4, 0, 3, 6, 7, 1, 8][:top]
 
 
 def test_by_certainty(run, tmp_path):

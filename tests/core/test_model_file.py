@@ -144,6 +144,18 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
     assert len(files) == 1
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 16])
+def test_rows_of_several_arrays_with_a_bit_set(width):
+    """By words of eight bytes and of fewer; 0.0 has no bit, -0.0 has one."""
+    some, other, flags = np.zeros((50, width), "f4"), np.zeros((50, 2), "f4"), np.zeros(50, "u1")
+    some[3, -1] = other[7, 0] = other[3] = 1e-40
+    some[9, 0], flags[11] = -0.0, 1
+    assert model.nonzero_rows(some).tolist() == [3, 9]
+    assert model.nonzero_rows(some, other, flags).tolist() == [3, 7, 9, 11]
+    assert model.nonzero_rows(some[::3]).tolist() == [1, 3]
+    assert model.nonzero_rows(some[:0]).tolist() == []
+
+
 def test_rows_that_are_packed_already_give_the_bytes_of_the_array(tmp_path):
     array = np.zeros((3000, 4), np.float32)
     array[[3, 70, 2999]] = 1.5

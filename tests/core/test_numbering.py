@@ -28,11 +28,22 @@ def test_numbers_are_given_in_the_order_of_first_appearance(batches):
 
 
 def test_it_grows_and_ids_that_fall_on_one_place_keep_apart():
-    ids = np.arange(1, 20_001, dtype=np.uint64) << np.uint64(20)
+    # Multiplied by what spreads ids over the table these are 1, 2, 3, ..., of which the upper half is 0.
+    ids = np.arange(1, 20_001, dtype=np.uint64) * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
     numbering = Numbering(2**20)
     assert (numbering.add(ids) == np.arange(20_000)).all()
     assert (numbering.find(ids[::-1]) == np.arange(20_000)[::-1]).all()
     assert numbering.find(ids + np.uint64(1)).tolist() == [UNKNOWN] * 20_000
+
+
+def test_ids_in_a_row_do_not_stand_in_the_way_of_those_that_come_round_again():
+    """As of columns numbered by how frequent they are: the first thousands all, and some of millions."""
+    rng = np.random.default_rng(0)
+    ids = np.append(np.arange(1, 10_001), rng.integers(10_001, 2**22, 5000)).astype(np.uint64)
+    numbering = Numbering(2**20)
+    numbering.add(ids)
+    free = np.flatnonzero(np.append(numbering.table, 0) == 0)
+    assert np.diff(free).max() < 100  # places in a row that are taken
 
 
 def test_parsers_find_ids_in_its_table():

@@ -37,6 +37,11 @@ def log(v):
     return exponential.log(v)
 
 
+@njit
+def expm1(v):
+    return exponential.expm1(v)
+
+
 def relative_error(found: np.ndarray, function, xs: np.ndarray) -> float:
     """The largest error in units of the exact value, which has more digits than the answer."""
     exact = function(xs.astype(np.longdouble))
@@ -83,6 +88,17 @@ def test_exp_unit_is_accurate(dtype):
 def test_log_sigmoids_are_right_to_rounding():
     z = np.concatenate([np.linspace(-30, 30, 4005), [0.0, 1e-300, -1e-300]])
     np.testing.assert_allclose(apply(log_sigmoid, z), -np.logaddexp(0, -z), rtol=2e-14)
+
+
+def test_expm1_keeps_its_digits_near_0_and_stays_finite():
+    near = np.exp2(points(-1000, 9, np.float64, 800))
+    xs = np.concatenate([near, -near[near < 700], points(-2, 2, np.float64, 800)])
+    xs = xs[np.abs(xs) < 353][: xs.size // 16 * LANES]
+    assert relative_error(apply(expm1, xs), np.expm1, xs) < 2e-15 + 353 * 2.3e-16
+    small = xs[np.abs(xs) < 1][:1600]
+    assert relative_error(apply(expm1, small), np.expm1, small) < 2e-15
+    assert (apply(expm1, np.zeros(LANES)) == 0.0).all()
+    assert np.isfinite(apply(expm1, np.full(LANES, 1e300))).all()
 
 
 def test_log_is_accurate_over_its_whole_range_and_near_1():

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
-from bayou.learners.bank import PRESETS, Bank, Lane
+from bayou.learners.bank import PRESETS, Bank, Lane, dropping
 from bayou.learners.bank import learner as bank_module
 from bayou.learners.bank.inspection import FINALS
 from bayou.learners.bank.lanes import ROWS, SCALED
@@ -92,7 +92,7 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
         at = k // LANES * 2 * LANES + k % LANES
         variance = lane.variance(slow.square)
         mean, gained = (np.append(bank._lanes.state[:, at + n * LANES], bank._lanes.intercept[n, k]) for n in (0, 1))
-        gained[:-1] *= bank._lanes.fade[k]
+        gained[:-1] *= bank._lanes.fade[0, k]
         if lane.lane.learned_prior:  # where precision times mean is kept
             mean[:-1] *= variance[:-1]
         if lane.lane.rate is None:
@@ -219,7 +219,7 @@ def test_lanes_of_ones_own_equal_the_reference(own, combine):
     ("preset", "narrowing"), [("slim", {10: 5, 40: 1}), ("wide", {1: 17, 20: 12, 33: 12, 50: 8}), ("wide", {25: 30})]
 )
 def test_narrowing_equals_the_reference(preset, narrowing, monkeypatch):
-    monkeypatch.setattr(bank_module, "NARROWING", narrowing)
+    monkeypatch.setattr(dropping, "NARROWING", narrowing)
     fast = Bank(WIDTH, preset=preset, narrowing=True, dtype="float64")
     slow = BankReference(WIDTH, preset, narrowing=narrowing)
     for seed, stream in enumerate(["usual", "indicators, then near 1"]):
@@ -228,7 +228,7 @@ def test_narrowing_equals_the_reference(preset, narrowing, monkeypatch):
 
 
 def test_a_lane_none_of_whose_outputs_is_kept_rests(monkeypatch):
-    monkeypatch.setattr(bank_module, "NARROWING", {30: 4})
+    monkeypatch.setattr(dropping, "NARROWING", {30: 4})
     fast = Bank(WIDTH, narrowing=True, dtype="float64")
     X, y, _ = examples(0, 60, **STREAMS["usual"])
     fast.learn(Batch.from_csr(X[:30], y[:30]))
@@ -366,7 +366,7 @@ def test_a_fresh_bank_knows_only_its_priors():
     assert learner.lanes[0].loss == pytest.approx(math.log(2))
     assert not learner.mean.any()
     lanes = [output.lane for output in learner.lanes]
-    variances = [lane.prior_variance for lane in lanes if lane.rate is None and not lane.forgets]
+    variances = [lane.prior_variance for lane in lanes if lane.rate is None and not lane.memory]
     np.testing.assert_allclose(learner.variance, np.mean(variances), rtol=1e-6)
     assert learner.predict(Batch.from_rows([{0: 1.0}])).probability[0] == pytest.approx(0.5)
 
@@ -561,7 +561,7 @@ def test_one_pass_is_nearly_as_good_as_logistic_regression_solved(preset):
 
 @pytest.mark.parametrize("options", [{}, {"combine": "share"}, {"preset": "wide", "narrowing": True}], ids=str)
 def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
-    monkeypatch.setattr(bank_module, "NARROWING", {40: 12, 101: 8})
+    monkeypatch.setattr(dropping, "NARROWING", {40: 12, 101: 8})
     X, y, weights = examples(5, 200, (-1, 1))
     batch = Batch.from_csr(X, y, weights)
     answers = []

@@ -7,8 +7,7 @@ from scipy.special import expit, logit
 
 from bayou import BankClassifier, Batch
 from bayou.kernels.random import CHOICE, INTERCEPT, choices, keyed, normal, unit
-from bayou.learners.bank import Bank, Lane
-from bayou.learners.bank import learner as bank_module
+from bayou.learners.bank import Bank, Lane, dropping
 from bayou.learners.bank.draws import lanes_to_draw
 from tests.learners.test_bank import STREAMS, WIDTH, examples, rivals
 from tests.reference.bank import BankReference
@@ -85,7 +84,7 @@ def test_scores_of_draws_have_the_mean_and_variance_of_the_mixture(purpose):
 
 
 def test_a_lane_that_rests_is_never_drawn(monkeypatch):
-    monkeypatch.setattr(bank_module, "NARROWING", {30: 2})
+    monkeypatch.setattr(dropping, "NARROWING", {30: 2})
     learner = Bank(WIDTH, narrowing=True, dtype="float64")
     X, y, _ = examples(0, 60, **STREAMS["usual"])
     learner.learn(Batch.from_csr(X, y))

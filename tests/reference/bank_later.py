@@ -30,7 +30,7 @@ class LaterReference:
 
     def __init__(self, bank: BankReference):
         self.bank = bank
-        static = [o for o, (k, _) in enumerate(bank.outputs) if not bank.lanes[k].lane.forgets]
+        static = [o for o, (k, _) in enumerate(bank.outputs) if not bank.lanes[k].lane.memory]
         self.outputs = np.array(static or range(len(bank.outputs)))
         K = len(self.outputs)
         self.knows = np.array([bank.lanes[bank.outputs[o][0]].lane.rate is None for o in self.outputs])

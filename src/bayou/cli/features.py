@@ -49,6 +49,9 @@ def features(
     selected: Annotated[
         bool, typer.Option(help="All that the model selected (spike-slab, ftrl), and no others.")
     ] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Of a bank with pairs: the pairs of features with the largest weights.")
+    ] = False,
     index: Annotated[
         bool, typer.Option("--index", help="Also the number that each feature was hashed to, as Vowpal Wabbit has it.")
     ] = False,
@@ -73,6 +76,8 @@ def features(
         bayou features m.bayou --by column
 
         bayou features wines.bayou --class riesling
+
+        bayou features clicks.bayou --pairs
     """
     options.check_choice("--by", by, ORDERS)
     options.check_choice("--view", view, VIEWS)
@@ -97,7 +102,9 @@ def features(
         write_plain(out, learner, name_of)
         output.say(f"{len(learner.selected):,} features are in {out}")  # type: ignore[attr-defined]
         return
-    if learner.record.task == "classes":
+    if pairs:
+        notes = _pairs(learner, by, TOP if top is None else top, out)
+    elif learner.record.task == "classes":
         notes = _classes(learner, extras, view, by, top, class_, index, out)
     else:
         notes = _one(learner, extras, view, by, top, class_, selected, index, out)
@@ -129,6 +136,23 @@ def _one(
     header, rows = _table(learner, shown, by, None if selected else top, out, chosen, index)
     _put(out, header, rows)
     return _notes(learner, extras, shown, by, len(rows) - bool(learner.parameters["intercept"]), out)
+
+
+def _pairs(learner: Learner, by: str, top: int, out: str | None) -> list[str]:
+    """The weights of pairs; what there is to say of them."""
+    from bayou.outputs.shown_pairs import has_pairs, shown_pairs
+
+    if by not in ("mean", "z"):
+        raise BadUsage(f"--by is {by}, but pairs have a mean and an sd; use --by mean or --by z.")
+    if not has_pairs(learner):
+        dropped = learner.parameters.get("pairs") is not None
+        why = "its lane did not pay and was dropped" if dropped else "--pairs and --cross of bayou train make some"
+        raise BadUsage(f"the model has no pairs to show: {why}.")
+    shown = shown_pairs(learner)
+    rows = [[shown.name(k), float(shown.mean[k]), float(shown.sd[k])] for k in shown.largest(top, by)]
+    _put(out, ["pair", "mean", "sd"], rows)
+    said = [f"{len(shown.mean):,} pairs were met; {len(rows):,} are shown"]
+    return said if out in (None, "-") else [*said, f"they are in {out}"]
 
 
 def _classes(
@@ -246,8 +270,17 @@ def _largest(
     key = columns["inclusion"] if by == "inclusion" else np.abs(columns["mean"])
     if by == "z":
         key = key / columns["sd"]
-    first = places[np.argsort(-key[places], kind="stable")[:top]]
+    first = places[_highest(key[places], top)]
     return first, {name: column[first] for name, column in columns.items()}
+
+
+def _highest(key: np.ndarray, top: int) -> np.ndarray:
+    """Where the highest stand, in order, the first of equal ones first: only those in question are sorted."""
+    import numpy as np
+
+    last, key = len(key) - top, np.where(np.isnan(key), -np.inf, key)
+    some = np.flatnonzero(key >= np.partition(key, last)[last]) if 0 < last < len(key) else np.arange(len(key))
+    return some[np.argsort(-key[some], kind="stable")[:top]]
 
 
 def _with_intercept(

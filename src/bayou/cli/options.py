@@ -83,9 +83,8 @@ _RECIPE: dict[str, Any] = {
     "cross": Annotated[
         list[str] | None,
         typer.Option(
-            help="A,B: a feature for each pair of values of two columns or namespaces. For what matters only together, "
-            "such as user,ad; A,* crosses A with all others, * all with all; A,B,C crosses three. A row may get 65,536 "
-            "features so."
+            help="A,B: a weight for each pair of values of two columns or namespaces. For what matters only together, "
+            "such as user,ad; A,* crosses A with all others, auto all with all; A,B,C crosses three."
         ),
     ],
     "interactions": Annotated[
@@ -182,7 +181,7 @@ def _crosses(options: list[str] | None) -> list[tuple[str, ...]] | None:
     pairs = []
     for option in options:
         names = [name.strip() for name in option.split(",")]
-        if names == ["*"]:
+        if names in (["*"], ["auto"]):
             names = ["*", "*"]
         if len(names) not in (2, 3) or not all(names):
             raise BadUsage(f"--cross is {option!r}; expected two or three columns or namespaces, such as user,ad.")

@@ -93,8 +93,8 @@ def predict(
     with (
         output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
         text.output(out) as file,
+        kind(file, predictions.columns, tags, kept) as table,
     ):
-        table = kind(file, predictions.columns, tags, kept)
         for part in predictions.parts():
             table.write(part)
             show(source.bytes_done)

@@ -25,6 +25,13 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, max=256, help="How many processes learn text at the same time, in rounds.")
     ] = 1,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Lanes of pairs of features for the bank: crosses, factors (those, and factorisation machines), or "
+            "auto and auto,factors, which drop what does not pay."
+        ),
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
     format: options.Format = "auto",
     recipe: options.Group = {},  # noqa: B006
@@ -63,7 +70,7 @@ def train(
             like=like,
             passes=passes,
             processes=processes,
-            settings=set_ or [],
+            settings=[*(set_ or []), *([] if pairs is None else [f"pairs={pairs}"])],
             format=format,
             holdout=holdout,
             delay=delay,

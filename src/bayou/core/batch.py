@@ -420,8 +420,8 @@ def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
 class Row(NamedTuple):
     """One example on its own, for those who have them one by one: canonical and finite, as in a batch.
 
-    `size` features stand at the beginning of `indices` (uint32) and `values`; none is numbered above `max_index`.
-    `largest` and `ones` are those of a batch.
+    `size` features stand at the beginning of `indices` (uint32), `values` and `groups`; none is numbered above
+    `max_index`. `largest`, `ones` and `groups` are those of a batch.
     """
 
     indices: np.ndarray
@@ -430,6 +430,7 @@ class Row(NamedTuple):
     largest: float
     ones: bool
     max_index: int
+    groups: np.ndarray | None = None
 
     def batch(self, labels: Any = None, weights: Any = None) -> Batch:
         """As a batch of one row."""
@@ -444,4 +445,5 @@ class Row(NamedTuple):
             largest=self.largest,
             ones=self.ones,
             max_index=self.max_index,
+            groups=None if self.groups is None else self.groups[: self.size],
         )

@@ -1,6 +1,7 @@
 """Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
 
     recipe, names, numbering    enough to read raw data as they were read when the model learned
+    groups                      whether those data said which column or namespace each feature is of (`core.groups`)
     classes                     what the labels 0, 1, 2, ... of several classes are called
     uses                        how often features came, to read weights by
     counters                    what the model has seen in all its runs, and how well it predicted that
@@ -8,9 +9,8 @@
     finished                    the files that were learned to their end
     rounds                      where learning in rounds stands, or in micro-batches
 
-In a model file the header has `recipe`, `classes`, `counters`, `unfinished`, `finished` and `rounds` as JSON under
-"attached"; the arrays of names, numbering and uses stand under "attached:names." and so on. Whatever else an older file
-has there is ignored.
+In a model file the header has all but arrays as JSON under "attached"; the arrays of names, numbering and uses stand
+under "attached:names." and so on. Whatever else an older file has there is ignored.
 """
 
 from __future__ import annotations
@@ -187,6 +187,7 @@ class Extras:
     finished: list[FileMark] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     rounds: Rounds | None = None
+    groups: bool = False
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
@@ -290,6 +291,7 @@ class Extras:
             counters=_added(self.counters, other.counters, None if base is None else base.counters),
             finished=list(dict.fromkeys([*self.finished, *other.finished])),
             classes=max(self.classes, other.classes, key=len),
+            groups=self.groups or other.groups,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -298,6 +300,7 @@ class Extras:
         parts = {name: getattr(self, name) for name in kinds}
         plain: dict[str, Any] = {name: part.to_json() for name, part in parts.items() if part is not None}
         plain |= {"classes": list(self.classes)} if self.classes else {}
+        plain |= {"groups": True} if self.groups else {}
         return plain | ({"finished": [mark.to_json() for mark in self.finished]} if self.finished else {})
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -321,7 +324,7 @@ class Extras:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
         extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
-        extras.rounds = part("rounds", Rounds)
+        extras.rounds, extras.groups = part("rounds", Rounds), plain.get("groups") is True
         extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
         if plain.get("recipe") is None:
             return extras

@@ -19,17 +19,21 @@ each by how sure it is, is safe: it has an error of variance (P + A/n^2) / (P + 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
+from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
 
 EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
 # Of a sum of squared gradients: what moved a weight may be too little to be seen in it.
 TINY = 2.0**-40
+# In float32 a strength may have been rounded down by a last place or two.
+LESS = -1e-6
 
 
 class Places(NamedTuple):
@@ -42,16 +46,9 @@ class Places(NamedTuple):
 
 def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray]:
     """(A, B) of weights that grew from those of a base."""
-    more, moved = now.strength - base.strength, now.mean - base.mean
-    natural = (now.held + now.strength) * now.mean - (base.held + base.strength) * base.mean
-    return more, np.choose(rule, [natural, moved, (more + TINY * base.strength) * moved, natural])
-
-
-def refuse_less(more: Any, base: Places, rule: Any) -> None:
-    """Refuse a base that knows more than what is said to have grown from it."""
-    # In float32 a strength may have been rounded down by a last place or two.
-    if np.any((np.asarray(rule) != RECENT) & (more < -1e-6 * base.strength)):
-        raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+    shape, flat = _flat(*now, *base, rule)
+    more, moved = _gained(*flat)
+    return more.reshape(shape), moved.reshape(shape)
 
 
 def joined(
@@ -64,22 +61,80 @@ def joined(
         met: how many parts have met each weight.
         weight: how often each part has learned each of its rows.
     """
-    one, each = 1.0 / weight, 1.0 / np.maximum(met, 1)
-    strength = np.maximum(base.strength + a * np.choose(rule, [one, each, one**2, 0.0]), 0.0)
-    share = np.choose(rule, [one, 1.0, 1.0, each])  # of what was gained, for where natural parameters settle
-    known, whole = base.held + base.strength, held + base.strength + a * share
-    settled = divided(known * base.mean + b * share, whole)
+    shape, flat = _flat(*base, held, a, b, met, rule)
+    means, strengths = _joined(*flat, float(weight))
+    return means.reshape(shape), strengths.reshape(shape)
+
+
+def _flat(*numbers: Any) -> tuple[tuple[int, ...], list[np.ndarray]]:
+    """Numbers of one shape after broadcasting, the last of them whole: that shape, and each in one dimension."""
+    arrays = np.broadcast_arrays(*numbers)
+    kinds = [np.float64] * (len(arrays) - 1) + [np.int64]
+    return arrays[0].shape, [np.array(one, kind).ravel() for one, kind in zip(arrays, kinds, strict=True)]
+
+
+def refuse_less(more: Any, base: Places, rule: Any) -> None:
+    """Refuse a base that knows more than what is said to have grown from it."""
+    if np.any((np.asarray(rule) != RECENT) & (more < LESS * base.strength)):
+        raise knows_more()
+
+
+def knows_more() -> BadModel:
+    return BadModel("base knows more than the models grown from it; give a common ancestor.")
+
+
+@kernel
+def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):  # noqa: ANN201
+    """(A, B) of one weight."""
+    more, moved = strength - base_strength, mean - base_mean
+    if rule == RECENT:
+        return more, moved
+    if rule == GRADIENT:
+        return more, (more + TINY * base_strength) * moved
+    return more, (held + strength) * mean - (base_held + base_strength) * base_mean
+
+
+@kernel
+def joined_one(mean, strength, base_held, held, a, b, met, rule, weight):  # noqa: ANN201
+    """(mean, strength) of one weight whose parts have gained `a` and `b` in sum."""
+    one, each = 1.0 / weight, 1.0 / max(met, 1.0)
+    if rule == RECENT:
+        return mean + b * each, max(strength + a * each, 0.0)
+    if rule == GRADIENT:
+        return mean + _divided(b, max(a, 0.0) + TINY * met * strength), max(strength + a * (one * one), 0.0)
+    share = one if rule == EVIDENCE else each  # of what was gained, for where natural parameters settle
+    whole = held + strength + a * share
+    settled = _divided((base_held + strength) * mean + b * share, whole)
+    if rule == EVIDENCE:
+        return settled, max(strength + a * one, 0.0)
     # Of an average: what the base did not know is still unknown, less what parts have told of it, each by itself.
-    sure = divided(whole * whole, held + base.strength + a * each * each) - held
-    stepped = base.mean + divided(b, np.maximum(a, 0.0) + TINY * met * base.strength)
-    means = np.choose(rule, [settled, base.mean + b * each, stepped, settled])
-    return means, np.where(np.equal(rule, AVERAGE), np.maximum(sure, base.strength), strength)
+    return settled, max(_divided(whole * whole, held + strength + a * each * each) - held, strength)
 
 
-def divided(top: Any, bottom: Any) -> np.ndarray:
+@kernel
+def _divided(top, bottom):
     """A quotient; 0 where the divisor is."""
-    shape = np.broadcast(top, bottom).shape
-    return np.divide(top, bottom, out=np.zeros(shape), where=np.broadcast_to(np.greater(bottom, 0), shape))
+    return top / bottom if bottom > 0.0 else 0.0
+
+
+@kernel
+def _gained(mean, strength, held, base_mean, base_strength, base_held, rule):
+    more, moved = empty(mean.size, np.float64), empty(mean.size, np.float64)
+    for k in range(mean.size):
+        more[k], moved[k] = gained_one(
+            mean[k], strength[k], held[k], base_mean[k], base_strength[k], base_held[k], rule[k]
+        )
+    return more, moved
+
+
+@kernel
+def _joined(mean, strength, base_held, held, a, b, met, rule, weight):
+    means, strengths = empty(mean.size, np.float64), empty(mean.size, np.float64)
+    for k in range(mean.size):
+        means[k], strengths[k] = joined_one(
+            mean[k], strength[k], base_held[k], held[k], a[k], b[k], met[k], rule[k], weight
+        )
+    return means, strengths
 
 
 def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
@@ -102,16 +157,31 @@ class AddsUp:
         """Learn rows, but for what is learned afresh when the parts are one again."""
         raise NotImplementedError
 
+    _n_features: int
+
+    @property
+    def _n_places(self) -> int:
+        """How many numbers features have; there may be more, behind them, for what else is kept in a table."""
+        return self._n_features
+
+    def _places_changed(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The numbers of what has changed behind the features, since arrays that are not of features were `base`."""
+        return np.empty(0, np.int64)
+
+    def _gain_of_places(self, base: Mapping[str, np.ndarray], places: np.ndarray, width: int) -> np.ndarray:
+        """What it has gained there, a row of this width each."""
+        raise NotImplementedError
+
     def _changed_since(self, base: Any) -> np.ndarray:
         """The features of which it knows something else than `base`, from which it grew."""
         raise NotImplementedError
 
-    def _gain_at(self, base: Any, features: np.ndarray) -> np.ndarray:
-        """What it has gained of some features, a row each."""
+    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
+        """What it has gained of some features, a row each, since its tables had these rows there."""
         raise NotImplementedError
 
-    def _gain_apart(self, base: Any) -> np.ndarray:
-        """What it has gained besides."""
+    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What it has gained besides, since its other arrays were these."""
         raise NotImplementedError
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:

@@ -101,8 +101,7 @@ class Inspected(Stored):
         """The features whose weights are no longer as the prior says, in ascending order."""
         with self._lock:
             arrays = self._arrays()
-            found = [model_file.nonzero_rows(arrays[name]) for name in self._per_feature]
-        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+            return model_file.nonzero_rows(*(arrays[name] for name in self._per_feature))
 
     @property
     def mean(self) -> np.ndarray:

@@ -68,7 +68,8 @@ class Learner(Inspected):
     """
 
     name: ClassVar[str]
-    wants_groups: ClassVar[bool] = False  # whether it asks of what columns non-zeros are (`Batch.groups`)
+    # Whether batches should say of each non-zero which column it is of (`Batch.groups`); readers then work that out.
+    wants_groups = False
     # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -73,11 +73,11 @@ class PairsAddUp(AddsUp):
     def _changed_since(self, base: Self) -> np.ndarray:
         return changed([self._state_of("state")], [base._state_of("state")])
 
-    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
-        return self._gain("state", base, features, self._held_at(features))
+    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
+        return self._gain(self._state_of("state")[features], base["state"], self._held_at(features))
 
-    def _gain_apart(self, base: Self) -> np.ndarray:
-        return self._gain("intercept", base, np.zeros(1, np.int64), self._held_apart()).ravel()
+    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._gain(self._state_of("intercept"), base["intercept"], self._held_apart()).ravel()
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
         self._join("intercept", np.zeros(1, np.int64), self._held_apart(), gains[None], parts, weight)
@@ -90,8 +90,8 @@ class PairsAddUp(AddsUp):
             for name in ("state", "intercept"):
                 self._state_of(name)[:, 1] *= share
 
-    def _gain(self, name: str, base: Self, rows: np.ndarray, held: Any) -> np.ndarray:
-        now, before = (_places(learner._state_of(name)[rows], held) for learner in (self, base))
+    def _gain(self, rows: np.ndarray, base: np.ndarray, held: Any) -> np.ndarray:
+        now, before = _places(rows, held), _places(base, held)
         a, b = gained(now, before, self._rule)
         refuse_less(a, before, self._rule)
         return np.stack([a, b], axis=1)

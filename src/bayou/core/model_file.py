@@ -24,6 +24,8 @@ import xxhash
 
 from bayou.core.errors import BadModel
 from bayou.core.files import whole_file
+from bayou.kernels.compiling import kernel
+from bayou.kernels.scan import word_at
 
 FORMAT = "bayou-model"
 VERSION = 1
@@ -131,12 +133,30 @@ def worth_it(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
     return shape[0] >= _WORTH_IT and touched * (row_bytes + 4) < shape[0] * row_bytes
 
 
-def nonzero_rows(array: np.ndarray) -> np.ndarray:
-    """The rows with a bit set, ascending. (-0.0 has one.)"""
-    row_bytes = array.dtype.itemsize * _items(array.shape[1:])
-    word = np.uint64 if row_bytes % 8 == 0 else np.uint32 if row_bytes % 4 == 0 else np.uint8
-    words = np.ascontiguousarray(array).reshape(len(array), -1).view(word)
-    return np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
+def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
+    """The rows in which one of some arrays of the same length has a bit set, ascending. (-0.0 has one.)"""
+    marks = np.zeros(len(arrays[0]), bool)
+    for array in arrays:
+        width = _items(array.shape[1:])
+        row_bytes = array.dtype.itemsize * width
+        rows = np.ascontiguousarray(array).reshape(len(array), width).view(np.uint8)
+        if row_bytes % 8 == 0:
+            _mark(rows.ctypes.data, row_bytes, marks)
+        else:
+            words = rows.view(np.uint32 if row_bytes % 4 == 0 else np.uint8)
+            marks |= words[:, 0] != 0 if words.shape[1] == 1 else words.any(axis=1)
+    return np.flatnonzero(marks)
+
+
+@kernel
+def _mark(address, row_bytes, marks):
+    """Mark the rows at an address that have a bit set, by words of eight bytes."""
+    for row in range(marks.size):
+        bits = np.uint64(0)
+        for at in range(address, address + row_bytes, 8):
+            bits |= word_at(at)
+        marks[row] |= bits != 0
+        address += row_bytes
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> None:

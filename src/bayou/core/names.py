@@ -111,8 +111,7 @@ class Names:
 
     def named(self, indices: np.ndarray) -> np.ndarray:
         """Which of these features have a name, as booleans."""
-        indices = np.asarray(indices)
-        return (self.known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
+        return is_known(self.known, np.asarray(indices))
 
     def name_of(self, indices: np.ndarray) -> list[str | None]:
         """The name of each of these features, or None. Bytes that are not UTF-8 are shown as replacement characters."""
@@ -198,6 +197,11 @@ class Names:
         np.bitwise_or.at(self.known, indices >> 3, np.uint8(1) << (indices & 7).astype(np.uint8))
         self.full = full
         return self
+
+
+def is_known(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Which of these features have a name, as booleans, by a table with a bit for each (`Names.known`)."""
+    return (known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
 
 
 def collision_rate(touched: int, n_features: int) -> float:

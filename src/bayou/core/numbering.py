@@ -21,6 +21,7 @@ from bayou.kernels.scan import address_of, word_at
 UNKNOWN = np.uint32(2**32 - 1)
 
 _SMALLEST = 1 << 10
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 
 class Numbering:
@@ -54,7 +55,7 @@ class Numbering:
         if self.growing:
             block.indices = self.add(block.indices)
         else:
-            block.indptr, block.indices, block.values = self.known_only(block.indptr, block.indices, block.values)
+            self._keep_known(block)
         if block.new_names is not None:
             block.new_names = self._numbered(block.new_names)
 
@@ -92,16 +93,15 @@ class Numbering:
         _find(ids, numbers, self.table, self._numbers)
         return numbers
 
-    def known_only(
-        self, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows (indptr, numbers, values) in which the features without a number are left out, for predicting."""
-        numbers = self.find(ids)
-        known = numbers != UNKNOWN
+    def _keep_known(self, block: Any) -> None:
+        """Numbers in the place of ids; features without one are left out, for predicting."""
+        block.indices = self.find(block.indices)
+        known = block.indices != UNKNOWN
         if known.all():
-            return indptr, numbers, values
-        kept = np.concatenate(([0], np.cumsum(known)))
-        return kept[indptr], numbers[known], values[known]
+            return
+        block.indptr = np.concatenate(([0], np.cumsum(known)))[block.indptr]
+        block.indices, block.values = block.indices[known], block.values[known]
+        block.groups = None if block.groups is None else block.groups[known]
 
     def agrees(self, other: Numbering) -> bool:
         """Whether no number means one feature here and another there, so that tables of weights can be merged."""
@@ -140,8 +140,12 @@ class Numbering:
 
 @kernel
 def place_of(table, last, key):  # noqa: ANN201
-    """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it."""
-    at = np.int64(key & np.uint64(last))
+    """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it.
+
+    Ids may be numbers in a row: multiplied by the golden ratio they are spread over the table, where else those that
+    come round again would have to pass all of them.
+    """
+    at = np.int64((key * _GOLDEN) >> np.uint64(32)) & last
     while True:
         there = word_at(table + 8 * at)
         if there == key or there == 0:

@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from bayou.core.checks import (
 )
 from bayou.core.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.recipe_differences import column_differences, in_words
 
 KINDS = ("svmlight", "vw", "table", "rows")
 # What there is to predict.
@@ -194,6 +195,7 @@ class Recipe:
         exact: number features in order of appearance instead of hashing them: none ever share a number.
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
         cross: pairs, or three, of columns or namespaces whose features are crossed; "*" stands for every other one.
+        pairs: likewise, but the learner makes the pairs itself of rows that have their features alone.
         interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.core.crosses`).
         ranges: svmlight: (name, first, last) of features that are to be crossed, as if the name were their namespace.
         label: the column to predict.
@@ -222,6 +224,7 @@ class Recipe:
     exact: bool = False
     hash_all: bool = False
     cross: tuple[tuple[str, ...], ...] = ()
+    pairs: tuple[tuple[str, ...], ...] = ()
     interactions: tuple[str, ...] = ()
     ranges: tuple[tuple[str, int, int], ...] = ()
     label: str | None = None
@@ -267,6 +270,7 @@ class Recipe:
         put("edition", whole_number("edition", self.edition, 1, EDITION) if self.kind == "table" else 1)
         self._check_cells()
         put("cross", checked_crosses(self.cross))
+        put("pairs", checked_crosses(self.pairs))
         put("interactions", checked_interactions(self.interactions))
         put("ranges", checked_ranges(self.ranges, self.n_features))
         check_ranges(self)
@@ -347,6 +351,12 @@ class Recipe:
         """Whether features are crossed."""
         return bool(self.cross or self.interactions)
 
+    def with_pairs_apart(self) -> Recipe:
+        """The same for a learner that makes pairs itself; crosses of three are made as before."""
+        two = [names for names in self.cross if len(names) == 2]
+        others = [names for names in self.cross if len(names) > 2]
+        return replace(self, cross=tuple(others), pairs=tuple(dict.fromkeys([*self.pairs, *two])))
+
     @property
     def n_features(self) -> int:
         """How many features there can be."""
@@ -360,11 +370,12 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold. Floats come back with the same bits."""
         plain = asdict(self)
-        plain["cross"] = [list(pair) for pair in self.cross]
+        plain["cross"], plain["pairs"] = ([list(names) for names in some] for some in (self.cross, self.pairs))
         for name in _LISTS:
             plain[name] = list(plain[name])
         plain["interactions"], plain["ranges"] = list(self.interactions), [list(some) for some in self.ranges]
         usual: dict[str, Any] = {
+            "pairs": [],
             "interactions": [],
             "ranges": [],
             "date": [],
@@ -408,30 +419,10 @@ class Recipe:
             if part.name != "columns" or mine is None or theirs is None:
                 if part.name == "columns":
                     mine, theirs = ("fitted" if columns else "not fitted" for columns in (mine, theirs))
-                found.append(f"{part.name} is {_shown(mine)} in one and {_shown(theirs)} in the other")
+                found.append(f"{part.name} is {in_words(mine)} in one and {in_words(theirs)} in the other")
             else:
-                found += _column_differences(mine, theirs)
+                found += column_differences(mine, theirs)
         return found
-
-
-def _column_differences(mine: tuple[Column, ...], theirs: tuple[Column, ...]) -> list[str]:
-    left, right = ({column.name: column for column in columns} for columns in (mine, theirs))
-    found = [f"column {name!r} is only in one" for name in [*left, *right] if (name in left) != (name in right)]
-    for name, column in left.items():
-        match = right.get(name, column)
-        if match.role != column.role:
-            found.append(f"column {name!r} is {column.role} in one and {match.role} in the other")
-        elif match != column:
-            found.append(f"column {name!r} is {column.role} in both, fitted to other numbers")
-    return found or ["the columns come in another order"]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, tuple):
-        return ", ".join(":".join(map(str, x)) if isinstance(x, tuple) else x for x in value) or "nothing"
-    return "not given" if value is None else f"{value!r}"
 
 
 def _is_number(text: str) -> bool:

@@ -57,21 +57,20 @@ class Uses:
     def count(self, batch: Batch) -> None:
         """Rows that are learned; those of weight 0 are not."""
         learned = np.arange(len(batch)) if batch.weights is None else np.flatnonzero(batch.weights)
-        drawn = _drawn(self.rows, len(learned))
-        stands_for = np.maximum((self.rows + 1 + drawn) / KEPT, 1.0)
+        stands_for, ids, sums = _drawn(self.rows, learned, batch.indptr, batch.indices, batch.values)
         self.rows += len(learned)
-        if len(drawn):
-            some = batch.take(learned[drawn])
-            self.add(np.diff(some.indptr), some.indices, some.values, stands_for)
+        if len(stands_for):
+            self._put(ids, sums)
+            self.counted += float(np.sum(stands_for))
 
     def add(self, lengths: np.ndarray, features: np.ndarray, values: np.ndarray, stands_for: np.ndarray) -> None:
         """Rows of so many features, one after another, and how many rows each stands for."""
         each, values = np.repeat(stands_for, lengths), values.astype(np.float64)
-        self._put(features, np.stack([each, each * values, each * values**2]))
+        self._put(_ids_of(features), np.stack([each, each * values, each * values**2]))
         self.counted += float(np.sum(stands_for))
 
-    def _put(self, features: np.ndarray, sums: np.ndarray) -> None:
-        places = self._numbering.add(features.astype(np.uint64) + np.uint64(1))
+    def _put(self, ids: np.ndarray, sums: np.ndarray) -> None:
+        places = self._numbering.add(ids)
         if len(self) > self._sums.shape[1]:
             grown = np.zeros((3, 2 * len(self)))
             grown[:, : self._sums.shape[1]] = self._sums
@@ -81,7 +80,7 @@ class Uses:
 
     def at(self, features: np.ndarray) -> Moments:
         """Of some features; of those that were not in the sample nothing is known, and all is 0."""
-        places = self._numbering.find(np.asarray(features).astype(np.uint64) + np.uint64(1))
+        places = self._numbering.find(_ids_of(np.asarray(features)))
         known = places != UNKNOWN
         found = np.zeros((3, len(places)))
         found[:, known] = self._sums[:, places[known]] / max(self.counted, 1e-300)
@@ -92,7 +91,7 @@ class Uses:
         merged = copy.deepcopy(self)
         for one, sign in ((other, 1), (base, -1)):
             if one is not None:
-                merged._put(one._features, sign * one._sums[:, : len(one)])
+                merged._put(one._numbering.arrays()["ids"], sign * one._sums[:, : len(one)])
                 merged.rows += sign * one.rows
                 merged.counted += sign * one.counted
         return merged
@@ -113,7 +112,7 @@ class Uses:
         self = cls()
         try:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
-            self._put(np.ascontiguousarray(features, np.uint32), np.broadcast_to(sums, (3, len(features))))
+            self._put(_ids_of(np.ascontiguousarray(features, np.uint32)), np.broadcast_to(sums, (3, len(features))))
         except (KeyError, TypeError, ValueError):
             raise BadModel("how often features came is incomplete; the file is damaged.") from None
         if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):
@@ -122,13 +121,31 @@ class Uses:
         return self
 
 
+def _ids_of(features: np.ndarray) -> np.ndarray:
+    return features.astype(np.uint64) + np.uint64(1)
+
+
 @kernel
-def _drawn(before, n):
-    """Which of the next n rows are counted, as a function of their numbers alone."""
-    drawn = empty(n, np.int64)
-    found = 0
-    for k in range(n):
+def _drawn(before, learned, indptr, indices, values):
+    """Of the next rows those that are counted, as a function of their numbers alone.
+
+    (How many rows each stands for, the ids of their features, what is added to the sums of these.)
+    """
+    rows, stands_for = empty(learned.size, np.int64), empty(learned.size, np.float64)
+    found = size = 0
+    for k in range(learned.size):
         if in_sample(before + 1 + k, KEPT):
-            drawn[found] = k
+            row = learned[k]
+            rows[found], stands_for[found] = row, max((before + 1 + k) / KEPT, 1.0)
+            size += indptr[row + 1] - indptr[row]
             found += 1
-    return drawn[:found]
+    ids, sums = empty(size, np.uint64), empty((3, size), np.float64)
+    at = 0
+    for k in range(found):
+        for place in range(indptr[rows[k]], indptr[rows[k] + 1]):
+            value = np.float64(values[place])
+            ids[at] = np.uint64(indices[place]) + np.uint64(1)
+            sums[0, at], sums[1, at] = stands_for[k], stands_for[k] * value
+            sums[2, at] = stands_for[k] * (value * value)
+            at += 1
+    return stands_for[:found], ids, sums

@@ -29,7 +29,7 @@ from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.regression import TASKS, meter_for
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty, zeros
+from bayou.kernels.room import empty
 
 
 class PredictsThenLearns(Protocol):
@@ -237,37 +237,8 @@ class Delayed:
 
 def _interleave(batch: Batch, due: Batch) -> Batch:
     """Every row of the batch with weight 0; behind each of the last len(due) of them a row that is due."""
-    dtype = np.result_type(batch.values, due.values)
-    arrays = _interleave_rows(
-        batch.indptr, batch.indices, batch.values.astype(dtype, copy=False), batch.labels,
-        due.indptr, due.indices, due.values.astype(dtype, copy=False), due.labels, due.each_weight(),
-    )  # fmt: skip
-    return Batch.from_arrays(*arrays)
-
-
-@kernel
-def _interleave_rows(indptr, indices, values, labels, due_indptr, due_indices, due_values, due_labels, due_weights):
-    rows = labels.size + due_labels.size
-    size = indices.size + due_indices.size
-    new_indptr = zeros(rows + 1, np.int64)
-    new_indices, new_values = empty(size, indices.dtype), empty(size, values.dtype)
-    new_labels, new_weights = empty(rows, np.float64), zeros(rows, np.float64)
-    alone = labels.size - due_labels.size
-    at, k = 0, 0
-    for row in range(labels.size):
-        for j in range(indptr[row], indptr[row + 1]):
-            new_indices[k], new_values[k] = indices[j], values[j]
-            k += 1
-        new_labels[at] = labels[row]
-        at += 1
-        new_indptr[at] = k
-        late = row - alone
-        if late < 0:
-            continue
-        for j in range(due_indptr[late], due_indptr[late + 1]):
-            new_indices[k], new_values[k] = due_indices[j], due_values[j]
-            k += 1
-        new_labels[at], new_weights[at] = due_labels[late], due_weights[late]
-        at += 1
-        new_indptr[at] = k
-    return new_indptr, new_indices, new_values, new_labels, new_weights
+    n, alone = len(batch), len(batch) - len(due)
+    both = Batch.concatenate([batch, due])
+    weights = np.concatenate([np.zeros(n), due.each_weight()])
+    order = np.insert(np.arange(n), np.arange(alone, n) + 1, n + np.arange(len(due)))
+    return both.with_labels(both.labels, weights).take(order)

@@ -7,10 +7,11 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.vector import LANES, Vec, magnitude, nearest
+from bayou.kernels.vector import FUSE, LANES, Vec, fill, magnitude, nearest, splat
 
 LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
@@ -32,6 +33,24 @@ def _series(function, degree, low, high):
     """Coefficients of the polynomial that meets `function` at the Chebyshev points of [low, high]."""
     fit = np.polynomial.Chebyshev.interpolate(function, degree, domain=[low, high])
     return tuple(float(c) for c in fit.convert(kind=np.polynomial.Polynomial).coef)
+
+
+@intrinsic
+def polynomial(typingctx, x, coefficients):
+    """c[0] + c[1] x + c[2] x^2 + ... of a vector, in a tree (Estrin) instead of Horner's chain."""
+
+    def codegen(context, builder, sig, args):
+        numbers = cgutils.unpack_tuple(builder, args[1])
+        terms = [splat(context, builder, n, kind, x) for n, kind in zip(numbers, coefficients, strict=True)]
+        power = args[0]
+        while len(terms) > 1:
+            odd = [builder.fmul(term, power, flags=FUSE) for term in terms[1::2]]
+            alone = terms[::2][len(odd) :]
+            terms = [builder.fadd(*pair, flags=FUSE) for pair in zip(odd, terms[::2], strict=False)] + alone
+            power = builder.fmul(power, power, flags=FUSE)
+        return terms[0]
+
+    return x(x, coefficients), codegen
 
 
 # 2^x = 1 + x (2^x - 1)/x, so that 2^0 is 1 to the last bit; relative error 1e-8, less than a float32's rounding.
@@ -68,6 +87,16 @@ def _exp2_64(x):
     middle = (f * c[5] + c[4]) + f2 * (f * c[7] + c[6])
     high = (f * c[9] + c[8]) + f2 * (f * c[11] + c[10]) + f4 * (f * c[13] + c[12])
     return _times_power_of_two(low + f4 * (middle + f4 * high), n)
+
+
+@kernel(forceinline=True)
+def expm1(x):
+    """e^x - 1 of a vector of float64, with all its digits near 0; x is held so that 2^x stays within POWERS."""
+    power = min(max(x * LOG2E, POWERS_64[0]), POWERS_64[1])
+    n = nearest(power)
+    f = power - n
+    whole = _times_power_of_two(fill(x, 1.0), n)
+    return whole * (f * polynomial(f, _SERIES_64[1:])) + (whole - 1.0)
 
 
 def exp2_within(x):

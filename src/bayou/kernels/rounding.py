@@ -74,6 +74,18 @@ def rounding_phase(feature, count):
     return np.float64(np.int32(np.uint32(bits))) * 2.0**-32
 
 
+@intrinsic
+def last_place(typingctx, value):
+    """The last place of each float32 lane; for float64, whose last place is nobody's loss, 0."""
+
+    def codegen(context, builder, sig, args):
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        return last_place_of(builder, args[0], 1.0)
+
+    return value(value), codegen
+
+
 # A last place is this share of the power of two below a float32.
 LAST_PLACE = 2.0**-23
 

@@ -28,7 +28,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 LANES = 8
 
 # Multiplications and additions may fuse; nothing else about IEEE arithmetic is given up.
-_FUSE = ("contract",)
+FUSE = ("contract",)
 
 
 class Vec(types.Type):
@@ -102,11 +102,11 @@ def _binary(op, emit):
         lower_builtin(op, *pair)(lower)
 
 
-_binary(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=_FUSE))
+_binary(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=FUSE))
 
-_binary(operator.sub, lambda builder, a, b: builder.fsub(a, b, flags=_FUSE))
+_binary(operator.sub, lambda builder, a, b: builder.fsub(a, b, flags=FUSE))
 
-_binary(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_FUSE))
+_binary(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=FUSE))
 
 _binary(operator.truediv, lambda builder, a, b: builder.fdiv(a, b))
 

@@ -170,7 +170,7 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
     far = math.sqrt(most)
     squares, weight = noise_sums[0], noise_sums[1]
     noise = known_noise
-    row = row_scratch(examples.longest, beliefs)
+    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         m, q, size, ahead = read_row(examples, beliefs, row, n, 0, dtype(1), False)
         intercept_variance = 1.0 / (beliefs.intercept_precision + intercept[GAINED]) if beliefs.has_intercept else 0.0

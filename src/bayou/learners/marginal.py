@@ -46,12 +46,12 @@ from bayou.core.gains import EVIDENCE, RECENT
 from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
-from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit
+from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit, expm1
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
 from bayou.kernels.room import empty, zeros
 from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import Examples
-from bayou.kernels.vector import LANES, any_above, fill, frozen, load, magnitude, pick, sqrt, store, where_above
+from bayou.kernels.vector import LANES, any_above, fill, frozen, like, load, magnitude, pick, sqrt, store, where_above
 from bayou.learners.bases.diagonal import (
     GAINED,
     LIMIT_32,
@@ -61,15 +61,11 @@ from bayou.learners.bases.diagonal import (
     MOVED,
     Beliefs,
     DiagonalGaussian,
-    gather_scalars,
     logistic_probabilities,
-    peak_shift,
-    put_back,
     read_row,
-    row_scalars,
     row_scratch,
 )
-from bayou.learners.bases.evidence import settled
+from bayou.learners.bases.evidence import link_log_cdf, link_slope_and_curvature, settled
 
 RECORD = Record(
     name="marginal",
@@ -232,7 +228,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    row = row_scratch(examples.longest, beliefs)
+    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
     scratch = zeros((4, len(row.xs)), state.dtype)
     steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
     keep = dtype(keep)
@@ -326,37 +322,83 @@ def _stream_row(
     return probability[0]
 
 
+@kernel(forceinline=True)
+def _shift(link, z0, tau, newton_above):
+    """t / tau of (15), (17), (28), (30)."""
+    q, k = link_slope_and_curvature(link, z0)
+    h = q / (tau * k + 1.0)
+    if any_above(tau, newton_above):
+        # Probit's hazard is convex everywhere, so from 0 its steps climb to the root.
+        t = max(z0 * -1.0, 0.0) if link == links.LOGISTIC else fill(z0, 0.0)
+        for _ in range(MAX_ITERATIONS):
+            q, k = link_slope_and_curvature(link, z0 + t)
+            step = (t - tau * q) / (tau * k + 1.0)
+            before, t = t, max(t - step, 0.0)
+            if not any_above(magnitude(step) - t * 1e-15, 0.0) or not any_above(magnitude(t - before), 0.0):
+                break
+        h = where_above(tau, newton_above, t / tau, h)
+    return h
+
+
 @kernel
 def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
-    """Any link and update, in float64 scalars: the equations of the module's docstring as they stand."""
+    """Any link and update, in float64 whatever the state's type: the equations of the module's docstring as they stand.
+
+    `peak` takes the logarithms of two nearly equal heights, of which float32 would leave nothing.
+    """
+    state, intercept = beliefs.state, beliefs.intercept
+    row = row_scratch(examples.longest, beliefs, np.float64)
+    scratch = zeros((5, len(row.xs)), np.float64)
+    rs, scores, taus, shifts, mores = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    held = load(zeros(LANES, state.dtype), 0)  # a vector of the state's type
     spread = links.spread(link)
-    row = row_scalars(examples.longest)
+    most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
+    far = math.sqrt(most)
     for n in range(examples.indptr.size - 1):
-        m, s2, size = gather_scalars(examples, beliefs, n, keep, row)
-        score_mean[n], score_variance[n] = m, s2
-        c = examples.weights[n]
-        y = examples.labels[n]
+        mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
+        score_mean[n], score_variance[n] = mean, variance
+        c, sign = np.float64(examples.weights[n]), np.float64(examples.labels[n])
         if c == 0.0:
             continue
         example += np.uint64(1)
-        for k in range(size):
-            x = row.xs[k]
-            if x == 0.0:
-                continue
-            precision = row.bases[k] + row.gains[k]
-            own = x * x / precision
-            s_squared = 1.0 + spread * temper * max(s2 - own, 0.0)
-            s = math.sqrt(s_squared)
-            z0 = y * m / s
-            tau = c * own / s_squared
-            t = peak_shift(link, z0, tau, newton_above)
-            step = y * s * t / x
-            if peak and c == 1.0:
-                log_p = links.log_cdf(link, y * m / math.sqrt(s_squared + spread * own))
-                log_p_after = links.log_cdf(link, z0 + t)
-                log_narrowing = 2.0 * (log_p - log_p_after) + step * step * precision
-                more = precision * math.expm1(max(-log_narrowing, 0.0))
-            else:
-                more = c * x * x / s_squared * links.curvature(link, z0 + t)
-            mean, gained = row.means[k] + step, row.gains[k] + more
-            put_back(examples, beliefs, n, k, mean, gained, row.gains[k], example)
+        # Several loops: short chains of operations overlap with their neighbours, a long one with none.
+        for k in range(0, size, LANES):
+            own = load(row.xs, k) * load(row.xvs, k)
+            r2 = 1.0 / (max(variance - own, 0.0) * (spread * temper) + 1.0)
+            r = sqrt(r2)
+            store(rs, k, r)
+            store(scores, k, r * (sign * mean))
+            store(taus, k, c * (own * r2))
+        for k in range(0, size, LANES):
+            if ahead >= 0:
+                prefetch_pairs(state, examples.indices, ahead + k)
+            store(shifts, k, _shift(link, load(scores, k), load(taus, k), newton_above))
+        if peak and c == 1.0:
+            for k in range(0, size, LANES):
+                store(mores, k, link_log_cdf(link, load(scores, k) / sqrt(load(taus, k) * spread + 1.0)))
+            for k in range(0, size, LANES):
+                tau, h = load(taus, k), load(shifts, k)
+                after = link_log_cdf(link, load(scores, k) + tau * h)
+                store(mores, k, (after - load(mores, k)) * 2.0 - tau * h * h)
+            for k in range(0, size, LANES):
+                x = load(row.xs, k)
+                # 1/v; any number where x is 0, and nothing narrows
+                precision = where_above(magnitude(x), 0.0, x / load(row.xvs, k), fill(x, 1.0))
+                store(mores, k, precision * expm1(max(load(mores, k), 0.0)))  # (18)
+        else:
+            for k in range(0, size, LANES):
+                xr, z = load(row.xs, k) * load(rs, k), load(scores, k) + load(taus, k) * load(shifts, k)
+                store(mores, k, c * (xr * xr) * link_slope_and_curvature(link, z)[1])  # (19), (31)
+        for k in range(0, size, LANES):
+            moved, gained = load(row.means, k), load(row.gains, k)
+            step = sign * c * (load(row.xvs, k) * (load(rs, k) * load(shifts, k)))
+            step = max(min(step, far - moved), -far - moved)
+            more = min(load(mores, k), most - gained)
+            if k == 0:
+                intercept[MOVED] += pick(step, 0)
+                intercept[GAINED] = pick(gained + more, 0)
+            moved, gained = like(moved, held), like(gained, held)
+            moved = add_on_average(moved, like(step, held), row.features, k, example)
+            gained = max(add_on_average(gained, like(more, held), row.features, k, example), gained)
+            scatter_pairs(state, row.features, k, moved, gained)
+    state[-1] = 0

@@ -335,7 +335,7 @@ def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_
     variances, densities = VARIANCES.astype(state.dtype), DENSITIES.astype(state.dtype)
     v0, v1 = load(variances, 0), load(variances, LANES)
     d0, d1 = load(densities, 0), load(densities, LANES)
-    row = row_scratch(examples.longest, beliefs)
+    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, dtype(1), False)
         m, s2 = np.float64(mean), np.float64(variance)

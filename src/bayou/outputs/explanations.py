@@ -31,7 +31,9 @@ from bayou.core.recipe import DATE_PARTS, Column, Recipe
 from bayou.core.uses import Uses
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
+from bayou.kernels.sorting import insert
 from bayou.learners.bank import Bank
+from bayou.learners.bank.pair_parts import PAIR, explain_pairs
 from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
 from bayou.outputs.shown_weights import AND, Frame, frame_of
@@ -158,7 +160,18 @@ class Explainer:
         which = np.empty((self._most, rows), np.int64)
         by = np.empty(which.shape)
         _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
-        return [self._texts(found, place, batch.values) for found in which], by
+        if isinstance(self._learner, Bank) and self._learner._pairs is not None:
+            self._explain_pairs(self._learner, batch, place, by, which)
+        return [self._texts(found, place, batch) for found in which], by
+
+    def _explain_pairs(self, bank: Bank, batch: Batch, place: np.ndarray, by: np.ndarray, which: np.ndarray) -> None:
+        """Let pairs take their places; a pair of two columns is called by what tells most of either."""
+        called = np.empty(len(place), np.int64)
+        _stand_for(batch.indptr, place, self._group, self._tells_less, called)
+        known = self._terms_of(0).bank
+        assert known is not None
+        counts = row_coefficients(bank, batch, known)[0][:, bank._lanes.width :]
+        explain_pairs(bank, batch, counts, called, by, which)
 
     def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What every non-zero of these rows adds, and what each row's columns add without a feature."""
@@ -200,9 +213,14 @@ class Explainer:
             self._terms[k] = _Terms(weights, np.array(base), bank)
         return self._terms[k]
 
-    def _texts(self, which: np.ndarray, place: np.ndarray, values: np.ndarray) -> list[str]:
-        """What is called so: a feature of a row by its place in the batch, or behind those a column without one."""
-        there = which >= 0
+    def _texts(self, which: np.ndarray, place: np.ndarray, batch: Batch) -> list[str]:
+        """What is called so: a feature by its place in the batch, a pair of them, or below 0 a column without one."""
+        pairs = which >= PAIR
+        if pairs.any():
+            first = np.where(pairs, batch.indptr[:-1] + which // PAIR - 1, which)
+            texts, others = (self._texts(one, place, batch) for one in (first, np.where(pairs, which % PAIR, _NOTHING)))
+            return [AND.join(filter(None, both)) for both in zip(texts, others, strict=True)]
+        there, values = which >= 0, batch.values
         found = np.where(there, place[which] if len(place) else _NOTHING, which)
         value = np.where(there, values[which] if len(place) else 0.0, 0.0)
         return [self._text(*pair) for pair in zip(found.tolist(), value.tolist(), strict=True)]
@@ -271,6 +289,21 @@ def _add(indptr, place, values, weights, moments, group, counts, amount):
 
 
 @kernel
+def _stand_for(indptr, place, group, tells_less, called):
+    """Of each non-zero the one of its row that tells most of the same column."""
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            called[k] = k
+            if place[k] < 0 or group[place[k]] < 0:
+                continue
+            for other in range(indptr[row], indptr[row + 1]):
+                if place[other] >= 0 and group[place[other]] == group[place[k]]:
+                    mine, theirs = tells_less[place[called[k]]], tells_less[place[other]]
+                    if theirs < mine or (theirs == mine and other < called[k]):
+                        called[k] = other
+
+
+@kernel
 def _explain(indptr, place, amount, group, tells_less, base, by, which):
     """Fill by and which with what moved each row most."""
     most, columns = by.shape[0], base.shape[1]
@@ -286,22 +319,10 @@ def _explain(indptr, place, amount, group, tells_less, base, by, which):
                 continue
             g = group[i]
             if g < 0:
-                _insert(by, which, row, amount[k], k)
+                insert(by, which, row, amount[k], k)
             else:
                 moved[g] += amount[k]
                 if shown[g] < 0 or tells_less[i] < tells_less[place[shown[g]]]:
                     shown[g] = k
         for g in range(columns):
-            _insert(by, which, row, moved[g], shown[g])
-
-
-@kernel
-def _insert(by, which, row, amount, item):
-    """Among the largest, in their order; of equal ones the first stays."""
-    j = by.shape[0]
-    while j > 0 and abs(amount) > abs(by[j - 1, row]):
-        j -= 1
-        if j + 1 < by.shape[0]:
-            by[j + 1, row], which[j + 1, row] = by[j, row], which[j, row]
-    if j < by.shape[0]:
-        by[j, row], which[j, row] = amount, item
+            insert(by, which, row, moved[g], shown[g])

@@ -1,9 +1,11 @@
-"""Files of predictions, written as they come: CSV and Parquet."""
+"""Files of predictions, written as they come, in another thread: CSV and Parquet."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -54,12 +56,31 @@ class Part(NamedTuple):
 
 
 class Table:
-    """Rows of predictions. The first ones decide whether there is a column for tags, if nothing was said."""
+    """Rows of predictions. The first ones decide whether there is a column for tags, if nothing was said.
+
+    with Csv(file, columns, None) as table:
+        for part in parts:
+            table.write(part)
+        table.end()
+
+    What is written becomes bytes in a thread of its own, in order; what fails there is raised by a later `write`, or by
+    `end`. Behind the `with` nobody writes to the file any more.
+    """
+
+    AHEAD = 3  # parts that wait to be written
 
     def __init__(self, file: Any, columns: Sequence[str], tags: bool | None, keep: Sequence[str] = ()) -> None:
         self._file, self._tags = file, tags
         self._columns, self._keep = columns, keep
         self._rows = self._left_out = 0
+        self._thread = ThreadPoolExecutor(1, "bayou-writer")
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
 
     def write(self, part: Part) -> None:
         if self._tags is None:
@@ -67,12 +88,22 @@ class Table:
         self._rows += len(part)
         if not self._tags:
             self._left_out += sum(map(bool, part.tags or ()))
-        self._write(part)
+        self._waiting.append(self._thread.submit(self._write, part))
+        self._written(self.AHEAD)
+
+    def end(self) -> None:
+        self._waiting.append(self._thread.submit(self._end))
+        self._written(0)
+
+    def _written(self, but: int) -> None:
+        """Wait until all is written but so many."""
+        while len(self._waiting) > but:
+            self._waiting.popleft().result()
 
     def _write(self, part: Part) -> None:
         raise NotImplementedError
 
-    def end(self) -> None:
+    def _end(self) -> None:
         raise NotImplementedError
 
     def summary(self, out: str) -> list[str]:
@@ -96,7 +127,7 @@ class Csv(Table):
             self._begun = True
             self._file.write(header([*self._keep, *self._columns, *([TAG] if self._tags else [])]))
 
-    def end(self) -> None:
+    def _end(self) -> None:
         self._begin()
 
 
@@ -107,35 +138,31 @@ class Parquet(Table):
 
     def __init__(self, file: Any, columns: Sequence[str], tags: bool | None, keep: Sequence[str] = ()) -> None:
         super().__init__(file, columns, tags, keep)
-        self._waiting: list[pa.Table] = []
+        self._group: list[pa.Table] = []
         self._writer: Any = None
 
     def _write(self, part: Part) -> None:
-        self._waiting.append(part.table(self._columns, bool(self._tags)))
-        if sum(table.num_rows for table in self._waiting) >= self.ROWS:
+        self._group.append(part.table(self._columns, bool(self._tags)))
+        if sum(table.num_rows for table in self._group) >= self.ROWS:
             self._flush()
 
     def _flush(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        whole = pa.concat_tables(self._waiting, promote_options="permissive") if self._waiting else self._nothing()
+        whole = pa.concat_tables(self._group, promote_options="permissive") if self._group else self._nothing()
         if self._writer is None:
             # Hardly any number comes twice: a dictionary of them would be work for nothing.
             texts = [field.name for field in whole.schema if not pa.types.is_floating(field.type)]
             self._writer = pq.ParquetWriter(self._file, whole.schema, use_dictionary=texts or False)
         self._writer.write_table(whole.cast(self._writer.schema))
-        self._waiting = []
+        self._group = []
 
     def _nothing(self) -> pa.Table:
-        """Of no rows at all, whose columns have their names still."""
-        import pyarrow as pa
-
         names = [*self._keep, *self._columns, *([TAG] if self._tags else [])]
-        texts = {*self._keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
-        return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})
+        return empty_table(names, self._keep)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         self._flush()
         self._writer.close()
 
@@ -150,6 +177,9 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
     return [value or "" for value in column.to_pylist()]
 
 
-def empty_table(columns: Sequence[str]) -> pa.Table:
-    """The predictions of no example."""
-    return Parquet(None, columns, False)._nothing()
+def empty_table(names: Sequence[str], keep: Sequence[str] = ()) -> pa.Table:
+    """Of no rows at all, whose columns have their names still."""
+    import pyarrow as pa
+
+    texts = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
+    return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})

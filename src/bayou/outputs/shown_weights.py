@@ -236,9 +236,11 @@ def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights
     families = _completed(frame, reading.mean if zeros else None)
     shares = np.zeros(len(frame.features)) if moments is None else moments.mean
     centred = np.where(_of_complete(family, families), family, -1)
+    alone = not any(one.complete for one in families)  # then there is nothing to centre
 
     def shown(mean: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
-        return mean - _means(mean, shares, centred), intercept + float(shares @ mean)
+        centres = 0.0 if alone else _means(mean, shares, centred)
+        return mean - centres, intercept + float(shares @ mean)
 
     mean, intercept = shown(reading.mean, reading.intercept)
     variance, intercept_variance = np.zeros(len(mean)), 0.0
@@ -247,8 +249,10 @@ def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights
         assert weights.variance is not None
         theirs, their_intercept = shown(weights.mean, bias)
         away, intercept_away = theirs - mean, their_intercept - intercept
-        others = _sums(shares**2 * weights.variance, centred)
-        own = np.where(centred >= 0, (1.0 - 2.0 * shares) * weights.variance + others, weights.variance)
+        own = weights.variance
+        if not alone:
+            others = _sums(shares**2 * own, centred)
+            own = np.where(centred >= 0, (1.0 - 2.0 * shares) * own + others, own)
         variance += share * (own + away**2)
         intercept_variance += share * (bias_variance + float(shares**2 @ weights.variance) + intercept_away**2)
         first, intercept_first = first + share * away, intercept_first + share * intercept_away

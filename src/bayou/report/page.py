@@ -108,7 +108,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         good=[f for f in drawn if f.key in GOOD],
         classes=_classes(facts),
         sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
-        known=[f for f in drawn if f.key in ("columns", "features", "inclusion")],
+        known=[f for f in drawn if f.key in ("columns", "features", "pairs", "inclusion")],
         inside=[f for f in drawn if f.key == "lanes"],
         unsure=_rows(facts, facts.unsure) if facts.has_posterior and facts.result.examples else [],
         surprising=_rows(facts, facts.surprising) if facts.result.examples else [],

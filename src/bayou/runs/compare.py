@@ -185,7 +185,8 @@ class Comparing:
         task = self.source.settle().task
         specs = specs or [Spec.of(name) for name in COMPARED[task]]
         self.entrants = [spec.entrant(task, self.source.n_classes) for spec in specs]
-        self.source.read_as(widest([entrant.learner for entrant in self.entrants]))
+        made = [entrant.learner for entrant in self.entrants]
+        self.source.read_as(widest(made), any(learner.wants_groups for learner in made))
         self._files, self._report = names_of(data), report
         self._grow()
         if report is not None:

@@ -82,7 +82,7 @@ def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learne
 def _rows(learner: Learner, data: Any) -> list[Batch]:
     if not hasattr(learner, "recombine"):
         raise BadInput(f"--recombine is for how a bank combines its lanes; {learner.name} has none. Leave it out.")
-    source = sources.open(data, extras=Extras.of(learner), on_error="skip")
+    source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
     refused, held = Refused(source), list[Batch]()
     for batch in source:
         held += [part for _, part, _ in refused.accepted(written_as(learner, batch), learner.check)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -95,3 +96,14 @@ def names_of(data: Data) -> list[str]:
     if isinstance(data, list | tuple) and all(isinstance(name, str | os.PathLike) for name in data):
         return [os.fspath(name) for name in data]
     return []
+
+
+def checkpoint_every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
+    """(examples, seconds) between checkpoints."""
+    if checkpoint is None:
+        return None, None
+    text = str(checkpoint).replace("_", "").replace(",", "")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
+    if not found or not 0 < float(found[1]) < 1e18:
+        raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
+    return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)

@@ -143,6 +143,7 @@ class Predictions:
             labels=False,
             tags=tags is not False,
             dtype=learner.parameters["dtype"],
+            groups=learner.wants_groups,
             **opening,
         )
         self._keep = keep

@@ -68,7 +68,7 @@ class Rounds:
         self._learner, self._source, self._refused, self._workers = learner, source, refused, workers
         self._expected = expected
         share, least, most = rounds.HELD_OUT
-        self._held_share = min(max(share * expected, least), most) / expected
+        self._end = 1.0 - min(max(share * expected, least), most) / expected  # of what is learned in rounds
         self._held: list[Batch] = []
         self._shards: list[Worker] = []
         self._done = 0.0  # the share of the data that was taken in this pass
@@ -86,7 +86,7 @@ class Rounds:
             learn(batch)
             base += len(batch)
         self.rows += base
-        end = 1.0 - self._held_share
+        end = self._end
         while not stopped and self._done < end:
             known = max(before / self._expected + self._done, 1e-6)
             upto = min(self._done + known, end)
@@ -103,7 +103,7 @@ class Rounds:
             worker.stale = True
         self._done = 0.0
         blocks, shards = self._watched(self._source.blocks(), told), self._workers
-        self._round(self._until(blocks, 1.0 - self._held_share), shards, shards / 2, stopped)
+        self._round(self._until(blocks, self._end), shards, shards / 2, stopped)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
         """Learn the combination afresh on the rows that were held out, and then let the lanes learn them."""
@@ -175,12 +175,13 @@ class Rounds:
             self._refused.hear(*refused)
             self.rows += told["rows"] - refused[0]
         summed = rounds.add(gains)
-        rounds.apply(self._learner, summed, shards)
-        packed = _packed(summed)
-        for worker in self._shards[:shards]:
+        goes_on = shards if self._done < self._end and not stopped else 0  # who needs to know it for the next round
+        packed = _packed(summed) if goes_on else b""
+        for worker in self._shards[:goes_on]:
             worker.send("apply", packed, shards)
-        for worker in self._shards[shards:]:
+        for worker in self._shards[goes_on:]:
             worker.stale = True
+        rounds.apply(self._learner, summed, shards)
         return self.rows - before
 
     def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
@@ -300,7 +301,7 @@ class _Within:
         self._shard = rounds.Shard(rounds.from_bytes(model))
         self._source = sources.open(extras=self._shard.part.extras, threads=0, **self._options)
         self._source.settle()
-        self._source.read_as(self._dtype)
+        self._source.read_as(self._dtype, self._shard.part.wants_groups)
 
     def _round(self, number: int, weight: float) -> None:
         self._number, self._weight = number, weight
@@ -333,7 +334,7 @@ class _Within:
     def _block(self, cut: Cut) -> None:
         if cut.block.at is not None:
             self._read_file(cut.block, cut.block.at)
-        batch = written_as(self._shard.base, self._source.read(cut.with_text(self._room_for(cut.block))))
+        batch = written_as(self._shard.part, self._source.read(cut.with_text(self._room_for(cut.block))))
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

@@ -102,6 +102,8 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
             )
     for name, value in given.items():
         there = recipe.get(name)
+        if name == "cross":  # in whatever lane
+            value, there = (sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(there or [])]))
         if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
             raise BadModel(
                 f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has "

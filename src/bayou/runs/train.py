@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,8 @@ from bayou.evaluate.regression import meter_for
 from bayou.runs import memory, warming
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.options import Data, Given, Note, RunOptions, names_of, options_of
+from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, names_of, options_of
+from bayou.runs.pairs import crosses_in_words, leave_pairs
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
@@ -137,7 +137,7 @@ class Training:
             if getattr(own, name):
                 raise BadInput(f"--{name} follows rows one after another; --processes does not. Use one of them.")
         holdout = None if own.holdout is None else Holdout.of(own.holdout)
-        self._every_examples, self._every_seconds = _every(own.checkpoint)
+        self._every_examples, self._every_seconds = checkpoint_every(own.checkpoint)
         data = sources.parts_or_paths(data)
         check_report(own.report)
         check_outputs({"--model": own.model, "--report": own.report}, data)
@@ -168,10 +168,12 @@ class Training:
         known = self.source.recipe.fitted
         task = self.source.settle().task
         chosen = start.chosen(task, self.source.n_classes)
+        if start.old is None:
+            chosen = leave_pairs(chosen, self.source)
         if start.old is None and self.source.decided:
             self._say(self.source.decided, detail=True)
-        if crossed := sources.crosses_in_words(self.source.recipe):
-            self._say(crossed, detail=True)
+        for words in crosses_in_words(self.source.recipe, chosen):
+            self._say(words, detail=True)
         if passes > 1 and chosen.record.passes == "single":
             note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
             self._say(f"{chosen.record.name} {note}", detail=True)
@@ -180,7 +182,7 @@ class Training:
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
-        self.source.read_as(self.learner.parameters["dtype"])
+        self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         warm_up(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
@@ -436,14 +438,3 @@ class Training:
                 loss=meter.weight * (meter.loss or 0.0),
             )
         return now if self._before is None else now + self._before
-
-
-def _every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
-    """(examples, seconds) between checkpoints."""
-    if checkpoint is None:
-        return None, None
-    text = str(checkpoint).replace("_", "").replace(",", "")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
-    if not found or not 0 < float(found[1]) < 1e18:
-        raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
-    return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)

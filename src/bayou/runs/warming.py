@@ -150,7 +150,8 @@ def _learn(name: str) -> None:
         made._follow_nothing()  # first: whoever waits for the bank begins with its lanes
     values = np.array([1, 0.5, 1, 2, 1, 0.25], made.parameters["dtype"])
     indices, labels = np.array([0, 1, 2, 0, 3, 4]), np.array([1.0, 0.0])
-    rows = Batch.from_arrays(np.array([0, 3, 6]), indices, values, labels)
+    groups = np.ones(6, np.uint8) if made.wants_groups else None
+    rows = Batch.from_arrays(np.array([0, 3, 6]), indices, values, labels, groups=groups)
     predict_then_learn(made, rows).score(meter_for(record.task))
     Uses().count(rows)
     predicted = made.predict(rows, horizon="later")

@@ -20,6 +20,8 @@ from bayou.core.printable import printable
 SLICE, SLICES = 10, 360
 BINS = 10
 SURPRISES, SURPRISE_AGE = 8, 900.0
+# Of a unit of many rows about so many are looked at for calibration and drift, and so many features for their weights.
+LOOKED_AT, FEATURES = 128, 40
 # Features whose weights are watched, and how long a movement counts.
 WATCHED, MOVED, MOVE_AGE = 2000, 12, 300.0
 # One unit in so many is also predicted by the combination for later rows, to see whether the stream drifts.
@@ -30,7 +32,10 @@ _LONGEST = 300
 class Slice:
     """Sums over some seconds."""
 
-    __slots__ = ("at", "calibration", "gap", "gap_squares", "later", "learned", "loss", "predicted", "sd", "weight")
+    __slots__ = (
+        *("at", "calibration", "gap", "gap_squares", "later", "learned", "loss", "predicted", "sd", "surprises"),
+        "weight",
+    )
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -38,6 +43,7 @@ class Slice:
         self.weight = self.loss = self.sd = 0.0
         self.gap = self.gap_squares = self.later = 0.0
         self.calibration = np.zeros((3, BINS))  # weight, predicted, actual
+        self.surprises: list[dict[str, Any]] = []  # the greatest first
 
 
 class Live:
@@ -47,7 +53,6 @@ class Live:
         self._lock = threading.Lock()
         self.slices: deque[Slice] = deque(maxlen=SLICES)
         self.counts: Counter[str] = Counter()
-        self._surprises: deque[tuple[float, float, dict[str, Any]]] = deque(maxlen=200)
         self._curve: list[tuple[int, float]] = []  # examples, mean loss up to there
         self._next_point = 1.0
         self._watched: dict[int, None] = {}
@@ -80,36 +85,40 @@ class Live:
         self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
     ) -> None:
         """Rows that were learned, what was said of them before, and what the frozen model would have lost."""
-        weights = batch.each_weight()
+        weights = batch.weights
         with self._lock:
             now = self._now()
             now.learned += len(batch)
-            now.weight += float(weights.sum())
-            now.loss += float(weights @ losses)
+            now.weight += len(batch) if weights is None else float(weights.sum())
+            now.loss += float(losses.sum() if weights is None else weights @ losses)
             self.counts["learned"] += len(batch)
             if task == "classify":
-                p, positive = told.expected, np.asarray(batch.labels) > 0
-                bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-                for k, column in enumerate((weights, weights * p, weights * positive)):
-                    now.calibration[k] += np.bincount(bins, column, minlength=BINS)
-            if later is not None:
-                gap = later - losses
+                now.calibration += _calibration(batch, told.expected)
+            if later is not None and len(later):
+                gap = later - losses[: len(later)]
                 now.later += len(gap)
                 now.gap += float(gap.sum())
                 now.gap_squares += float(gap @ gap)
             if counters.examples >= self._next_point and counters.weight:
                 self._curve.append((counters.examples, counters.loss / counters.weight))
                 self._next_point = max(counters.examples * 1.1, counters.examples + 1)
-        for feature in batch.indices[:200].tolist():
+        for feature in batch.indices[:FEATURES].tolist():
             self._watched[feature] = None
         while len(self._watched) > WATCHED:
             del self._watched[next(iter(self._watched))]
 
+    def surprises(self, loss: float) -> bool:
+        """Whether a row of this loss is among those whose labels were least expected, these seconds."""
+        known = self._now().surprises
+        return loss > 1.0 and (len(known) < SURPRISES or loss > known[-1]["loss"])
+
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
-        """One of the rows whose label was least expected, as it was sent."""
+        """One of those rows, as it was sent."""
         text = printable(row[:_LONGEST].decode("utf-8", "replace")) + ("…" if len(row) > _LONGEST else "")
         told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
-        self._surprises.append((time.time(), loss, told))
+        with self._lock:
+            now = self._now()
+            now.surprises = _greatest([*now.surprises, told])
 
     def look_at_weights(self, learner: Any) -> None:
         """Which weights have moved most of late, and what the lanes weigh. For the owner, every few seconds."""
@@ -148,7 +157,7 @@ class Live:
             slices = [part for part in self.slices if part.at > now - SLICE * SLICES]
             calibration = sum((part.calibration for part in slices), np.zeros((3, BINS)))
             curve = _thinned(self._curve)
-            recent = [told for at, _, told in sorted(self._surprises, key=lambda s: -s[1]) if now - at < SURPRISE_AGE]
+            recent = _greatest([told for part in slices if part.at > now - SURPRISE_AGE for told in part.surprises])
         # The present slice is not over yet.
         last = [part for part in slices if part.at > now - 7 * SLICE and part.at < now - SLICE] or slices[-1:]
         seconds = max(SLICE * len(last), 1)
@@ -170,7 +179,7 @@ class Live:
             "calibration": [
                 {"weight": w, "predicted": p / w, "actual": a / w} for w, p, a in calibration.T.tolist() if w
             ],
-            "surprises": recent[:SURPRISES],
+            "surprises": recent,
             "moved": self.moved,
             "parts": self.parts,
             "drift": drift(slices),
@@ -186,6 +195,21 @@ def drift(slices: list[Slice]) -> dict[str, Any] | None:
     error = math.sqrt(max(sum(part.gap_squares for part in slices) / n - gap * gap, 0.0) / n)
     loss = _share(sum(part.loss for part in slices), sum(part.weight for part in slices)) or 0.0
     return {"gap": gap, "error": error, "rows": n, "alarm": gap > 0.02 * loss and gap > 3.0 * error}
+
+
+def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
+    """Weight, what was predicted and what came, by bins of the prediction; some rows stand for all."""
+    step = max(1, len(batch) // LOOKED_AT)
+    rows = slice(len(batch) % step, None, step)
+    p, weights = expected[rows], step * batch.each_weight()[rows]
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    positive = np.asarray(batch.labels)[rows] > 0
+    columns = weights, weights * p, weights * positive
+    return np.stack([np.bincount(bins, column, minlength=BINS) for column in columns])
+
+
+def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(surprises, key=lambda told: -told["loss"])[:SURPRISES]
 
 
 def _share(total: float, weight: float) -> float | None:

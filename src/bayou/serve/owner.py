@@ -27,8 +27,8 @@ from bayou.core.learner import Learner
 from bayou.serve import answers, units
 from bayou.serve.committer import Committer
 from bayou.serve.copies import Copies, Fail, Then
-from bayou.serve.live import Live
-from bayou.serve.log import Item, Log
+from bayou.serve.live import LOOKED_AT, Live
+from bayou.serve.log import ARROW, Item, Log
 from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
 from bayou.serve.reading import Read
 from bayou.serve.work import LABEL as LABELS
@@ -344,7 +344,7 @@ class Owner(threading.Thread):
                 for piece, told, losses in self.model.learn(read, version, self._copies.before):
                     unit.told.append(told)
                     part = None if later is None else later[done : done + len(piece)]
-                    self._watch(piece, told, losses, part, lines if len(lines) == len(read.batch) else (), done)
+                    self._watch(piece, told, losses, part, lines, done)
                     done += len(piece)
                     yield
             except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
@@ -364,15 +364,16 @@ class Owner(threading.Thread):
             lines = kept[0].lines if len(kept) == 1 else [line for work in kept for line in work.lines]
             if len(kept) < len(unit.works):
                 unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
-            return unit.read, lines
+            return unit.read, () if unit.items[0].form == ARROW else lines
         rows = [row for item in unit.items for row in item.learns]
         return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
 
     def _later_losses(self, batch: Batch) -> np.ndarray | None:
-        """What the combination for later rows loses, of some units: the model as if it had stopped learning."""
+        """What the combination for later rows loses, of some units' first rows: the model as if it learned no more."""
         learner = self.model.learner
-        if len(batch) > PIECE or not self.live.asks_later() or learner.record.task == "classes":
+        if not self.live.asks_later() or learner.record.task == "classes":
             return None
+        batch = batch[:LOOKED_AT]
         if type(learner)._run_later is Learner._run_later or not learner.looks_later:
             return None
         told = learner.predict(batch, horizon="later").of_data_as_learned()
@@ -384,9 +385,10 @@ class Owner(threading.Thread):
         task = self.model.learner.record.task
         self.live.learned(piece, told, losses, later, task, self.model.counters)
         worst = int(losses.argmax())
-        if lines and losses[worst] > 1.0 and task != "classes":
+        loss = float(losses[worst])
+        if lines and task != "classes" and self.live.surprises(loss):
             label, expected = float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
-            self.live.surprising(float(losses[worst]), lines[first + worst], label, expected)
+            self.live.surprising(loss, lines[first + worst], label, expected)
 
     def _answer(self, unit: Unit) -> None:
         """Say what became of every request."""

@@ -23,6 +23,7 @@ from bayou.sources.formats.vw.reader import VW as VWReader
 from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
 from bayou.sources.labels import LabelRule, name_of
 from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.reader import TextParser
 from bayou.sources.table.plan import Plan
 
 FORMS = {"rows": (JSON, ARROW), "table": (JSON, ARROW), "vw": (VW,), "svmlight": (SVMLIGHT,)}
@@ -89,13 +90,18 @@ class Reading:
 
     def _parser(self, extras: Extras, dtype: str, learns: bool) -> Any:
         recipe, names = self._recipe, extras.names if learns else None
-        if recipe.kind == "rows":
-            return JsonRows(recipe, names, labels=learns, dtype=dtype, several=self._several)
+        groups = extras.groups = self._learner.wants_groups
         if recipe.kind == "table":
-            return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names))
-        if recipe.kind == "vw":
-            return VWReader(recipe, names, None, dtype=dtype)
-        return Svmlight(recipe, dtype, names)
+            return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names, groups=groups))
+        parser: TextParser
+        if recipe.kind == "rows":
+            parser = JsonRows(recipe, names, labels=learns, dtype=dtype, several=self._several)
+        elif recipe.kind == "vw":
+            parser = VWReader(recipe, names, None, dtype=dtype)
+        else:
+            parser = Svmlight(recipe, dtype, names)
+        parser.groups = groups
+        return parser
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import threading
 import time
@@ -42,6 +43,8 @@ SAMPLES = {
     "vw": [b"1 |a b:2 c"],
     "svmlight": [b"1 1:1"],
 }
+# After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
+PAUSE = 20.0
 # How often a replica looks for a newer snapshot, in seconds.
 LOOK = 1.0
 
@@ -86,7 +89,7 @@ class Served:
         self._writing: ThreadPoolExecutor = ThreadPoolExecutor(1, f"bayou-write-{folder.name}")
         self.log: Log | None = None
         self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
-        self._snapshot_examples = 0
+        self._snapshot_examples, self._snapshot_next = 0, 0.0
         self.log_checked, self.log_damage = 0, ""
         self._ends = threading.Event()
 
@@ -182,14 +185,20 @@ class Served:
 
     def _learned(self, examples: int) -> None:
         """In the owner's thread, after a unit."""
-        if examples - self._snapshot_examples >= self.options.snapshot_every:
-            self._snapshot_examples = examples
+        enough = examples - self._snapshot_examples >= self.options.snapshot_every
+        if enough and time.monotonic() >= self._snapshot_next:
+            self._snapshot_examples, self._snapshot_next = examples, math.inf
             self.snapshot()
 
     def snapshot(self) -> Future[int]:
         """Write what the model is now; the version written, in a moment."""
         told: Future[int] = Future()
-        self._copied(told, lambda copied, version: self._writing.submit(self._write, copied, version, told))
+        asked = time.monotonic()
+
+        def then(copied: GradualCopy, version: int) -> None:
+            self._writing.submit(self._write, copied, version, told, asked)
+
+        self._copied(told, then)
         return told
 
     def _copied(self, told: Future[Any], then: Callable[[GradualCopy, int], Any]) -> None:
@@ -197,7 +206,7 @@ class Served:
         assert self.owner is not None
         self.owner.copy(then, lambda why: told.set_exception(Refused(503, why)))
 
-    def _write(self, copied: GradualCopy, version: int, told: Future[int]) -> None:
+    def _write(self, copied: GradualCopy, version: int, told: Future[int], asked: float) -> None:
         started = time.monotonic()
         try:
             if version > self.snapshot_version or not self.folder.snapshot(version).exists():
@@ -210,6 +219,8 @@ class Served:
             told.set_exception(error)
         except BaseException as error:
             told.set_exception(error)
+        now = time.monotonic()
+        self._snapshot_next = now + PAUSE * (now - asked)
 
     def features(self, top: int) -> Future[dict[str, Any]]:
         """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
@@ -299,7 +310,8 @@ def warm_up(model: LiveModel) -> None:
 
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])
-    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0]).astype(dtype)
+    groups = [1] if learner.wants_groups else None
+    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0], groups=groups).astype(dtype)
     like = {**learner.parameters, "n_features": 2} | ({"classes": [0, 1]} if "classes" in learner.parameters else {})
     with contextlib.suppress(BadInput):
         type(learner)(**like).observe(rows.with_labels(rows.labels, np.ones(2)))

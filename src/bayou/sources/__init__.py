@@ -36,6 +36,7 @@ def open(
     tags: bool = False,
     threads: int | None = None,
     dtype: str = "float32",
+    groups: bool | None = None,
 ) -> Source:
     """The batches of some data.
 
@@ -52,6 +53,8 @@ def open(
         tags: whether to keep the examples' tags.
         threads: how many other threads read ahead; the results do not depend on it.
         dtype: of the features' values.
+        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known:
+            for a learner that `wants_groups`. If not given, it is as the model whose extras these are has learned.
 
     >>> import pyarrow as pa
     >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
@@ -84,23 +87,26 @@ def open(
     if files is not None:
         reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads
-    return Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
+    source = Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
+    source.read_as(dtype, extras.groups if groups is None else yes_or_no("groups", groups))
+    return source
 
 
 def _reader(data: Any, found: str, extras: Extras, dtype: str, tags: bool, labels: bool) -> Reader:
     if found == "svmlight":
         from bayou.sources.formats.svmlight import Svmlight
 
-        return TextReader(data, Svmlight(extras.required_recipe, dtype, extras.names))
+        return TextReader(data, lambda: Svmlight(extras.required_recipe, dtype, extras.names))
     if found == "vw":
         from bayou.sources.formats.vw.reader import VW
 
-        return TextReader(data, VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags))
+        how: Any = {"dtype": dtype, "tags": tags}
+        return TextReader(data, lambda: VW(extras.required_recipe, extras.names, extras.numbering, **how))
     if extras.required_recipe.kind == "rows":
         from bayou.sources.json_rows import JsonRows
 
         recipe, several = extras.required_recipe, bool(extras.classes) or extras.required_recipe.task == "multiclass"
-        return TextReader(data, JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several))
+        return TextReader(data, lambda: JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several))
     if found == "jsonl":
         from bayou.sources.formats.jsonl import JsonReader
 

@@ -19,7 +19,7 @@ from bayou.core.batch import Batch, Row
 from bayou.core.crosses import ANY, checked_crosses
 from bayou.core.errors import BadInput
 from bayou.core.names import AND
-from bayou.sources.rows import New, Rows, hashes_of
+from bayou.sources.rows import Mixed, New, Rows, hashes_of
 from bayou.sources.table.cells import MOST_PAIRS
 
 _FNV_PRIME = np.uint32(16777619)
@@ -68,8 +68,8 @@ class CrossedRows(Rows):
             return self._stacked(pa.table(rows).to_pylist(), new, learn), new
         return super().many(rows, learn)
 
-    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> tuple[np.ndarray, np.ndarray, int]:
-        ids, values, ordered = super()._mixed(row, new, learn)
+    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Mixed:
+        ids, values, ordered, groups = super()._mixed(row, new, learn)
         there = {name: value for name, value in row.items() if value is not None and value == value}
         hashes = hashes_of(there)
         order = np.argsort(hashes, kind="stable")
@@ -77,7 +77,7 @@ class CrossedRows(Rows):
         names = [found[k] for k in order]
         crosses = self._crosses_of(tuple(names))
         if not crosses:
-            return ids, values, ordered
+            return ids, values, ordered, groups
         sizes = np.array([1.0 if isinstance(there[name], str) else float(there[name]) for name in names])
         more = [np.prod(sizes[chosen], axis=1) for chosen in crosses]
         if not all((np.abs(some) <= np.finfo(self._dtype).max).all() for some in more):
@@ -90,7 +90,9 @@ class CrossedRows(Rows):
             together = [AND.decode().join(called[k] for k in some) for chosen in crosses for some in chosen.tolist()]
             crossed = [self._ids(together, new, learn)]
         made = np.concatenate([ids, *crossed])
-        return made, np.concatenate([values, *more]), ordered + len(made) - len(ids)
+        n = len(made) - len(ids)
+        groups = None if groups is None else np.concatenate([groups, np.zeros(n, np.uint8)])
+        return made, np.concatenate([values, *more]), ordered + n, groups
 
     def _crosses_of(self, names: tuple[Hashable, ...]) -> list[np.ndarray]:
         """What is crossed of these names, which come in the order of their hashes: places of two, and of three."""

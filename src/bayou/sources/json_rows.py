@@ -15,30 +15,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.core.groups import NONE, group_of, named_in
 from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
-from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of, byte_at, number
+from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of
+from bayou.sources.formats.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
 from bayou.sources.formats.jsonl import read_lines
 from bayou.sources.hashing import hash_bytes, murmur3
 from bayou.sources.labels import is_text, key_of
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
-from bayou.sources.rows import Rows, _tidy, hashes_of
+from bayou.sources.row_kernels import tidy
+from bayou.sources.rows import Rows, hashes_of
 from bayou.sources.table.typed_values import text_of
 
 LABEL, WEIGHT, ID = "label", "weight", "id"
-# Longer rows, and longer numbers, are read by Python.
+# Longer rows are read by Python.
 SHORT = 128
-_LONGEST_NUMBER = 19
-# Numbers that are kept of a name and its value, while a line is read.
-WIDTH = 5
-# How reading ended, and what a label or weight is.
+# How reading ended.
 _READ, _SLOW = range(2)
-_ABSENT, _NUMBER, _TRUTH, _TEXT, _OTHER = range(5)
-_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = 34, 92, 58, 44, 123, 125, 10, 45, 46
-_TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
 _NAMES_KEPT = np.zeros(0, np.uint8)
 
 
@@ -54,10 +51,11 @@ class _Room(NamedTuple):
     places: np.ndarray  # (rows, 4): where their texts start and stop
     new: np.ndarray  # features without a name
     spans: np.ndarray  # (n, 4): the places of their names
+    groups: np.ndarray  # of features, if somebody asked
     bounds: np.ndarray  # the longest row, the largest value, how many values are not 1, how many rows have an id
 
     @classmethod
-    def of(cls, size: int, dtype: np.dtype, names: bool) -> _Room:
+    def of(cls, size: int, dtype: np.dtype, names: bool, groups: bool) -> _Room:
         # The shortest feature is "":1, and the shortest row {} and a newline.
         rows, features = size // 3 + 1, size // 4 + 1
         named = features if names else 0
@@ -71,6 +69,7 @@ class _Room(NamedTuple):
             np.empty((rows, 4), np.int32),
             np.empty(named, np.uint32),
             np.empty((named, 4), np.int32),
+            np.empty(features, np.uint8) if groups else NONE,
             np.zeros(4),
         )
 
@@ -93,10 +92,11 @@ class JsonRows:
         dtype: str = "float32",
         several: bool = False,
     ) -> None:
-        self._rows = Rows(recipe.bits, dtype=dtype)
+        self._bits = recipe.bits
         self._last = recipe.n_features - 1
         self._mask = np.uint32(self._last)
-        self.dtype = np.dtype(dtype)
+        self._named = named_in((*recipe.pairs, *recipe.cross), lambda name: hash_bytes(name.encode()))
+        self.dtype, self.groups = np.dtype(dtype), False
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
         self._learns = labels
@@ -107,14 +107,15 @@ class JsonRows:
 
     def parse(self, block: Block) -> ParsedBlock:
         names = self._names is not None and not self._names.full
-        room = _Room.of(block.size, self.dtype, names)
+        room = _Room.of(block.size, self.dtype, names, self.groups)
         known = self._names.known if self._names is not None and names else _NAMES_KEPT
         state = np.zeros(5, np.int64)  # place, line, rows, features, new names
         room.ends[0] = 0
-        plain = _is_utf8(block)
+        plain = is_utf8(block)
         bad: list[BadLine] = []
         skipped, extra = 0, bytearray()
-        while _read_lines(block.data, block.size, plain, self._special, self._mask, known, state, room) == _SLOW:
+        told = plain, self._special, self._named, self._mask, known
+        while _read_lines(block.data, block.size, *told, state, room) == _SLOW:
             found = self._slow(block, state, room, known, extra)
             if found is not None:
                 skipped += 1
@@ -134,6 +135,7 @@ class JsonRows:
             bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
             with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
+            groups=room.groups[:features] if self.groups else None,
         )
         if self._learns:
             self._label(data, room, rows, parsed)
@@ -158,18 +160,20 @@ class JsonRows:
             return None
         found: dict[Any, Any] = {name: value for name, value in objects[0].items() if name not in self._apart}
         try:
-            read, _ = self._rows.one(found)
+            read, _ = Rows(self._bits, dtype=self.dtype, groups=self.groups).one(found)
         except BadInput as error:
             return BadLine(line, 0, str(error).rstrip("."))
         after = first + read.size
         room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
+        if read.groups is not None:
+            room.groups[first:after] = read.groups[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
         with_id = objects[0].get(ID) is not None
         room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
             kind, value = _kind_of(objects[0].get(name))
             room.kinds[row, k] = kind
-            if kind >= _TEXT:
+            if kind >= TEXT:
                 room.places[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)
             else:
                 room.told[row, k] = value
@@ -202,9 +206,9 @@ class JsonRows:
     def _label(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
         """Labels as numbers; of several classes what stands for their names."""
         kinds = room.kinds[:rows, 0]
-        parsed.labels = np.where((kinds == _NUMBER) | (kinds == _TRUTH), room.told[:rows, 0], np.nan)
+        parsed.labels = np.where((kinds == NUMBER) | (kinds == TRUTH), room.told[:rows, 0], np.nan)
         if self._several:
-            for row in np.flatnonzero((kinds == _TRUTH) | (kinds == _TEXT)).tolist():
+            for row in np.flatnonzero((kinds == TRUTH) | (kinds == TEXT)).tolist():
                 name = self._text(data, room, row).decode("utf-8", "replace")
                 parsed.labels[row] = key = key_of(name) if name.strip(" \t") else np.nan
                 parsed.texts |= {key: name} if is_text(key) else {}
@@ -212,15 +216,15 @@ class JsonRows:
     def _text(self, data: np.ndarray, room: _Room, row: int) -> bytes:
         """A label as text."""
         kind = room.kinds[row, 0]
-        if kind >= _TEXT:
+        if kind >= TEXT:
             start, stop = room.places[row, :2].tolist()
             return data[start:stop].tobytes()
         value = float(room.told[row, 0])
-        return text_of(bool(value) if kind == _TRUTH else value)
+        return text_of(bool(value) if kind == TRUTH else value)
 
     def _refuse(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
         """Take out rows whose label is there and says nothing."""
-        strange = (room.kinds[:rows, 0] != _ABSENT) & np.isnan(parsed.labels)
+        strange = (room.kinds[:rows, 0] != ABSENT) & np.isnan(parsed.labels)
         if not strange.any():
             return
         expected = f"{'a text, ' if self._several else ''}a number, true or false"
@@ -232,8 +236,8 @@ class JsonRows:
         kinds, weights = room.kinds[:rows, 1], room.told[:rows, 1]
         if not kinds.any():
             return
-        parsed.weights = np.where(kinds == _ABSENT, 1.0, weights)
-        wrong = (kinds > _NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
+        parsed.weights = np.where(kinds == ABSENT, 1.0, weights)
+        wrong = (kinds > NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
         if wrong.any():
             why = f"expected a weight from 0 to {LARGEST_WEIGHT:g} under {self.weight!r}"
             parsed.drop(wrong, [why] * DESCRIBED)
@@ -242,17 +246,6 @@ class JsonRows:
 def block_of(text: bytes) -> Block:
     """Lines in memory as a block, for a parser; the last one without its newline."""
     return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
-
-
-def _is_utf8(block: Block) -> bool:
-    text = block.data[: block.size]
-    if text.max() < 128:
-        return True
-    try:
-        text.tobytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
@@ -265,73 +258,35 @@ def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
 def _kind_of(value: Any) -> tuple[int, Any]:
     """What a label or weight is, and itself."""
     if value is None or value != value:
-        return _ABSENT, 0.0
+        return ABSENT, 0.0
     if isinstance(value, bool):
-        return _TRUTH, float(value)
+        return TRUTH, float(value)
     if isinstance(value, int | float):
-        return (_NUMBER, float(value)) if abs(value) < 1e300 else (_TEXT, value)
-    return _TEXT if isinstance(value, str) else _OTHER, value
+        return (NUMBER, float(value)) if abs(value) < 1e300 else (TEXT, value)
+    return TEXT if isinstance(value, str) else OTHER, value
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------
 
 
-@kernel(forceinline=True)
-def _blanks(at):
-    """The first byte from here on that is no blank."""
-    while byte_at(at) == 32 or byte_at(at) == 9 or byte_at(at) == 13:
-        at += 1
-    return at
-
-
-@kernel(forceinline=True)
-def _string_end(at, plain):
-    """The quote mark that ends the string that begins here; 0 if there is anything in it that must be read closely."""
-    byte = byte_at(at)
-    while byte != _QUOTE:
-        if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
-            return 0
-        at += 1
-        byte = byte_at(at)
-    return at
-
-
-@kernel(forceinline=True)
-def _number_at(at):
-    """(value, the byte behind it) of a number as JSON writes them; 0 for the byte if it must be read closely."""
-    first = at + (byte_at(at) == _MINUS)
-    byte = byte_at(first)
-    if byte < 48 or byte > 57 or (byte == 48 and 48 <= byte_at(first + 1) <= 57):
-        return 0.0, 0
-    value, end = number(at)
-    point = first
-    while 48 <= byte_at(point) <= 57:
-        point += 1
-    if byte_at(point) == _POINT and not 48 <= byte_at(point + 1) <= 57:
-        return 0.0, 0
-    if end - first > _LONGEST_NUMBER or not abs(value) < np.inf:
-        return 0.0, 0
-    return value, end
-
-
 @kernel
-def _read_lines(data, size, plain, special, mask, known, state, room):
+def _read_lines(data, size, plain, special, named, mask, known, state, room):
     """Read lines from state[0] on, until there are no more, or one is for Python."""
     base = address_of(data)
     cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
     ids, seeds, order = empty(2 * SHORT, np.uint32), empty(SHORT, np.uint32), empty(SHORT, np.uint32)
     ends, indices, values, lines = room.ends, room.indices, room.values, room.lines
     kinds, told, places, new_ids, spans = room.kinds, room.told, room.places, room.new, room.spans
-    bounds = room.bounds
+    bounds, groups = room.bounds, room.groups
     line, row, first, new = state[1], state[2], state[3], state[4]
     at, last = base + state[0], base + size
     slow = False
     while at < last and not slow:
-        n, behind = _scan_line(at, plain, cells, numbers)
+        n, behind = scan_line(at, plain, SHORT, cells, numbers)
         if n == 0 and behind < 0:  # a line of blanks
             at, line = -behind, line + 1
             continue
-        kinds[row, 0] = kinds[row, 1] = _ABSENT
+        kinds[row, 0] = kinds[row, 1] = ABSENT
         n_numbers = n_texts = 0
         more = new
         slow = n < 0
@@ -357,7 +312,7 @@ def _read_lines(data, size, plain, special, mask, known, state, room):
                     places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
                 bounds[3] += apart == 2
                 continue
-            if kind == _TEXT:
+            if kind == TEXT:
                 feature = murmur3(text, text_end - text, name)
                 place = n_texts
                 while place > 0 and seeds[place - 1] > name:
@@ -365,24 +320,30 @@ def _read_lines(data, size, plain, special, mask, known, state, room):
                     place -= 1
                 seeds[place], ids[SHORT + place] = name, feature
                 n_texts += 1
-            elif kind != _ABSENT:
+            elif kind != ABSENT:
                 ids[n_numbers], numbers[n_numbers] = name, value
                 n_numbers += 1
             index = feature & mask
-            there = kind == _TEXT or (kind != _ABSENT and value != 0.0)
+            there = kind == TEXT or (kind != ABSENT and value != 0.0)
             if known.size and there and not known[index >> 3] & np.uint8(1 << (index & 7)):
                 new_ids[more] = index
-                spans[more, 0] = key - base if kind == _TEXT else -1
-                spans[more, 1] = key_end - base if kind == _TEXT else -1
-                spans[more, 2] = (text if kind == _TEXT else key) - base
-                spans[more, 3] = (text_end if kind == _TEXT else key_end) - base
+                spans[more, 0] = key - base if kind == TEXT else -1
+                spans[more, 1] = key_end - base if kind == TEXT else -1
+                spans[more, 2] = (text if kind == TEXT else key) - base
+                spans[more, 3] = (text_end if kind == TEXT else key_end) - base
                 more += 1
         if slow:
             break
+        count = n_numbers + n_texts
         for k in range(n_texts):
             ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
-        count = n_numbers + n_texts
-        read, largest, ones = _tidy(ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:])
+        whole = ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:]
+        if groups.size:
+            for k in range(count):
+                groups[first + k] = group_of(ids[k] if k < n_numbers else seeds[k - n_numbers], named)
+            read, largest, ones = tidy(*whole, groups[first:])
+        else:
+            read, largest, ones = tidy(*whole, None)
         slow = not largest < np.inf
         if not slow:
             bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
@@ -392,59 +353,3 @@ def _read_lines(data, size, plain, special, mask, known, state, room):
             at, line, row, new = behind, line + 1, row + 1, more
     state[0], state[1], state[2], state[3], state[4] = at - base, line, row, first, new
     return _SLOW if slow else _READ
-
-
-@kernel
-def _scan_line(at, plain, cells, numbers):
-    """(names, the address behind the line) of one object; -1 if it is for Python, and (0, -address) of blanks alone.
-
-    Of each name `cells` gets the places where it starts and stops, what its value is, and where that text starts and
-    stops; `numbers`, in their second half, its number.
-    """
-    at = _blanks(at)
-    if byte_at(at) == _NEWLINE:
-        return 0, -(at + 1)
-    fine = byte_at(at) == _OPEN
-    at = _blanks(at + 1)
-    n = 0
-    again = byte_at(at) != _CLOSE
-    while fine and again:
-        key = at + 1
-        key_end = _string_end(key, plain) if byte_at(at) == _QUOTE else 0
-        at = _blanks(key_end + 1) if key_end else at
-        fine = key_end > 0 and n < SHORT and byte_at(at) == _COLON
-        if not fine:
-            break
-        at = _blanks(at + 1)
-        byte = byte_at(at)
-        kind, value, text, text_end = _ABSENT, 0.0, 0, 0
-        if byte == _QUOTE:
-            text = at + 1
-            text_end = _string_end(text, plain)
-            fine = text_end > 0
-            kind, at = _TEXT, text_end + 1 if fine else at
-        elif byte == _MINUS or 48 <= byte <= 57:
-            value, end = _number_at(at)
-            fine = end > 0
-            kind, at = _NUMBER, end if fine else at
-        else:
-            word = byte | byte_at(at + 1) << 8 | byte_at(at + 2) << 16 | byte_at(at + 3) << 24
-            if word == _TRUE:
-                kind, value, at = _TRUTH, 1.0, at + 4
-            elif word == _FALSE and byte_at(at + 4) == 101:
-                kind, at = _TRUTH, at + 5
-            elif word == _NULL:
-                at += 4
-            else:
-                fine = False
-        cells[WIDTH * n], cells[WIDTH * n + 1], cells[WIDTH * n + 2] = key, key_end, kind
-        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[SHORT + n] = text, text_end, value
-        n += 1
-        at = _blanks(at)
-        again = byte_at(at) == _COMMA
-        at = _blanks(at + 1) if again else at
-    fine = fine and byte_at(at) == _CLOSE
-    at = _blanks(at + 1) if fine else at
-    if not fine or byte_at(at) != _NEWLINE:
-        return -1, at
-    return n, at + 1

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,27 +27,31 @@ import numpy as np
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
-from bayou.kernels.compiling import kernel
-from bayou.kernels.room import zeros
-from bayou.kernels.scan import address_of, byte_at
+from bayou.core.groups import NONE, groups_of, named_in
 from bayou.sources.formats.arrow.cells import string_cells
-from bayou.sources.hashing import hash_bytes, murmur3
+from bayou.sources.hashing import hash_bytes
+from bayou.sources.row_kernels import BEHIND, by_row, hash_cells, hash_words, read, read_grouped, tidy
 
 # New names and their numbers, to be kept once their rows are learned.
 New = dict[Hashable, int]
 _Columns = list[tuple[Hashable, Any]]
+# Features, values, how many of the last are in order, and groups.
+Mixed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
 
 # Longer rows go the way of tables: looking for a feature that comes twice takes the square of the length here.
 _SHORT = 128
-_MARKS = 1024
 _PACK_FLOATS = [struct.Struct(f"{n}d").pack for n in range(_SHORT + 1)]
 _PACK_WHOLE = [struct.Struct(f"{n}q").pack for n in range(_SHORT + 1)]
-# Between names, and behind them: as much as murmur3 may read beyond the end.
-_BETWEEN, _BEHIND = "\0", b"\0\0\0\0\0"
+# Between names.
+_BETWEEN = "\0"
+# So many names are remembered with their groups, where names are numbered.
+_REMEMBERED = 1 << 20
 
 
 class Rows:
     """Makes batches of rows. `hashing` is whether names are hashed or numbered; there are 2^bits features.
+
+    `groups` is whether rows say which name each feature is of (`core.groups`).
 
     >>> rows = Rows(bits=18)
     >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})
@@ -54,12 +59,17 @@ class Rows:
     [37.0, 1.0]
     """
 
-    def __init__(self, bits: int, hashing: bool = True, dtype: str = "float32") -> None:
+    groups = False  # as of rows that were pickled before there were any
+
+    def __init__(self, bits: int, hashing: bool = True, dtype: Any = "float32", groups: bool = False) -> None:
         self.n_features = 2 ** whole_number("bits", bits, 1, 31)
         self._last = self.n_features - 1
         self._mask = np.uint32(self._last)
         self._dtype = dtype
         self.numbers: New | None = None if hashing else {}
+        self.groups = groups
+        self._cross: tuple[tuple[str, ...], ...] = ()
+        self._group_by_name: dict[Hashable, int] = {}
 
     # --- one row ----------------------------------------------------------------------------------------------------
 
@@ -77,36 +87,42 @@ class Rows:
                 names, texts = _PACK_WHOLE[n](*map(self.numbers.__getitem__, row)), False
             else:
                 try:
-                    names, texts = _BETWEEN.join(row).encode() + _BEHIND, True  # type: ignore[arg-type]
+                    names, texts = _BETWEEN.join(row).encode() + BEHIND, True  # type: ignore[arg-type]
                 except TypeError:
                     names, texts = _PACK_WHOLE[n](*row), False
         except (struct.error, TypeError, LookupError, ValueError, OverflowError, AttributeError):
             return self._any(row, new, learn), new
-        indices, values = np.empty(n, np.uint32), np.empty(n, self._dtype)
-        size, largest, ones = _read(names, texts, packed, self._mask, indices, values)
+        indices, values, groups = np.empty(n, np.uint32), np.empty(n, self._dtype), None
+        if not self.groups:
+            size, largest, ones = read(names, texts, packed, self._mask, indices, values)
+        else:
+            hashed = self.numbers is None
+            groups = np.empty(n, np.uint8) if hashed else self._groups_of_names(row)
+            told = self._named, hashed, groups
+            size, largest, ones = read_grouped(names, texts, packed, self._mask, indices, values, *told)
         if size < 0 or largest == math.inf:
             return self._any(row, new, learn), new
-        return Row(indices, values, size, largest, ones, self._last), new
+        return Row(indices, values, size, largest, ones, self._last, groups), new
 
     def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Row:
         """The long way, for any row whatever."""
-        ids, values, ordered = self._mixed(row, new, learn)
+        ids, values, ordered, groups = self._mixed(row, new, learn)
         if new and len(self.numbers or ()) + len(new) > self.n_features:
             values = np.where(ids < self.n_features, values, 0.0)
         if len(ids) > _SHORT:
-            return self._long(row, ids, values, ordered)
+            return self._long(row, ids, values, ordered, groups)
         indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
-        size, largest, ones = _tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied)
+        size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
         if largest == math.inf:
             raise _not_finite(row, self._dtype)
-        return Row(indices, tidied, size, largest, ones, self._last)
+        return Row(indices, tidied, size, largest, ones, self._last, groups)
 
     def keep(self, new: New) -> None:
         """Keep the numbers of new names."""
         if new and self.numbers is not None:
             self.numbers |= new
 
-    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Mixed:
         """The numbers of a row, then its categories, without what is missing; how many of the last are in order."""
         if not isinstance(row, Mapping):
             raise BadInput(f"a row is a dictionary of names and values, not {row!r}.")
@@ -124,20 +140,31 @@ class Rows:
         values = np.concatenate([np.frombuffer(packed), np.ones(len(categories))])
         if self.numbers is None:
             seeds = hashes_of(categories)
-            others = hashes_of(list(categories.values()), seeds)[np.argsort(seeds, kind="stable")]
-            return np.concatenate([hashes_of(numbers), others]), values, len(others)
+            order, own = np.argsort(seeds, kind="stable"), hashes_of(numbers)
+            others = hashes_of(list(categories.values()), seeds)[order]
+            groups = self._groups_of(np.concatenate([own, seeds[order]])) if self.groups else None
+            return np.concatenate([own, others]), values, len(others), groups
         names = [*numbers, *(f"{name}={text}" for name, text in categories.items())]
-        return self._ids(names, new, learn), values, 0
+        groups = self._groups_of_names([*numbers, *categories]) if self.groups else None
+        return self._ids(names, new, learn), values, 0, groups
 
-    def _long(self, row: Mapping[Hashable, Any], ids: np.ndarray, values: np.ndarray, ordered: int) -> Row:
+    def _long(
+        self,
+        row: Mapping[Hashable, Any],
+        ids: np.ndarray,
+        values: np.ndarray,
+        ordered: int,
+        groups: np.ndarray | None,
+    ) -> Row:
         with np.errstate(over="ignore"):
             values = np.where(np.isnan(values), 0.0, values).astype(self._dtype)
         if not np.isfinite(values).all():
             raise _not_finite(row, self._dtype)
         order = np.arange(len(ids))
         order[: len(ids) - ordered] = np.argsort(ids[: len(ids) - ordered], kind="stable")
-        batch = Batch.from_arrays(np.array((0, len(ids))), ids[order] & self._mask, values[order])
-        return Row(batch.indices, batch.values, batch.nonzeros, batch.largest, batch.ones, self._last)
+        ends, groups = np.array((0, len(ids))), None if groups is None else groups[order]
+        batch = Batch.from_arrays(ends, ids[order] & self._mask, values[order], groups=groups)
+        return Row(batch.indices, batch.values, batch.nonzeros, batch.largest, batch.ones, self._last, batch.groups)
 
     # --- names to numbers -------------------------------------------------------------------------------------------
 
@@ -160,6 +187,33 @@ class Rows:
                     "Use more bits, or hashing=True."
                 )
         return np.array([known[name] if name in known else new[name] for name in names], np.uint32)
+
+    # --- names to groups --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _named(self) -> np.ndarray:
+        """Those that have groups of their own."""
+        return named_in(self._cross, lambda name: int(hashes_of([name])[0]))
+
+    def _groups_of(self, hashes: np.ndarray) -> np.ndarray:
+        """The groups of names, by their hashes."""
+        groups = np.empty(len(hashes), np.uint8)
+        groups_of(hashes, self._named, groups)
+        return groups
+
+    def _groups_of_names(self, names: Iterable[Hashable]) -> np.ndarray:
+        """The same where names are numbered."""
+        known = self._group_by_name
+        try:
+            return np.array([known[name] for name in names], np.uint8)
+        except KeyError:
+            pass
+        names = list(names)
+        groups = self._groups_of(hashes_of(names))
+        if len(known) > _REMEMBERED:
+            known.clear()
+        known |= zip(names, groups.tolist(), strict=True)
+        return groups
 
     # --- many rows --------------------------------------------------------------------------------------------------
 
@@ -206,14 +260,19 @@ class Rows:
             values[c] = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else 1.0
         indptr = np.zeros(n + 1, np.int64)
         indices, there = np.empty(ids.size, np.uint32), np.empty(ids.size, self._dtype)
-        size = _by_row(ids, values, indptr, indices, there)
-        return self._checked(indptr, indices[:size], there[:size])
+        names, groups = [name for name, _ in (*numbers, *texts)], np.empty(ids.size if self.groups else 0, np.uint8)
+        of_columns = self._groups_of(hashes_of(names)) if self.groups else NONE
+        size = by_row(ids, values, of_columns, indptr, indices, there, groups)
+        return self._checked(indptr, indices[:size], there[:size], groups[:size] if self.groups else None)
 
     def _sparse(self, matrix: Any, names: Any, new: New, learn: bool) -> Batch:
         """`names` is a range for a matrix, whose columns are known by number."""
+        groups = None
         if self.numbers is not None:
             columns, places = np.unique(matrix.indices, return_inverse=True)
-            ids = self._ids([names[c] for c in columns.tolist()], new, learn)[places]
+            found = [names[c] for c in columns.tolist()]
+            ids = self._ids(found, new, learn)[places]
+            groups = self._groups_of(hashes_of(found))[places] if self.groups else None
         elif isinstance(names, range):
             matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
             ids = _folded(matrix.indices)
@@ -224,7 +283,9 @@ class Rows:
             ids = hashes[order][matrix.indices]
         values = matrix.data.astype(self._dtype)
         values[np.isnan(values)] = 0.0  # missing
-        return self._checked(matrix.indptr, ids, values)
+        if self.groups and groups is None:
+            groups = self._groups_of(ids)
+        return self._checked(matrix.indptr, ids, values, groups)
 
     def _stacked(self, rows: Iterable[Any], new: New, learn: bool) -> Batch:
         found = [self.one(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
@@ -232,6 +293,9 @@ class Rows:
             np.cumsum([0] + [row.size for row in found]),
             np.concatenate([np.empty(0, np.uint32), *(row.indices[: row.size] for row in found)]),
             np.concatenate([np.empty(0, self._dtype), *(row.values[: row.size] for row in found)]),
+            np.concatenate([NONE, *(row.groups[: row.size] for row in found if row.groups is not None)])
+            if self.groups
+            else None,
         )
 
     def _cell_ids(self, name: Hashable, column: Any, new: New, learn: bool) -> np.ndarray:
@@ -239,7 +303,7 @@ class Rows:
         if self.numbers is None:
             data, starts, stops = string_cells(column, apart=False)
             ids = np.empty(len(column), np.uint32)
-            _hash_cells(data, starts, stops, hashes_of([name])[0], ids)
+            hash_cells(data, starts, stops, hashes_of([name])[0], ids)
             return ids
         coded = column.dictionary_encode()
         of = self._ids([f"{name}={text}" for text in coded.dictionary.to_pylist()], new, learn)
@@ -247,10 +311,10 @@ class Rows:
             return np.zeros(len(column), np.uint32)
         return of[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
 
-    def _checked(self, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> Batch:
+    def _checked(self, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray, groups: np.ndarray | None) -> Batch:
         if self.numbers is not None and len(ids) and ids.max() >= self.n_features:
             values = np.where(ids < self.n_features, values, 0)
-        return Batch.from_arrays(indptr, ids & self._mask, values)
+        return Batch.from_arrays(indptr, ids & self._mask, values, groups=groups)
 
 
 def hashes_of(names: Iterable[Hashable], seeds: np.ndarray | None = None) -> np.ndarray:
@@ -263,8 +327,8 @@ def hashes_of(names: Iterable[Hashable], seeds: np.ndarray | None = None) -> np.
     n = len(names)
     hashes = np.zeros(n, np.uint32) if seeds is None else seeds.copy()
     try:
-        text = _BETWEEN.join(names).encode() + _BEHIND  # type: ignore[arg-type]
-        if _hash_words(text, hashes) == max(n, 1):
+        text = _BETWEEN.join(names).encode() + BEHIND  # type: ignore[arg-type]
+        if hash_words(text, hashes) == max(n, 1):
             return hashes
     except TypeError:
         try:
@@ -342,99 +406,3 @@ def _not_finite(row: Mapping[Hashable, Any], dtype: str) -> BadInput:
         if value is not None and not isinstance(value, str) and abs(float(value)) > largest:
             return BadInput(f"the feature {name!r} is {value!r}; every value must be a finite number, as {dtype} too.")
     return BadInput("two features share a number after hashing, and their values' sum is not finite; use more bits.")
-
-
-@kernel
-def _hash_words(text, hashes):
-    """Hash the words of a text, zeros between them and _BEHIND behind, each on from what is in its place; how many."""
-    words = 0
-    start = at = address_of(text)
-    end = at + len(text) - len(_BEHIND)
-    while at <= end:
-        if at == end or byte_at(at) == 0:
-            if words < hashes.size:
-                hashes[words] = murmur3(start, at - start, hashes[words])
-            words += 1
-            start = at + 1
-        at += 1
-    return words
-
-
-@kernel
-def _hash_cells(data, starts, stops, seed, hashes):
-    base = address_of(data)
-    for row in range(hashes.size):
-        hashes[row] = murmur3(base + starts[row], np.int64(stops[row]) - np.int64(starts[row]), seed)
-
-
-@kernel
-def _by_row(ids, values, indptr, indices, there):
-    """Columns as rows, without what is zero or missing; how many values are left."""
-    size = 0
-    for row in range(ids.shape[1]):
-        for c in range(ids.shape[0]):
-            value = values[c, row]
-            if value != 0 and not np.isnan(value):
-                indices[size] = ids[c, row]
-                there[size] = value
-                size += 1
-        indptr[row + 1] = size
-    return size
-
-
-@kernel
-def _tidy(ids, values, unordered, mask, indices, tidied):
-    """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
-    1). The first `unordered` features are put in order."""
-    for k in range(ids.size):
-        place = k
-        if k < unordered:
-            while place > 0 and indices[place - 1] > ids[k]:
-                indices[place] = indices[place - 1]
-                tidied[place] = tidied[place - 1]
-                place -= 1
-        indices[place] = ids[k]
-        tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
-    # Two features seldom share a mark; only then all before are looked at.
-    marks = zeros(_MARKS // 64, np.uint64)
-    size = 0
-    for k in range(ids.size):
-        index = indices[k] & mask
-        value = tidied[k]
-        word, bit = (index >> np.uint32(6)) % marks.size, np.uint64(1) << np.uint64(index & np.uint32(63))
-        place = 0 if marks[word] & bit else size
-        marks[word] |= bit
-        while place < size and indices[place] != index:
-            place += 1
-        if place < size:
-            tidied[place] += value
-        else:
-            indices[size] = index
-            tidied[size] = value
-            size += 1
-    kept = 0
-    largest = 0.0
-    ones = finite = True
-    for k in range(size):
-        if tidied[k] != 0:
-            indices[kept] = indices[k]
-            tidied[kept] = tidied[k]
-            largest = max(largest, abs(np.float64(tidied[k])))
-            ones &= tidied[k] == 1
-            finite &= np.isfinite(tidied[k])
-            kept += 1
-    return kept, largest if finite else np.inf, ones
-
-
-@kernel
-def _read(names, texts, packed, mask, indices, values):
-    """The usual row, as `_tidy` gives it; (-1, ...) if a name has a zero in it."""
-    ids = zeros(indices.size, np.uint32)
-    if texts:
-        if _hash_words(names, ids) != max(ids.size, 1):
-            return -1, 0.0, False
-    else:
-        numbers = np.frombuffer(names, np.uint64)
-        for k in range(ids.size):
-            ids[k] = numbers[k] ^ (numbers[k] >> np.uint64(32))
-    return _tidy(ids, np.frombuffer(packed, np.float64), ids.size, mask, indices, values)

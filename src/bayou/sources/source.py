@@ -129,9 +129,14 @@ class Source:
         self._rule  # noqa: B018
         return self.recipe
 
-    def read_as(self, dtype: str) -> None:
-        """Have features' values of this type."""
-        self._reader.read_as(dtype)
+    def read_as(self, dtype: str, groups: bool) -> None:
+        """Have features' values of this type, with or without the groups that they are of (`Batch.groups`)."""
+        self.extras.groups = groups
+        self._reader.read_as(dtype, groups)
+
+    def leave_pairs(self) -> None:
+        """Leave crosses of two to the learner; to be followed by `read_as`."""
+        self.extras.recipe = self.settle().with_pairs_apart()
 
     @property
     def again(self) -> bool:

@@ -81,8 +81,8 @@ def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Bat
 
 def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str) -> sources.Source:
     """Rows as the learner takes them. Spark runs as many tasks as there are cores: none has threads of its own."""
-    dtype = learner.parameters["dtype"]
-    return sources.open(ParquetParts(parts), extras=extras, on_error=on_error, dtype=dtype, threads=0)
+    as_taken = {"dtype": learner.parameters["dtype"], "groups": learner.wants_groups}
+    return sources.open(ParquetParts(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
 
 
 def in_utc(rows: Any) -> Any:

@@ -149,6 +149,48 @@ def test_ten_thousand_mutated_lines() -> None:
     assert piece.skipped > 1000
 
 
+NUMBERS = (
+    *("7", "7.0", "7.50", "-3", "-0", "-0.0", "0.0", "0", "1e3", "1E-2", "0.00005", "0.0001", "123456789012345678"),
+    *(
+        "0.1",
+        "0.10",
+        "0.123456789012345",
+        "0.1234567890123456",
+        "0.12345678901234567890",
+        "9007199254740993.0",
+        "1e400",
+    ),
+    *("99999999999999.5", "1000000000000000.5", "12345678901234567890", "-12.340", "3.", "01", "+1", ".5", "NaN"),
+)
+VALUES = st.sampled_from([*NUMBERS, "true", "false", "null", '"7.0"', '"Paris"', '"Win €"', '""', '" a "', '"0.50"'])
+LINES = st.lists(st.tuples(st.sampled_from([*NAMES, "z", "cit"]), VALUES, st.sampled_from(["", " ", "\t"])), max_size=9)
+
+
+SURE = [("y", "1", ""), ("w", "1", "")]  # without which a row is bad
+
+
+@given(st.lists(LINES, max_size=5))
+def test_what_the_kernel_reads_is_what_python_reads(lines) -> None:
+    """Lines with an escape in them are for Python; it must not matter."""
+    texts = [
+        "{" + ",".join(f'"{name}"{blank}:{blank}{value}' for name, value, blank in [*SURE, *line]) + "}\n"
+        for line in lines
+    ]
+    plain = "".join(texts).encode()
+    mixed = "".join(text.replace('"y"', '"\\u0079"') if k % 2 else text for k, text in enumerate(texts)).encode()
+    escaped = plain.replace(b'"y"', b'"\\u0079"')
+    rows, some, slow = (rows_of(parsed(text, RECIPE)[0]) for text in (plain, mixed, escaped))
+    assert rows == some == slow
+
+
+def test_lines_wider_than_the_table_and_names_that_begin_alike() -> None:
+    """More names than the kernel has room for are for Python; one that is the beginning of another is another."""
+    wide = {"y": 1, "w": 1, "city": "Paris", "cit": "Rome", "citys": "Oslo"} | {f"k{k}": k for k in range(300)}
+    narrow = {name: wide[name] for name in ("citys", "city", "cit", "y", "w")}
+    first, second = rows_of(parsed(lines_of(wide, narrow), RECIPE)[0])
+    assert first[1:3] == second[1:3]
+
+
 def source_of(path, recipe: Recipe) -> Source:
     extras = Extras.new(recipe)
     return Source(JsonReader(Files([str(path)]), extras), extras, on_error="skip", threads=0)

@@ -50,6 +50,8 @@ def reading(recipe: Recipe) -> list[str]:
         said.append("names that are numbers are hashed, too")
     if recipe.weight is not None:
         said.append(f"weights from column {recipe.weight!r}")
+    if recipe.pairs:
+        said.append("pairs of " + "; ".join(" and ".join(names) for names in recipe.pairs))
     if recipe.cross:
         said.append("crosses of " + "; ".join(" and ".join(names) for names in recipe.cross))
     if recipe.interactions:

@@ -36,7 +36,7 @@ from bayou.learners.bank.levels import (
     stack,
 )
 
-STACKER_PRIOR, STACKER_SPREAD = 0.01, 10.0
+STACKER_PRIOR, STACKER_SPREAD, COEFFICIENT_PRIOR = 0.01, 10.0, 0.01
 SCORE = 0
 
 
@@ -79,16 +79,18 @@ class Combination(NamedTuple):
 
 
 def new_combination(lanes: Lanes, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
-    """Of some outputs, each a lane and its kp, before anything was learned."""
+    """Of some outputs, each a lane and its kp, before anything was learned; behind the last lane are those of pairs."""
     outputs = len(chosen)
     room = padded(outputs + 2)
     slots = slice(2, 2 + outputs)
     lane_of = np.array([lane for lane, _ in chosen])
     knows, kept, output_spread = np.zeros(room), np.zeros(room), np.zeros(room, lanes.state.dtype)
-    knows[slots] = lanes.settings[RATE, lane_of] == 0
+    of_pairs = lane_of >= lanes.width
+    knows[slots] = of_pairs | (lanes.settings[RATE, np.where(of_pairs, 0, lane_of)] == 0)
     kept[slots] = 1.0
     output_spread[slots] = [C8 * temper for _, temper in chosen]
-    stacker_prior = kept * (STACKER_SPREAD / outputs)
+    stacker_prior = kept * (STACKER_SPREAD / max(outputs - int(of_pairs.sum()), 1))
+    stacker_prior[slots][of_pairs] = COEFFICIENT_PRIOR
     stacker_prior[:2] = STACKER_PRIOR if lanes.has_intercept else 0.0, STACKER_PRIOR
     covariance = aligned_zeros(n_stackers, room * room, "float64")
     covariance[:] = np.diag(stacker_prior).ravel()

@@ -25,7 +25,7 @@ SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 def lanes_to_draw(lanes: Lanes, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the lanes that a draw may take, and the probability of each."""
     summed, products = combination.losses[:, combination.slots]
-    losses = np.full(lanes.width, np.inf)
+    losses = np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
     # Of two outputs the better one speaks for its lane.
     np.minimum.at(
         losses, combination.lane_of, np.where(combination.kept[combination.slots], summed - np.log(products), np.inf)

@@ -11,7 +11,7 @@ from bayou.core.batch import Batch
 from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank.lanes import NATURAL, PRIOR, STAYS, Lanes
-from bayou.learners.bank.priors import LEAST_FADE, fill_held
+from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
 
 NO_GROUPS = read_only(np.zeros(0, np.uint8))
 
@@ -27,7 +27,6 @@ class LearnedPrior(NamedTuple):
 class Grouped(Learner):
     """The part of a `Bank` that knows of groups."""
 
-    wants_groups = True
     _lanes: Lanes
     _grouped = False  # whether any feature is of another group than 0
 
@@ -45,11 +44,14 @@ class Grouped(Learner):
 
     def _check_state(self) -> None:
         self._grouped = bool(self._lanes.groups.any())
-        np.clip(self._lanes.fade, LEAST_FADE, 1.0, out=self._lanes.fade)
+        np.clip(self._lanes.fade[0], LEAST_FADE, 1.0, out=self._lanes.fade[0])
+
+    def _fold(self) -> None:
+        if (self._lanes.fade[0] < FOLD).any():
+            fold(self._lanes.state.reshape(-1), self._lanes.fade)
 
     def rewrites(self, examples: int) -> bool:
-        fading = self._lanes.settings[STAYS]
-        return bool(np.any(self._lanes.fade * fading**examples < 2.0 * LEAST_FADE))
+        return bool((self._lanes.fade[0] * self._lanes.settings[STAYS] ** examples < FOLD).any())
 
     def priors(self) -> list[LearnedPrior]:
         """The prior of each group that was met, as the first lane that learns it has it; none if there is no such lane.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +27,24 @@ from bayou.learners.bank.merging import (
     losses_of,
     merge_combinations,
     merge_lanes,
+    n_apart,
     rules_of,
 )
+from bayou.learners.bank.pair_gains import (
+    OF_PLACE,
+    changed_factors,
+    changed_places,
+    discount_pairs,
+    factor_rules,
+    gain_factors,
+    gain_pairs_apart,
+    gain_places,
+    join_factors,
+    join_pairs_apart,
+    join_places,
+    merge_pairs_of,
+)
+from bayou.learners.bank.pairs import Pairs
 
 LEARNED, RESTS = range(2)
 # So many rows settle how to predict later ones, whatever the number of examples.
@@ -42,6 +58,7 @@ class InParts(Grouped, AddsUp):
     _later: Combination
     _tally: np.ndarray
     _delayed: np.ndarray
+    _pairs: Pairs | None
     _outputs: list[tuple[int, float]]
     _said: np.ndarray | None = None
     _static: np.ndarray
@@ -151,24 +168,68 @@ class InParts(Grouped, AddsUp):
     def _learn_part(self, batch: Batch) -> None:
         self.learn(batch, combine=False)
 
+    @property
+    def _n_places(self) -> int:
+        return self.n_features + (0 if self._pairs is None else len(self._pairs.crosses.weights))
+
     def _changed_since(self, base: Self) -> np.ndarray:
-        return changed_at(self._lanes, base._lanes)
+        features = changed_at(self._lanes, base._lanes)
+        if self._pairs is None or base._pairs is None:
+            return features
+        return np.union1d(features, changed_factors(self._pairs, base._pairs))
 
-    def _gain_at(self, base: Self, features: np.ndarray) -> np.ndarray:
-        return gain_at(self._lanes, base._lanes, features, rules_of(self._lanes))
+    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
+        fade = base["fade"].reshape(self._lanes.fade.shape)
+        found = gain_at(self._lanes, base, fade, features, rules_of(self._lanes))
+        if self._pairs is None or self._pairs.factors is None:
+            return found
+        rules = factor_rules(averaged=False)
+        return np.hstack([found, gain_factors(self._pairs.factors, base["factors"], features, rules)])
 
-    def _gain_apart(self, base: Self) -> np.ndarray:
-        return gain_apart(self._lanes, base._lanes, rules_of(self._lanes))
+    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        lanes = self._lanes
+        apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")} | {"fresh": "fresh priors"}
+        before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
+        found = gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
+        if self._pairs is None:
+            return found
+        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.as_it_was(base))])
+
+    def _places_changed(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
+        if self._pairs is None:
+            return super()._places_changed(base)
+        return self.n_features + changed_places(self._pairs, self._pairs.as_it_was(base))
+
+    def _gain_of_places(self, base: Mapping[str, np.ndarray], places: np.ndarray, width: int) -> np.ndarray:
+        assert self._pairs is not None
+        rows = np.zeros((len(places), width))
+        rows[:, :OF_PLACE] = gain_places(self._pairs, self._pairs.as_it_was(base), places - self.n_features)
+        return rows
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        join_apart(self._lanes, gains, parts, weight, rules_of(self._lanes))
+        own = n_apart(self._lanes)
+        self._fold()
+        join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
+        if self._pairs is not None:
+            join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        join_at(self._lanes, features, gains, met, weight, rules_of(self._lanes))
-        self._grouped |= bool(gains[:, -1].any())
+        own = int(np.count_nonzero(features < self.n_features))
+        width = 2 * self._lanes.width + 3
+        join_at(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        self._grouped |= bool(gains[:own, width - 1].any())
+        if self._pairs is None:
+            return
+        if self._pairs.factors is not None:
+            rules = factor_rules(averaged=False)
+            join_factors(self._pairs.factors, features[:own], gains[:own, width:], met[:own], weight, rules)
+        places = features[own:] - self.n_features
+        join_places(self._pairs, places, gains[own:, :OF_PLACE], met[own:], weight)
 
     def _discount(self, share: float) -> None:
         discount_lanes(self._lanes, share)
+        if self._pairs is not None:
+            discount_pairs(self._pairs, share)
 
     def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
         parts = [self, *others]
@@ -191,6 +252,10 @@ class InParts(Grouped, AddsUp):
         merge_lanes([one._lanes for one in parts], into._lanes)
         self._lanes = into._lanes._replace(settings=self._lanes.settings)
         self._grouped = any(one._grouped for one in parts)
+        if into._pairs is not None:
+            before: Any = type(self)(**self._parameters) if base is None else base
+            merge_pairs_of([one._pairs for one in parts if one._pairs is not None], into._pairs, before._pairs)
+            self._pairs = into._pairs
         self._drop(dropped)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.pairs import PairLane
 from bayou.learners.bank.presets import Lane
 
 # Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
@@ -19,7 +20,7 @@ FINALS = ("bank", "mixture", "stacker", "stacker with memory")
 class Output(NamedTuple):
     """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
 
-    lane: Lane
+    lane: Lane | PairLane
     temper: float  # kp of this output
     weight: float  # its share of the mixture
     stacking: float  # its coefficient c_k, the mean over both stackers by their shares
@@ -33,9 +34,9 @@ class Output(NamedTuple):
         return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
-def outputs_of(lanes: Lanes, combination: Combination, chosen: list[tuple[Lane, float]]) -> list[Output]:
+def outputs_of(lanes: Lanes, combination: Combination, chosen: list[tuple[Lane | PairLane, float]]) -> list[Output]:
     """All outputs, each of a lane and its kp."""
-    scales = np.exp(lanes.scale[0])[combination.lane_of]
+    scales = np.exp(np.append(lanes.scale[0], 0.0))[np.minimum(combination.lane_of, lanes.width)]
     columns = [combination.shares, _stacking(combination), _mean_losses(lanes, combination), combination.kept]
     numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
     return [

@@ -66,7 +66,7 @@ class Lanes(NamedTuple):
     stream: np.ndarray  # ROWS to WEIGHT
     intercept: np.ndarray  # means; what precisions have gained
     scale: np.ndarray  # likewise, of l
-    fade: np.ndarray  # of each lane
+    fade: np.ndarray  # of each lane; how often what it has gained took up a part of it
     groups: np.ndarray  # of each feature that was met
     priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
     fresh: np.ndarray  # of each such lane and group: what is not yet in SQUARES, and in KNOWN less its factor HELD
@@ -276,7 +276,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
-    stride = 2 * width
+    stride, wide = 2 * width, said.shape[2]
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
@@ -289,7 +289,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         *(settings[STAYS], typed[NATURAL]),
     )
     any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.stays < 1.0), groups.size > 0
-    held, learned = lanes.held.reshape(-1), numbers_of(settings[NATURAL])
+    held, learned, fade = lanes.held.reshape(-1), numbers_of(settings[NATURAL]), lanes.fade[0]
     n_groups = groups_met(lanes.fresh, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
     fresh = fresh_sums(lanes.fresh, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
@@ -309,7 +309,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
         *(scratch[6], scratch[7], scratch[8], scratch[9], scratch[10]),
     )
-    _make_fades(each, lanes.fade)
+    _make_fades(each, fade)
 
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = unit_of(log_length) if counted > 0.0 else 1.0
@@ -353,8 +353,8 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         else:
             _score_row(False, False, *known)
         for at in range(0, width, LANES):
-            store(room_said, row * stride + at, load(each.m, at))
-            store(room_said, row * stride + width + at, load(each.s, at))
+            store(room_said, 2 * row * wide + at, load(each.m, at))
+            store(room_said, (2 * row + 1) * wide + at, load(each.s, at))
         row += 1
         if c == 0.0:
             continue
@@ -375,8 +375,8 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         if any_natural and examples % EVERY == 0:
             renew_priors(lanes.priors, fresh, learned, lanes.held, settings[PRECISION], n_groups)
         if any_fading:
-            fade_lanes(state, lanes.fade, tables.stays)
-            _make_fades(each, lanes.fade)
+            fade_lanes(fade, tables.stays)
+            _make_fades(each, fade)
 
         # what is counted
         if counts:

@@ -55,26 +55,22 @@ import numpy as np
 
 from bayou.core import threads
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number, yes_or_no
+from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
 from bayou.kernels.vector import aligned_zeros
-from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.combination import Combination, combine, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
+from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.in_parts import ENOUGH, LEARNED, RESTS, InParts
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
-    KEEP,
-    LIVE,
     NATURAL,
-    PER_SQUARE,
     PRECISION,
-    PRIOR,
     SCALED,
-    STAYS,
     Lanes,
     run_lanes,
 )
@@ -88,16 +84,24 @@ from bayou.learners.bank.later import (
     new_tally,
     next_block,
 )
+from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
 from bayou.learners.bank.presets import EARLIER, PRESETS, as_mappings, most_careful, own_lanes, settings_of
 from bayou.learners.bank.priors import GROUPS, HELD, LEAST
 from bayou.learners.bank.steps import SCALE_FARTHEST
-from bayou.learners.bank.weights import intercept_of, lane_part, lane_reading, log_odds_reading, weights_of
+from bayou.learners.bank.weights import (
+    intercept_of,
+    lane_part,
+    lane_reading,
+    linearised,
+    log_odds_reading,
+    pairs_in_log_odds,
+    weights_of,
+)
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
-# After that many examples, that many outputs are kept.
-NARROWING = {4096: 12, 16384: 8}
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
+_NO_FEATURES = np.empty(0, np.int64)
 
 
 class Told(NamedTuple):
@@ -107,7 +111,7 @@ class Told(NamedTuple):
     delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
-class Bank(InParts):
+class Bank(Dropping, InParts):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -119,6 +123,10 @@ class Bank(InParts):
         intercept: whether there is an extra weight whose feature is always 1.
         intercept_variance: its prior variance; in each lane max(3, prior_variance) if not given.
         dtype: of the state, "float32" or "float64". The intercept and the stackers are always kept in float64.
+        pairs: lanes of pairs of features besides: "crosses", "factors" (crosses, and factorisation machines), or
+            "auto" and "auto,factors", which drop those that do not pay.
+        cross: which pairs: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
+        pair_bits: 2^pair_bits places for their weights.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -126,11 +134,11 @@ class Bank(InParts):
     >>> bool(p[0] == 0.5 and p[1] > 0.5)
     True
     >>> [str(output.lane) for output in learner.lanes][:3]
-    ['scaled 0.1', 'scaled 10', 'tempered 0.1']
+    ['scaled learned 0.1', 'scaled 10', 'tempered 0.1, fading 0.0001']
     """
 
     name = "bank"
-    _per_feature = ("state", "squares", "groups")
+    _per_feature: tuple[str, ...] = ("state", "squares", "groups")  # type: ignore[misc]
     _by_rows_at_hand = (
         *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
         *("later damping", "later kept", "tally", "delayed"),
@@ -148,6 +156,9 @@ class Bank(InParts):
         intercept: bool = True,
         intercept_variance: float | None = None,
         dtype: Any = None,
+        pairs: str | None = None,
+        cross: Any = "columns",
+        pair_bits: int = 22,
     ) -> None:
         chosen = one_of("preset", preset, PRESETS) if lanes is None else own_lanes(lanes)
         if intercept_variance is not None:
@@ -161,6 +172,9 @@ class Bank(InParts):
             combine=combine,
             narrowing=yes_or_no("narrowing", narrowing),
             intercept_variance=intercept_variance,
+            pairs=(pairs := checked_pairs(pairs)),
+            cross=checked_cross(cross),
+            pair_bits=whole_number("pair_bits", pair_bits, 4, 30),
         )
         n_stackers = one_of("combine", combine, COMBINATIONS)
         if narrowing and not n_stackers:
@@ -182,15 +196,25 @@ class Bank(InParts):
             stream=np.zeros(4),
             intercept=np.zeros((2, width)),
             scale=np.zeros((2, width)),
-            fade=np.ones(width),
+            fade=np.stack([np.ones(width), np.zeros(width)]),
             groups=np.zeros(self._n_features, np.uint8),
             priors=np.zeros((np.count_nonzero(settings[NATURAL]), HELD + 1, GROUPS)),
             fresh=np.zeros((np.count_nonzero(settings[NATURAL]), GROUPS, 2), self._dtype),
             held=aligned_zeros(GROUPS, width, self._dtype),
         )
         self._fill_held()
+        self._pairs, self.wants_groups = None, pairs is not None or len(self._lanes.priors) > 0
+        if pairs is not None:
+            own = self._n_features, self._has_intercept, self._dtype
+            self._pairs = Pairs(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)
+            self._outputs += self._pairs.outputs
+            if self._pairs.factors is not None:
+                self._per_feature = (*type(self)._per_feature, "factors")
+        self._said_by = dict(enumerate(chosen)) | dict(
+            enumerate(() if self._pairs is None else self._pairs.lanes, start=width)
+        )
         self._combination = new_combination(self._lanes, self._outputs, n_stackers)
-        static = [output for output in self._outputs if not chosen[output[0]].forgets]
+        static = [output for output in self._outputs if not self._said_by[output[0]].memory]
         self._static = np.array([output in static or not static for output in self._outputs])
         self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
         self._tally = new_tally()
@@ -205,7 +229,7 @@ class Bank(InParts):
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._tally}
-        return tables | rows
+        return tables | ({} if self._pairs is None else self._pairs.arrays()) | rows
 
     @classmethod
     def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -229,21 +253,23 @@ class Bank(InParts):
 
     def _nothing_said(self, rows: int) -> np.ndarray:
         """Room for what lanes say of some rows: mean and variance of the score in every lane."""
-        return np.empty((rows, 2, self._lanes.width), self._dtype)
+        more = 0 if self._pairs is None else len(self._pairs.lanes)
+        return np.empty((rows, 2, self._lanes.width + more), self._dtype)
 
     def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, said: np.ndarray) -> Told:
         """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say."""
         rows = len(batch)
+        if weights.any():
+            self._fold()
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if told else None
-        row, examples, stop = 0, self._examples, -1
+        row, examples = 0, self._examples
         while row < rows:
-            if self._parameters["narrowing"]:
-                stop = min((at for at in NARROWING if at > examples), default=-1)
+            stop = self._next_stop(examples)
             row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed)
             if examples == stop:
-                self._narrow(NARROWING[stop])
+                self._stopped(stop)
         return Told(scores, delayed)
 
     def _run_until(
@@ -301,8 +327,12 @@ class Bank(InParts):
         stop: int,
         said: np.ndarray,
     ) -> tuple[int, int]:
-        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, self._groups_of(batch)
-        return run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
+        groups = self._groups_of(batch)
+        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups
+        end = run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
+        if self._pairs is not None:
+            self._pairs.run(batch, groups, signs, weights, row, end[0], examples, said)
+        return end
 
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What lanes say of some rows before they learn any of them."""
@@ -361,39 +391,6 @@ class Bank(InParts):
         with self._lock:
             self._delayed[RESTS] = 0.0
 
-    def _narrow(self, keep: int) -> None:
-        """Keep the outputs with most evidence, summed over the stackers; the others as if they had never been.
-
-        The evidence for c_k != 0 is the density of c_k = 0 before the data over that after them, as logarithms.
-        """
-        combination = self._combination
-        slots = np.flatnonzero(combination.kept)
-        evidence = np.zeros(len(slots))
-        for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
-            now, before = np.diag(covariance)[slots], combination.stacker_prior[slots]
-            evidence += (mean[slots] ** 2 / now - np.log(before / now)) / 2.0
-        self._drop(slots[np.argsort(-evidence, kind="stable")[keep:]])
-
-    def _drop(self, slots: np.ndarray) -> None:
-        """Condition the stackers on c_k = 0, and let lanes rest none of whose outputs is left."""
-        drop_outputs(self._combination, slots)
-        static = np.flatnonzero(self._static)
-        drop_outputs(self._later, 2 + np.flatnonzero(np.isin(static, slots - 2)))
-        self._rest()
-
-    def _rest(self) -> None:
-        """What follows from which outputs are kept."""
-        combination, settings = self._combination, self._lanes.settings
-        combination.stacker_prior[2:] *= combination.kept[2:]
-        self._later.stacker_prior[2:] *= self._later.kept[2:]
-        kept = combination.kept[combination.slots]
-        live = np.bincount(combination.lane_of, kept, minlength=self._lanes.width) > 0
-        settings[LIVE] = live
-        settings[KEEP, ~live] = 1.0
-        settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
-        settings[STAYS, ~live] = 1.0
-        self._fill_held()
-
     def _check_state(self) -> None:
         super()._check_state()
         self._rest()
@@ -404,7 +401,7 @@ class Bank(InParts):
     def lanes(self) -> list[Output]:
         """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
         with self._lock:
-            chosen = [(self._chosen[lane], temper) for lane, temper in self._outputs]
+            chosen = [(self._said_by[lane], temper) for lane, temper in self._outputs]
             return outputs_of(self._lanes, self._combination, chosen)
 
     def parts(self) -> list[dict[str, Any]]:
@@ -432,13 +429,23 @@ class Bank(InParts):
         """Means and variances of some weights."""
         asked = isinstance(features, np.ndarray) and features.dtype.kind in "iu"
         places = features.astype(np.int64, copy=False) if asked else np.arange(self._n_features)[features]
-        return weights_of(self._lanes, self._frozen_combination, places)
+        found = weights_of(self._lanes, self._frozen_combination, places)
+        if self._pairs is not None:
+            found[0] += self._pairs.alone(places, linearised(self._lanes, self._frozen_combination).of_pairs)[0]
+        return found
 
     def _intercept(self) -> tuple[float, float]:
-        return intercept_of(self._lanes, self._frozen_combination)
+        mean, variance = intercept_of(self._lanes, self._frozen_combination)
+        if self._pairs is not None:
+            mean += self._pairs.alone(_NO_FEATURES, linearised(self._lanes, self._frozen_combination).of_pairs)[1]
+        return mean, variance
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-        return log_odds_reading(self._lanes, self._frozen_combination, features, squares)
+        reading = log_odds_reading(self._lanes, self._frozen_combination, features, squares)
+        if self._pairs is None:
+            return reading
+        weights, intercept = self._pairs.alone(features, pairs_in_log_odds(self._lanes, self._frozen_combination))
+        return reading._replace(mean=reading.mean + weights, intercept=reading.intercept + intercept)
 
     def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         return lane_reading(self._lanes, most_careful(self._chosen), features, squares)

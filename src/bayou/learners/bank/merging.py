@@ -9,11 +9,27 @@ lanes than those that come out.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core.gains import AVERAGE, EVIDENCE, GRADIENT, RECENT, Places, changed, gained, joined, refuse_less
+from bayou.core.gains import (
+    AVERAGE,
+    EVIDENCE,
+    GRADIENT,
+    LESS,
+    RECENT,
+    Places,
+    changed,
+    gained,
+    gained_one,
+    joined,
+    joined_one,
+    knows_more,
+)
 from bayou.core.model_file import nonzero_rows
+from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
@@ -24,15 +40,16 @@ from bayou.learners.bank.lanes import (
     OTHER,
     PER_SQUARE,
     PRECISION,
+    PRIOR,
     RATE,
     ROWS,
     STAYS,
     WEIGHT,
     Lanes,
 )
-from bayou.learners.bank.priors import GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
+from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
 from bayou.learners.bank.rows import LEAST_SQUARE
-from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
+from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features at a time, to bound what is held in float64.
 BLOCK = 1 << 16
@@ -45,60 +62,57 @@ def rules_of(lanes: Lanes) -> np.ndarray:
     return np.where(settings[RATE] > 0, GRADIENT, np.where(forgets, RECENT, EVIDENCE))
 
 
-def gain_at(lanes: Lanes, base: Lanes, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned of some features since `base`: A and B of every lane, uses, summed squares, groups.
+def gain_at(
+    lanes: Lanes, base: Mapping[str, np.ndarray], base_fade: np.ndarray, features: np.ndarray, rules: np.ndarray
+) -> np.ndarray:
+    """What lanes have learned of some features since they stood so: A and B of each lane, uses, summed squares, groups.
 
     In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
-    scale: a feature that was not met has gained nothing.
+    scale, and has faded: a feature that was not met has gained nothing.
     """
-    factors, before = lanes.factors(), _places(base._replace(fade=_faded(lanes, base)), features)
-    a, b = gained(_places(lanes, features), before, rules)
-    refuse_less(a, before, rules)
-    more = _counted(lanes.squares[features]) - _counted(base.squares[features])
-    groups = lanes.groups[features].astype(np.float64) - base.groups[features]
-    return np.hstack([a / factors**2, b * np.where(rules == RECENT, factors, 1.0 / factors), more, groups[:, None]])
+    gains, each = np.empty((len(features), 2 * lanes.width + 3)), _rules(lanes, rules)
+    each = each._replace(
+        into_b=np.where(rules == RECENT, lanes.factors(), 1.0 / lanes.factors()), base_fade=_faded(lanes, base_fade)
+    )
+    before = base["state"], base["squares"], base["groups"]
+    if _gain_at(lanes.state, lanes.squares, lanes.groups, *before, features.astype(np.int64), each, gains):
+        raise knows_more()
+    return gains
 
 
 def join_at(
     lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
-    factors, width = lanes.factors(), lanes.width
-    most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
-    uses, squared = (_counted(lanes.squares[features]) + np.maximum(gains[:, 2 * width : -1], 0.0)).T
-    square = np.divide(squared, uses, out=np.ones(len(features)), where=uses > 0)
-    square = np.clip(square, LEAST_SQUARE, most)
-    a = gains[:, :width] * factors**2
-    b = gains[:, width : 2 * width] * np.where(rules == RECENT, 1.0 / factors, factors)
-    before = _places(lanes, features)
-    # Parts that have met a feature have it in the same group, unless two columns share it.
-    groups = lanes.groups[features] + gains[:, -1] / np.maximum(met, 1)
-    lanes.groups[features] = np.clip(np.rint(groups), 0, GROUPS - 1)
-    held = _held(lanes, features, square)
-    mean, strength = joined(before, held, a, b, met[:, None], weight, rules)
-    far = math.sqrt(most)
-    _put(lanes, features, Places(np.clip(mean, -far, far), np.minimum(strength, most), held))
-    lanes.squares[features] = np.stack([np.where(uses > 0, square, 0.0), uses], axis=1)
+    most, highest = (LIMIT_32, FARTHEST_32) if lanes.state.itemsize == 4 else (LIMIT_64, FARTHEST_64)
+    some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
+    limits = most, math.sqrt(most), highest
+    _join_at(lanes.state, lanes.squares, lanes.groups, *some, float(weight), _rules(lanes, rules), lanes.held, *limits)
 
 
 def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
     """What lanes have learned since `base` of intercept, scales, stream and priors, and how far evidence has faded."""
     intercept = gained(_intercepts(lanes), _intercepts(base), rules)
     scale = gained(_scales(lanes), _scales(base), _lasting(rules))
-    counted = _summed(lanes.stream) - _summed(base.stream)
-    fade = _faded(lanes, base) / base.fade - 1.0
-    return np.concatenate([*intercept, *scale, fade, counted, (_sums(lanes) - _sums(base)).ravel()])
+    counted, fade = _summed(lanes.stream) - _summed(base.stream), _faded(lanes, base.fade) / base.fade[0] - 1.0
+    return np.concatenate([*intercept, *scale, counted, fade, (_sums(lanes) - _sums(base)).ravel()])
+
+
+def n_apart(lanes: Lanes) -> int:
+    """How many numbers `gain_apart` has."""
+    return 5 * lanes.width + len(lanes.stream) + 4 * GROUPS * len(lanes.priors)
 
 
 def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
     """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
-    *pairs, fade, more, sums = np.split(gains.copy(), [*(np.arange(1, 6) * lanes.width), 5 * lanes.width + 4])
+    *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
+    more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
     sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS) / weight
+    lanes.fade[0] = np.maximum(lanes.fade[0] * np.maximum(1.0 + fade / max(parts, 1), 0.0) ** weight, LEAST_FADE)
     intercept, scale = _intercepts(lanes), _scales(lanes)
     lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
     lanes.scale[:] = joined(scale, scale.held, pairs[2], pairs[3], parts, weight, _lasting(rules))
     np.clip(lanes.scale[0], -SCALE_FARTHEST, SCALE_FARTHEST, out=lanes.scale[0])
-    lanes.fade[:] = np.clip(lanes.fade * (1.0 + fade / max(parts, 1)) ** weight, LEAST_FADE, 1.0)
     more[WEIGHT] /= weight
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
     length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
@@ -112,10 +126,17 @@ def discount_lanes(lanes: Lanes, share: float) -> None:
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
     rows = nonzero_rows(lanes.state)
+    natural = np.flatnonzero(lanes.settings[NATURAL])
+    place = natural // LANES * 2 * LANES + natural % LANES
     for start in range(0, len(rows), BLOCK):
         here = rows[start : start + BLOCK]
-        places = _places(lanes, here)
-        _put(lanes, here, places._replace(strength=places.strength * lasting))
+        held = lanes.held[lanes.groups[here]][:, natural].astype(np.float64)
+        block = lanes.state[here].astype(np.float64)
+        gained_ = block[:, place + LANES]
+        block[:, place] *= (held + lasting[natural] * gained_) / (held + gained_)
+        gains = block.reshape(len(here), -1, 2, LANES)[:, :, 1]
+        gains *= lasting.reshape(-1, LANES)
+        lanes.state[here] = block
 
 
 def changed_at(lanes: Lanes, base: Lanes) -> np.ndarray:
@@ -138,8 +159,9 @@ def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
     join_apart(into, np.sum([gain_apart(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
         here = features[start : start + BLOCK]
+        before = {name: getattr(base, name)[here] for name in ("state", "squares", "groups")}
         count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
-        gains = np.sum([gain_at(part, base, here, rules) for part in parts], axis=0)
+        gains = np.sum([gain_at(part, before, base.fade, here, rules) for part in parts], axis=0)
         join_at(into, here, gains, count, 1.0, rules)
 
 
@@ -148,56 +170,108 @@ def _lasting(rules: np.ndarray) -> int:
     return AVERAGE if AVERAGE in rules else EVIDENCE
 
 
-def _places(lanes: Lanes, features: np.ndarray) -> Places:
-    rows = lanes.state[features].astype(np.float64).reshape(len(features), lanes.width // LANES, 2, LANES)
-    squares = lanes.squares[features].astype(np.float64)
-    held = _held(lanes, features, np.where(squares[:, 1] > 0, squares[:, 0], 1.0))
-    kept, strength = (rows[:, :, at].reshape(held.shape) for at in (0, 1))
-    strength = strength * lanes.fade
+class _Rules(NamedTuple):
+    """Of each lane, for kernels: what its numbers are in the units of features, and by which rule they add up."""
+
+    rule: np.ndarray
+    into_a: np.ndarray
+    into_b: np.ndarray
+    prior: np.ndarray  # the precision of a feature's prior, and what its mean square adds; plain gradients have none
+    per_square: np.ndarray
+    natural: np.ndarray  # whether it keeps precision times mean
+    fade: np.ndarray
+    base_fade: np.ndarray
+
+
+def _rules(lanes: Lanes, rules: np.ndarray) -> _Rules:
+    factors, settings = lanes.factors(), lanes.settings
+    prior, per_square = np.where(settings[RATE] > 0, 0.0, settings[[PRIOR, PER_SQUARE]])
+    into_b, natural = np.where(rules == RECENT, 1.0 / factors, factors), settings[NATURAL] > 0
+    return _Rules(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
+
+
+@kernel
+def _gain_at(state, squares, groups, base_state, base_squares, base_groups, features, lanes, gains):
+    """Fill `gains`, a row for each feature; whether the base knows more."""
+    width, less = lanes.rule.size, False
+    for row in range(features.size):
+        feature = features[row]
+        square, uses = np.float64(squares[feature, 0]), np.float64(squares[feature, 1])
+        base_square, base_uses = np.float64(base_squares[row, 0]), np.float64(base_squares[row, 1])
+        gains[row, 2 * width] = uses - base_uses
+        gains[row, 2 * width + 1] = uses * square - base_uses * base_square
+        gains[row, 2 * width + 2] = np.float64(groups[feature]) - np.float64(base_groups[row])
+        square, base_square = square if uses > 0 else 1.0, base_square if base_uses > 0 else 1.0
+        for k in range(width):
+            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            place, base_place = np.float64(state[feature, at]), np.float64(base_state[row, at])
+            strength = np.float64(state[feature, at + LANES]) * lanes.fade[k]
+            known = np.float64(base_state[row, at + LANES]) * lanes.base_fade[k]
+            if lanes.natural[k]:
+                a, b = strength - known, place - base_place
+            else:
+                a, b = gained_one(
+                    place, strength, prior + per_square * square,
+                    base_place, known, prior + per_square * base_square, lanes.rule[k],
+                )  # fmt: skip
+            less |= lanes.rule[k] != RECENT and a < LESS * known
+            gains[row, k], gains[row, width + k] = a / lanes.into_a[k], b * lanes.into_b[k]
+    return less
+
+
+@kernel
+def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, most, far, highest):
+    width = lanes.rule.size
+    for row in range(features.size):
+        feature = features[row]
+        base_square, base_uses = np.float64(squares[feature, 0]), np.float64(squares[feature, 1])
+        uses = base_uses + max(gains[row, 2 * width], 0.0)
+        squared = base_uses * base_square + max(gains[row, 2 * width + 1], 0.0)
+        square = min(max(squared / uses if uses > 0 else 1.0, LEAST_SQUARE), most)
+        base_square = base_square if base_uses > 0 else 1.0
+        # Parts that have met a feature have it in the same group, unless two columns share it.
+        group = np.float64(groups[feature]) + gains[row, 2 * width + 2] / max(met[row], 1.0)
+        groups[feature] = np.uint8(min(max(group + 0.5, 0.0), 255.0))
+        for k in range(width):
+            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            mean, strength = np.float64(state[feature, at]), np.float64(state[feature, at + LANES]) * lanes.fade[k]
+            if lanes.natural[k]:
+                prior = np.float64(held[groups[feature], k])
+                mean /= prior + strength
+            mean, strength = joined_one(
+                mean, strength, prior + per_square * base_square, prior + per_square * square,
+                gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
+                met[row], lanes.rule[k], weight,
+            )  # fmt: skip
+            mean, strength = min(max(mean, -far), far), min(strength, most)
+            state[feature, at] = mean * (prior + strength) if lanes.natural[k] else mean
+            state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
+        squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
+
+
+def _faded(lanes: Lanes, base: np.ndarray) -> np.ndarray:
+    """By what the base's own evidence is multiplied by now, `base` being its `fade` then."""
+    return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
+
+
+def _units(lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+    """The lanes that learn their priors, and what makes their sums those of weights in units of the features."""
     learned = np.flatnonzero(lanes.settings[NATURAL])
-    kept[:, learned] /= (held + strength)[:, learned]
-    return Places(kept, strength, held)
-
-
-def _put(lanes: Lanes, features: np.ndarray, places: Places) -> None:
-    """Eight means, eight precisions, and so on: what `_places` has read."""
-    whole = places.held + places.strength
-    kept = np.where(lanes.settings[NATURAL] > 0, places.mean * whole, places.mean)
-    rows = np.stack([kept, places.strength / lanes.fade], axis=1).reshape(len(kept), 2, -1, LANES)
-    lanes.state[features] = rows.swapaxes(1, 2).reshape(len(kept), -1)
-
-
-def _held(lanes: Lanes, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """The precision of each feature's prior in each lane; plain gradients have none."""
-    held = lanes.held[lanes.groups[features]] + lanes.settings[PER_SQUARE] * squares[:, None]
-    return np.where(lanes.settings[RATE] > 0, 0.0, held)
+    return learned, np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
 
 
 def _sums(lanes: Lanes) -> np.ndarray:
     """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
-    learned = np.flatnonzero(lanes.settings[NATURAL])
-    units = np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+    _, units = _units(lanes)
     return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
 
 
 def _put_sums(lanes: Lanes, sums: np.ndarray) -> None:
     """What `_sums` has read."""
-    learned = np.flatnonzero(lanes.settings[NATURAL])
-    units = np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+    learned, units = _units(lanes)
     lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
     renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
     lanes.priors[:, HELD] *= sums[:, 0].any(axis=1)  # as before anything was learned: 0
-
-
-def _faded(lanes: Lanes, base: Lanes) -> np.ndarray:
-    """To what the base's own evidence has faded by now; where a part has begun anew with 1, to nothing."""
-    return np.where(lanes.fade <= base.fade, lanes.fade, LEAST_FADE * base.fade)
-
-
-def _counted(squares: np.ndarray) -> np.ndarray:
-    """Uses and summed squares of features; their mean squares are kept."""
-    mean, uses = squares.astype(np.float64).T
-    return np.stack([uses, uses * mean], axis=1)
 
 
 def _intercepts(lanes: Lanes) -> Places:

@@ -82,7 +82,7 @@ def _normalised(v0: float) -> Lane:
 PRESETS = {
     "slim": (
         *(Lane(0.1, scale=True, learned_prior=True), _scaled(10.0)),
-        *(Lane(0.03, normalise=True, fading=1e-4), _tempered(10.0, second=0.3)),
+        *(Lane(0.1, temper=(0.3, 0.1), fading=1e-4), _tempered(10.0, second=0.3)),
         _normalised(1.0),
         *(_tempered(1.0, memory=0.1), _tempered(10.0, memory=0.01)),
         Lane(rate=0.8),

@@ -10,7 +10,8 @@ A_g is the sum of squared weights, N_g how many of them are known, by how far th
 moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu.
 
 What a lane has gained that fades is G = f G', f = (1 - fading)^t for all features: nothing but f changes from one
-example to the next. Where f has become small, G' takes it up.
+example to the next. Before some rows are learned G' takes up what has become small, in powers of two, which changes no
+bit. A shard of a round, of which nothing but the features it meets may change, leaves it as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ GROUPS, EVERY = 256, 16
 SQUARES, KNOWN, HELD = range(3)
 # The prior counts as much as so many weights, and P stays within these.
 COUNTED, LEAST, MOST = 2.0, 1e-3, 1e4
-LEAST_FADE = 1e-12
+# From where on G' takes up its factor; and the least that this comes to where that cannot be, in a shard.
+FOLD, LEAST_FADE = 2.0**-40, 2.0**-80
 
 
 @inlined
@@ -106,15 +108,21 @@ def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: 
     held[:, numbers] = learned.T
 
 
-@kernel
-def fade_lanes(state, fade, stays):
+@inlined
+def fade_lanes(fade, stays):
     """One example more."""
-    width = fade.size
+    for lane in range(stays.size):
+        fade[lane] = max(fade[lane] * stays[lane], LEAST_FADE)
+
+
+@kernel
+def fold(state, fade):
+    """Let what was gained take up its factor where that has become small: by a power of two, so that no bit changes."""
+    width = fade.shape[1]
     for lane in range(width):
-        fade[lane] *= stays[lane]
-        if fade[lane] < LEAST_FADE:
-            place, share = lane // LANES * 2 * LANES + LANES + lane % LANES, state.dtype.type(fade[lane])
-            for at in range(place, state.size, 2 * width):
+        while fade[0, lane] < FOLD:
+            for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * width):
                 if state[at] != 0:  # what was never met stays untouched
-                    state[at] *= share
-            fade[lane] = 1.0
+                    state[at] *= FOLD
+            fade[0, lane] /= FOLD
+            fade[1, lane] += 1.0

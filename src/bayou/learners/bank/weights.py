@@ -35,6 +35,7 @@ class Linear(NamedTuple):
     mixing: np.ndarray  # its weight in the mixture of those that have a variance
     stretched: np.ndarray  # how far its means are stretched there
     offset: float
+    of_pairs: np.ndarray  # coefficients of the lanes of pairs
 
 
 def linearised(lanes: Lanes, combination: Combination) -> Linear:
@@ -42,13 +43,20 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
     damping = combination.damping
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
     each, offset = _outputs(combination)
-    each_share = np.bincount(of, shares, minlength=width)
+    each_share = np.bincount(of, shares, minlength=width)[:width]
     gaussian = np.where(lanes.settings[RATE] > 0, 0.0, each_share)
     if not gaussian.sum():
-        gaussian = each_share
-    stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
+        gaussian = each_share if each_share.any() else np.ones(width)
+    stretched = np.bincount(of, shares * stretch, minlength=width)[:width] / np.where(each_share > 0, each_share, 1.0)
     coefficients = np.bincount(of, each * stretch, minlength=width)
-    return Linear(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
+    return Linear(coefficients[:width], gaussian / gaussian.sum(), stretched, float(offset), coefficients[width:])
+
+
+def pairs_in_log_odds(lanes: Lanes, combination: Combination) -> np.ndarray:
+    """How much the score of each lane of pairs counts in the log-odds."""
+    damping = combination.damping.copy()
+    damping[SCORE] = 0.0
+    return linearised(lanes, combination._replace(damping=damping)).of_pairs
 
 
 def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
@@ -76,6 +84,7 @@ def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.nd
     """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
     with bank._lock:
         parts = [lane_part(bank._lanes, lane, features) for lane in range(bank._lanes.width)]
+        parts += [] if bank._pairs is None else bank._pairs.parts(features)
     weights = np.stack([part.weights.mean for part in parts], axis=1)
     variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
     intercepts = np.array([part.intercept[0] for part in parts])
@@ -94,12 +103,12 @@ def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.nda
     So the first are what m counts by, a sum of w x, and the second what s counts by, a sum of v x^2.
     """
     with bank._lock:
-        combination, lanes, rows = bank._frozen_combination, bank._lanes, len(batch)
+        combination, rows = bank._frozen_combination, len(batch)
         nothing, said = np.zeros(rows, bank._dtype), bank._nothing_said(rows)
         bank._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
         each, of = _outputs(combination)[0], combination.lane_of
         spread = combination.output_spread[combination.slots].astype(np.float64)
-    found, said = np.zeros((2, rows, lanes.width)), said.astype(np.float64)
+    found, said = np.zeros((2, rows, said.shape[2])), said.astype(np.float64)
     for output, lane in enumerate(of.tolist()):
         root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
         middle = math.sqrt(1.0 + spread[output] * known.score_variance[lane])
@@ -125,7 +134,7 @@ def _cut(logits: Any) -> Any:
 
 def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
     """Mean and variance of the intercept."""
-    coefficients, mixing, stretched, offset = linearised(lanes, combination)
+    coefficients, mixing, stretched, offset, _ = linearised(lanes, combination)
     mean = float(coefficients @ lanes.intercept[0]) + offset
     means = stretched * lanes.intercept[0]
     variances = _intercept_variances(lanes) + _stacked_variance(combination)
@@ -150,7 +159,7 @@ def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> Weights:
         return Weights(factor * mean, np.zeros(len(features)))
     square = np.where(lanes.squares[features, 1] > 0, lanes.squares[features, 0].astype(np.float64), 1.0)
     prior = lanes.held[lanes.groups[features], lane] + lanes.settings[PER_SQUARE, lane] * square
-    variance = 1.0 / (prior + lanes.fade[lane] * gained)
+    variance = 1.0 / (prior + lanes.fade[0, lane] * gained)
     return Weights(factor * (mean * variance if lanes.settings[NATURAL, lane] else mean), factor**2 * variance)
 
 
@@ -192,10 +201,11 @@ def log_odds_reading(
     damping[SCORE] = 0.0
     if squares is not None:
         s = np.array([_row_variance(part, squares) for part in parts])
-        spread = combination.output_spread[combination.slots].astype(np.float64) * s[combination.lane_of]
-        damping[combination.slots] = np.sqrt(1.0 + spread) - 1.0
+        own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they were
+        spread = combination.output_spread[2 + own].astype(np.float64) * s[combination.lane_of[own]]
+        damping[2 + own] = np.sqrt(1.0 + spread) - 1.0
     combination = combination._replace(damping=damping)
-    _, mixing, stretched, _ = linearised(lanes, combination)
+    _, mixing, stretched, _, _ = linearised(lanes, combination)
     stacked = _stacked_variance(combination)
     shown = [
         _stretched(parts[k], float(stretched[k]), float(mixing[k]), stacked)
@@ -208,7 +218,7 @@ def log_odds_reading(
 
 def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
     """Means and variances of some features' weights."""
-    coefficients, mixing, stretched, _ = linearised(lanes, combination)
+    coefficients, mixing, stretched, _, _ = linearised(lanes, combination)
     found = np.empty((2, len(features)), lanes.state.dtype)
     _weights(features, lanes, lanes.factors(), coefficients, mixing, stretched, found)
     return found
@@ -228,7 +238,7 @@ def _weights(numbers, lanes, factors, coefficients, mixing, stretched, found):
         for k in range(width):
             place = k // LANES * 2 * LANES + k % LANES
             prior = lanes.held[lanes.groups[i], k] + settings[PER_SQUARE, k] * square
-            v = 1.0 / (prior + lanes.fade[k] * state[i, place + LANES])
+            v = 1.0 / (prior + lanes.fade[0, k] * state[i, place + LANES])
             weights[k] = factors[k] * state[i, place] * (v if settings[NATURAL, k] > 0.0 else 1.0)
             variances[k] = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] * v
             mean += coefficients[k] * weights[k]

@@ -27,7 +27,7 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import add_on_average, rounding_phase
 from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
-from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total
+from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store, total
 
 # The columns of a state, and those of a prior.
 MOVED, GAINED = range(2)
@@ -197,10 +197,10 @@ class RowScratch(NamedTuple):
 
 
 @kernel
-def row_scratch(longest, beliefs):
-    """Room for any row of a batch, with the intercept's value in place."""
+def row_scratch(longest, beliefs, dtype):
+    """Room for any row of a batch in numbers of one type, with the intercept's value in place."""
     room = row_room(longest)
-    numbers, features = zeros((4, room), beliefs.state.dtype), zeros(room, np.uint32)
+    numbers, features = zeros((4, room), dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
     return RowScratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
 
@@ -230,8 +230,10 @@ def _gather_row(beliefs, row, size, first, keep, indices, ahead):
             prefetch_pairs(beliefs.state, indices, ahead + k)
         x = load(row.xs, k)
         mean, gained = gather_pairs(beliefs.state, row.features, k)
+        mean, gained = like(mean, x), like(gained, x)
         if beliefs.prior.shape[0] > 1:
-            prior_mean, prior_precision = gather_pairs(beliefs.prior, row.features, k)
+            own_mean, own_precision = gather_pairs(beliefs.prior, row.features, k)
+            prior_mean, prior_precision = like(own_mean, x), like(own_precision, x)
         base_mean, base_precision = prior_mean, prior_precision
         if k < first:
             mean, gained = put(mean, 0, beliefs.intercept[MOVED]), put(gained, 0, beliefs.intercept[GAINED])

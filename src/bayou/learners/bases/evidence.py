@@ -1,6 +1,7 @@
 """The evidence of a label, eight scores at a time: slope and curvature of log S, and where heavy evidence settles.
 
-Each works in the type of its vectors. S(z) = 1/(1 + e^-z); every exponential decays, so that none overflows.
+Each works in the type of its vectors, what takes any link in float64. S(z) = 1/(1 + e^-z); every exponential decays, so
+that none overflows.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import math
 from numba import types
 from numba.extending import overload
 
+from bayou.core import links
+from bayou.kernels import normal
 from bayou.kernels.compiling import kernel
-from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
 from bayou.kernels.vector import Vec, any_above, magnitude, where_above
 
 # A step of the third order is right to about its cube: where it is shorter than this, to the last place of its type.
@@ -50,6 +53,22 @@ def slope_and_curvature(z):
     share = 1.0 / (decay + 1.0)
     small = decay * share
     return where_above(z, 0.0, small, share), small * share
+
+
+@kernel(forceinline=True)
+def link_slope_and_curvature(link, z):
+    """(log F)' and -(log F)'' of a link."""
+    if link == links.PROBIT:
+        return normal.slope_and_curvature(z)
+    return slope_and_curvature(z)
+
+
+@kernel(forceinline=True)
+def link_log_cdf(link, z):
+    """log F of a link."""
+    if link == links.PROBIT:
+        return normal.log_cdf(z)
+    return min(z, 0.0) - log1p_unit(exp2(magnitude(z) * -LOG2E))
 
 
 @kernel(forceinline=True)

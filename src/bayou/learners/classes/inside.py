@@ -49,6 +49,10 @@ class Inside(Learner):
         raise NotImplementedError
 
     @property
+    def wants_groups(self) -> bool:  # type: ignore[override]
+        return self._like.wants_groups
+
+    @property
     def labels(self) -> np.ndarray:
         """The label of each class that is known, in the order of the columns of probabilities."""
         return self._labels.copy()
@@ -66,10 +70,6 @@ class Inside(Learner):
     @property
     def posterior(self) -> bool:
         return self._inner.posterior
-
-    @property
-    def wants_groups(self) -> bool:  # type: ignore[override]
-        return self._like.wants_groups
 
     @property
     def learners(self) -> list[Any]:

@@ -115,6 +115,8 @@ class Classes(Inside):
         self._inner = registry.find(learner)
         if self._inner.task != "classify":
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
+        if own.get("pairs") is not None:
+            raise BadInput("lanes of pairs are for two classes; with several, --cross and -q make features of pairs.")
         self._max_classes = whole_number("max_classes", max_classes, 1, MAX_CLASSES)
         known = own_classes(classes, self._max_classes)
         super().__init__(

@@ -21,7 +21,7 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
-    row = row_scratch(examples.longest, beliefs)
+    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, _ = read_row(examples, beliefs, row, n, 1, dtype(1), True)
         score_mean[n], score_variance[n] = mean, variance

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bayou.report.facts import RunFacts
 from bayou.report.figures.classes import class_reliability, confusion
-from bayou.report.figures.features import columns, features, inclusion
+from bayou.report.figures.features import columns, features, inclusion, pairs
 from bayou.report.figures.lanes import lanes
 from bayou.report.figures.loss import compared, loss
 from bayou.report.figures.numbers import coverage, predicted, residuals
@@ -32,5 +32,5 @@ def all_of(facts: RunFacts) -> list[Figure]:
         made += [reliability(facts), scores(facts)]
     if facts.has_posterior:
         made += [split_over_time(facts), deviations(facts), split_scatter(facts)]
-    made += [columns(facts), features(facts), inclusion(facts), lanes(facts)]
+    made += [columns(facts), features(facts), pairs(facts), inclusion(facts), lanes(facts)]
     return [figure for figure in made if figure is not None]

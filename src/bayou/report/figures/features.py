@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.prediction import reach
+from bayou.outputs.shown_pairs import ShownPairs, has_pairs, shown_pairs
 from bayou.outputs.shown_weights import ColumnShown
 from bayou.report import words
 from bayou.report.facts import DRAWN, RunFacts
@@ -85,6 +86,40 @@ def features(facts: RunFacts) -> Figure | None:
     return Figure("features", "Features", how, views, height=height, wide=True)
 
 
+def pairs(facts: RunFacts) -> Figure | None:
+    if not has_pairs(facts.learner):
+        return None
+    shown = shown_pairs(facts.learner)
+    if not len(shown.mean):
+        return None
+    views = [_pairs_view(name, shown, shown.largest(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
+    how = (
+        f"What two features say only together, with 95% intervals: of {words.count(len(shown.mean), 'pair')} that "
+        "were met. Right of 0 both together make a positive more likely than each by itself does."
+    )
+    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
+    return Figure("pairs", "Pairs of features", how, views, height=height, wide=True)
+
+
+def _pairs_view(name: str, shown: ShownPairs, chosen: list[int]) -> View:
+    names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
+    trace = {
+        "type": "scatter",
+        "x": numbers(mean),
+        "y": list(range(len(chosen))),
+        "mode": "markers",
+        "marker": {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8},
+        "error_x": _intervals(sd),
+        "customdata": [[escaped(words.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)],
+        "hovertemplate": "<b>%{customdata[0]}</b><br>weight %{x:+.3g} ± %{customdata[1]} (sd)<extra></extra>",
+    }
+    return View(name, [trace], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
+
+
+def _intervals(sd: np.ndarray) -> dict[str, Any]:
+    return {"type": "data", "array": numbers(reach(0.95) * sd), "color": "@ink/45", "thickness": 1.6, "width": 0}
+
+
 def _features_of_classes(facts: RunFacts) -> Figure | None:
     """A view for each of the commonest classes."""
     found = [(name, influence.first(DRAWN, influence.share)) for name, influence in facts.influences]
@@ -125,13 +160,7 @@ def _weights_view(name: str, features: Features) -> View:
         "examples<br>carries %{customdata[3]}<extra></extra>",
     }
     if sd is not None:
-        trace["error_x"] = {
-            "type": "data",
-            "array": numbers(reach(0.95) * sd),
-            "color": "@ink/45",
-            "thickness": 1.6,
-            "width": 0,
-        }
+        trace["error_x"] = _intervals(sd)
     return View(name, [trace], _named_rows(features.name) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
 
 

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.kernels.scan import PADDING
+from bayou.sources.formats.json_scan import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, is_utf8, read_cells
+from bayou.sources.hashing import hash_bytes
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
 from bayou.sources.table import cells
@@ -30,8 +33,15 @@ if TYPE_CHECKING:
     from bayou.core.extras import Extras
 
 
+_NEWLINE = 10
+# Where a number's text is hashed, 7.0 is 7; where it is read, it may stand in any way.
+_WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.fromkeys(
+    ("category", "text"), WITHOUT_ZEROS
+)
+
+
 class JsonLines:
-    """Parses blocks of JSON lines."""
+    """Parses blocks of JSON lines: plain ones by a kernel where they stand, any other by Python."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -39,69 +49,108 @@ class JsonLines:
         self._roles = [column.role for column in plan.columns]
         self._texts = [c for c, role in enumerate(self._roles) if role == "text"]
 
+        text = [name.encode("utf-8", "surrogatepass") for name in self._names]
+        hashes = np.array([hash_bytes(name) for name in text], np.uint32)
+        order = np.argsort(hashes, kind="stable")
+        places = np.cumsum([0, *map(len, text)])
+        self._called = np.frombuffer(b"".join(text) + bytes(PADDING), np.uint8), places, order
+        self._hashes = hashes[order]
+        self._ways = np.array([_WAYS.get(role, AS_WRITTEN) for role in self._roles], np.int64)
+
     def parse(self, block: Block) -> ParsedBlock:
         return self._plan.parse(self._columns(block))
 
     def _columns(self, block: Block) -> Columns:
-        lines, objects, bad, skipped, n_lines = read_lines(block)
-        width, n, lists = len(self._names), len(objects), np.zeros(len(self._names), np.uint8)
-        texts: list[bytes] = []
-        for c, (name, role) in enumerate(zip(self._names, self._roles, strict=True)):
-            column, several = column_as_cells([found.get(name) for found in objects], role, self._plan.positive)
-            lists[c] = several
-            texts += column
-        data, starts, stops = places_of(texts)
+        n_lines, width = int(np.count_nonzero(block.data[: block.size] == _NEWLINE)), len(self._names)
+        starts, stops = np.empty((2, width, n_lines), np.uint32)
+        lines, slow = np.empty(n_lines, np.int64), np.empty((n_lines, 3), np.int64)
+        plan = self._called, self._hashes, self._ways
+        n, left = read_cells(block.data, block.size, is_utf8(block), *plan, starts, stops, lines, slow)
+        data, lists = block.data, np.zeros(width, np.uint8)
+        bad: list[BadLine] = []
+        if left:
+            data, lists, bad, fine = self._read_slowly(block, slow[:left], starts, stops, lines)
+            if not fine.all():
+                kept = np.ones(n, bool)
+                kept[slow[:left, 0][~fine]] = False
+                places = np.flatnonzero(kept)
+                n, lines = len(places), lines[places]
+                starts, stops = starts[:, places], stops[:, places]
+        room = starts.shape[1]
+        starts, stops = starts.reshape(-1), stops.reshape(-1)
         for c in self._texts:
-            data = text_of_words(data, starts, stops, c * n, 1, n, self._plan.recipe)
+            data = text_of_words(data, starts, stops, c * room, 1, n, self._plan.recipe)
         table = np.zeros((width, 8), np.int64)
         table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
-        table[:, cells.STARTS] = starts.ctypes.data + 4 * n * np.arange(width)
-        table[:, cells.STOPS] = stops.ctypes.data + 4 * n * np.arange(width)
+        table[:, cells.STARTS] = starts.ctypes.data + 4 * room * np.arange(width)
+        table[:, cells.STOPS] = stops.ctypes.data + 4 * room * np.arange(width)
         return Columns(
             rows=n,
             table=table,
             alive=[data, starts, stops],
-            lines=lines,
+            lines=lines[:n],
             n_lines=n_lines,
             lists=lists if lists.any() else None,
             bad=in_short(bad),
-            skipped=skipped,
+            skipped=len(bad),
             kinds=Counter(kind_of(line.what) for line in bad),
         )
+
+    def _read_slowly(
+        self, block: Block, slow: np.ndarray, starts: np.ndarray, stops: np.ndarray, lines: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[BadLine], np.ndarray]:
+        """Lines that the kernel left: (the text with theirs behind, which columns have lists, bad lines, fine rows)."""
+        texts = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
+        found = [_read(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
+        fine = np.array([isinstance(one, dict) for one in found], bool)
+        objects, rows = [one for one in found if isinstance(one, dict)], slow[fine, 0]
+        cells_of: list[bytes] = []
+        lists = np.zeros(len(self._names), np.uint8)
+        for c, (name, role) in enumerate(zip(self._names, self._roles, strict=True)):
+            column, lists[c] = column_as_cells([one.get(name) for one in objects], role, self._plan.positive)
+            cells_of += column
+        data, begins, ends = places_of(cells_of)
+        starts[:, rows] = begins.reshape(len(self._names), len(objects)) + len(block.data)
+        stops[:, rows] = ends.reshape(len(self._names), len(objects)) + len(block.data)
+        bad = [one for one in found if isinstance(one, BadLine)]
+        return np.concatenate([block.data, data]), lists, bad, fine
 
 
 def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
     """(line of each object, flat objects, bad lines, how many, lines in all)."""
-    lines, objects, skipped, number = [], [], 0, -1
-    bad: list[BadLine] = []
-    for number, text in enumerate(block.data[: block.size - 1].tobytes().split(b"\n")):
-        if not text.strip():
-            continue
-        try:
-            found = json.loads(text)
-            if not isinstance(found, dict):
-                raise TypeError
-            flat = _flat(found)
-            if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
-                "".join(flat).encode()
-            objects.append(flat)
-            lines.append(number)
-            continue
-        except json.JSONDecodeError as error:
-            place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
-        except UnicodeDecodeError as error:
-            place, what = error.start + 1, "expected text in UTF-8"
-        except UnicodeEncodeError:
-            place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
-        except _SameName as error:
-            place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
-        except RecursionError:
-            place, what = 1, "expected an object that is nested less deeply"
-        except (TypeError, ValueError):
-            place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
-        skipped += 1
-        bad.append(BadLine(number, place, what))
-    return np.array(lines, np.int64), objects, bad, skipped, number + 1
+    texts = block.data[: block.size - 1].tobytes().split(b"\n")
+    found = [_read(text, number) for number, text in enumerate(texts)]
+    lines = [number for number, one in enumerate(found) if isinstance(one, dict)]
+    bad = [one for one in found if isinstance(one, BadLine)]
+    objects = [one for one in found if isinstance(one, dict)]
+    return np.array(lines, np.int64), objects, bad, len(bad), len(texts)
+
+
+def _read(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
+    """The flat object of a line, or what is wrong with it; None of blanks alone."""
+    if not text.strip():
+        return None
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError
+        flat = _flat(found)
+        if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
+            "".join(flat).encode()
+        return flat
+    except json.JSONDecodeError as error:
+        place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
+    except UnicodeDecodeError as error:
+        place, what = error.start + 1, "expected text in UTF-8"
+    except UnicodeEncodeError:
+        place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
+    except _SameName as error:
+        place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
+    except RecursionError:
+        place, what = 1, "expected an object that is nested less deeply"
+    except (TypeError, ValueError):
+        place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
+    return BadLine(number, place, what)
 
 
 def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,13 +10,15 @@ Blanks are spaces, tabs and carriage returns. Lines of blanks and comments are n
 skipped and described, and leaves nothing behind.
 
 `recipe.ranges` makes namespaces of features, which can then be crossed as those of VW text are (`vw.reader`): a
-feature's hash is its number, and the features in no range are a namespace without a name.
+feature's hash is its number, and the features in no range are a namespace without a name. They are the groups that
+there are, too (`core.groups`); without ranges there are none.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bayou.core.groups import in_turn
 from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
@@ -62,9 +64,11 @@ class Svmlight:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
         self._names, self._ranges = names, recipe.ranges
+        self._first = np.array([first for _, first, _ in recipe.ranges], np.int64)
+        self._behind = np.array([last + 1 for _, _, last in recipe.ranges], np.int64)
         keys = {name: key for key, (name, _, _) in enumerate(recipe.ranges, 1)} | {" ": 0}
         self._crossing = Crossing(recipe, keys.__getitem__, self._last) if recipe.crossed else None
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.groups = np.dtype(dtype), False
         self._scratch = Scratch()
 
     def parse(self, block: Block) -> ParsedBlock:
@@ -94,18 +98,22 @@ class Svmlight:
             folded=folded,
             bounds=Bounds(*bounds) if self._crossing is None else None,
         )
+        if self.groups and self._ranges:
+            parsed.groups = self._by_range(parsed.indices, np.append(np.uint8(0), in_turn(len(self._ranges))))
         if self._crossing is not None:
             self._cross(parsed, self._crossing)
         return parsed
 
+    def _by_range(self, indices: np.ndarray, of_range: np.ndarray) -> np.ndarray:
+        """For each feature what `of_range` has for its range; what it has first, for those in none."""
+        found = np.empty(len(indices), of_range.dtype)
+        _look_up(indices, self._first, self._behind, of_range, found)
+        return found
+
     def _cross(self, parsed: ParsedBlock, crossing: Crossing) -> None:
         """Append what crosses give each row, and report the names of those that have none."""
         own = parsed.indices
-        firsts = np.array([first for _, first, _ in self._ranges])
-        lasts = np.array([last for _, _, last in self._ranges])
-        place = np.searchsorted(firsts, own, side="right") - 1
-        inside = (place >= 0) & (own <= lasts[place])
-        keys = np.where(inside, place + 1, 0).astype(np.uint64)
+        keys = self._by_range(own, np.arange(1 + len(self._ranges), dtype=np.uint64))
         letters = np.frombuffer(b" " + bytes(name.encode()[0] for name, _, _ in self._ranges), np.uint8)[keys]
         origins, _ = crossing.add(parsed, keys, letters)
         if self._names is None or self._names.full:
@@ -128,6 +136,27 @@ class Svmlight:
         spans[spans[:, 0] == spans[:, 1]] = -1
         data = np.frombuffer(b"".join(text for both in texts for text in both), np.uint8)
         parsed.new_names = NewNames(parsed.indices[made[order]], spans.reshape(len(order), -1), data, data, b"^")
+
+
+@kernel
+def _look_up(indices, first, behind, of_range, found):
+    r, low, high = 0, first[0], behind[0]
+    for k in range(indices.size):
+        index = np.int64(indices[k])
+        if not low <= index < high:
+            # Mostly it is in the next range. A test that can be foreseen is quicker than a place to wait for.
+            if index >= high and r + 1 < first.size and index < behind[r + 1]:
+                r += 1
+            else:
+                r, end = 0, first.size
+                while end - r > 1:
+                    middle = (r + end) // 2
+                    if first[middle] <= index:
+                        r = middle
+                    else:
+                        end = middle
+            low, high = first[r], behind[r]
+        found[k] = of_range[r + 1 if low <= index < high else 0]
 
 
 # The parts of a line are inlined into `_parse`: their results then stay in registers.

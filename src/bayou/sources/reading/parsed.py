@@ -87,6 +87,7 @@ class ParsedBlock:
     weights: np.ndarray | None  # float64
     positions: np.ndarray  # int64, the line of each row within the block, from 0
     lines: int  # in the block, bad and empty ones included
+    groups: np.ndarray | None = None  # uint8, the column of each non-zero (`core.groups`), if somebody asked
     tags: list[str] | None = None
     bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0  # bad lines, described or not
@@ -124,9 +125,15 @@ class ParsedBlock:
         if self.bounds is not None and self.bounds.canonical:
             longest, largest, max_index, ones, _ = self.bounds
             return Batch.trusted(
-                *arrays, tags=self.tags, longest=longest, largest=largest, ones=ones, max_index=max_index
+                *arrays,
+                tags=self.tags,
+                longest=longest,
+                largest=largest,
+                ones=ones,
+                max_index=max_index,
+                groups=self.groups,
             )
-        batch = Batch.from_arrays(*arrays, tags=self.tags, positions=self.positions)
+        batch = Batch.from_arrays(*arrays, tags=self.tags, positions=self.positions, groups=self.groups)
         self.folded += batch.folded
         return batch
 
@@ -144,6 +151,7 @@ class ParsedBlock:
         nonzeros = np.repeat(keep, lengths)
         self.indptr = np.concatenate([[0], np.cumsum(lengths[keep])])
         self.indices, self.values = self.indices[nonzeros], self.values[nonzeros]
+        self.groups = None if self.groups is None else self.groups[nonzeros]
         self.labels, self.positions = self.labels[keep], self.positions[keep]
         self.weights = None if self.weights is None else self.weights[keep]
         self.tags = None if self.tags is None else [tag for tag, kept in zip(self.tags, keep, strict=True) if kept]

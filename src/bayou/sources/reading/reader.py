@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -71,8 +71,8 @@ class Reader:
         """How often each label comes in the first rows, where they are no table."""
         raise NotImplementedError
 
-    def read_as(self, dtype: str) -> None:
-        """Have features' values of this type."""
+    def read_as(self, dtype: str, groups: bool) -> None:
+        """Have values of this type, and the groups that features are of if asked for, by the recipe as it is now."""
         raise NotImplementedError
 
     def peek(self) -> Placed:
@@ -89,9 +89,10 @@ class Reader:
 
 
 class TextParser(Protocol):
-    """What turns blocks of text into examples; values have the type `dtype`."""
+    """What turns blocks of text into examples; values have the type `dtype`, and groups if they are asked for."""
 
     dtype: np.dtype
+    groups: bool
 
     def parse(self, block: Block) -> ParsedBlock: ...
 
@@ -99,8 +100,8 @@ class TextParser(Protocol):
 class TextReader(Reader):
     """Blocks of text and the parser they go through."""
 
-    def __init__(self, files: Files, parser: TextParser) -> None:
-        self._text, self._parser = files, parser
+    def __init__(self, files: Files, make: Callable[[], TextParser]) -> None:
+        self._text, self._make, self._parser = files, make, make()
         self._read_from(files)
         self._begun: Iterator[Placed] | None = None  # a pass of which some blocks were looked at already
 
@@ -118,8 +119,9 @@ class TextReader(Reader):
         self._begun = chain(held, tasks)
         return dict(counts)
 
-    def read_as(self, dtype: str) -> None:
-        self._parser.dtype = np.dtype(dtype)
+    def read_as(self, dtype: str, groups: bool) -> None:
+        self._parser = self._make()
+        self._parser.dtype, self._parser.groups = np.dtype(dtype), groups
 
     def peek(self) -> Placed:
         if self._begun is None:

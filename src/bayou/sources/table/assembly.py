@@ -64,11 +64,11 @@ def count(plan, slots, rows, wrong):
 
 
 @kernel
-def assemble(plan, slots, longest, indptr, indices, out, origins):
+def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, groups):
     """Write the rows, each with its crosses behind its other features.
 
     origins, unless it is empty: for the parts of each feature (-1 behind the first unless it is a cross) the slot, and
-    which word.
+    which word. groups, unless it is empty: gets the group of each feature's slot; those of crosses stay.
     """
     value_rows, pairs, terms, mask, exact = plan.value_rows, plan.pairs, plan.terms, plan.mask, plan.exact
     values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
@@ -104,6 +104,8 @@ def assemble(plan, slots, longest, indptr, indices, out, origins):
             if origins.size:
                 origins[k] = -1
                 origins[k, 0], origins[k, 1] = places[m, 0], places[m, 1]
+            if groups.size:
+                groups[k] = slot_groups[places[m, 0]]
             k += 1
         for p in range(pairs.shape[0]):
             for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):

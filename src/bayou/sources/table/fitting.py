@@ -33,12 +33,12 @@ class FittingReader(Reader):
     _why_empty = ""  # a sentence, where there is one better than that there are no rows
 
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
-        self._extras, self._labels, self._dtype = extras, labels, dtype
+        self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
         self._plan: Plan | None = None
         self._begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
 
-    def read_as(self, dtype: str) -> None:
-        self._dtype, self._plan = dtype, None
+    def read_as(self, dtype: str, groups: bool) -> None:
+        self._dtype, self._groups, self._plan = dtype, groups, None
 
     def _pass(self) -> Iterator[Any]:
         """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
@@ -68,6 +68,7 @@ class FittingReader(Reader):
                 dtype=self._dtype,
                 names=extras.names,
                 numbering=extras.numbering,
+                groups=self._groups,
             )
         return self._plan
 

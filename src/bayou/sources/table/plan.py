@@ -9,6 +9,7 @@ import numpy as np
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
+from bayou.core.groups import NONE, of_columns
 from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
@@ -41,6 +42,8 @@ class Plan:
         labels: whether a row without a label is bad.
         positive: the text of a positive label, or None.
         scratch: room for the block that a thread works on.
+
+    With `groups`, blocks say of each non-zero which column it is of (`core.groups`).
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Plan:
         dtype: str = "float32",
         names: Names | None = None,
         numbering: Numbering | None = None,
+        groups: bool = False,
     ) -> None:
         if recipe.columns is None:
             raise BadInput("the recipe is not fitted yet: nothing is known about the table's columns.")
@@ -67,6 +71,11 @@ class Plan:
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
         self._missing_numbers = missing_numbers(recipe)
+        self._slot_groups = self._groups_of_slots() if groups else None
+
+    def _groups_of_slots(self) -> np.ndarray:
+        known = of_columns(self.recipe)
+        return np.array([known[self.columns[c].name] for c in self._arrays.slot_columns], np.uint8)
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
         """Where each column stands in a table with these; -1 if it is not there and is not needed."""
@@ -135,6 +144,7 @@ class _Block:
             weights=None if weights is None else weights[self.rows],
             positions=columns.lines[self.rows],
             lines=columns.n_lines,
+            groups=self.groups,
             bad=in_short(columns.bad + described),
             skipped=columns.skipped + columns.rows - len(self.rows),
             kinds=columns.kinds + self._kinds(),
@@ -234,18 +244,24 @@ class _Block:
         return total
 
     def _assemble(self, total: int) -> None:
-        n, plan = len(self.rows), self.plan
+        n, plan, of_slots = len(self.rows), self.plan, self.plan._slot_groups
         self.indices = np.empty(total, plan._key)
+        self.groups: np.ndarray | None = None
         if self._plain:
             self.indptr = np.arange(n + 1) * self.arrays.width
             self.values = all_ones(total, plan._dtype)
             assembly.transpose(self.slots.keys, plan._key.type(self.arrays.mask), self.indices)
+            self.groups = None if of_slots is None else np.tile(of_slots, n)
         else:
             self.indptr, self.values = np.empty(n + 1, np.int64), np.empty(total, plan._dtype)
+            self.groups = None if of_slots is None else np.zeros(total, np.uint8)
             self._rows_with(np.empty((0, 2 * self.arrays.parts), np.int32))
 
     def _rows_with(self, origins: np.ndarray) -> None:
-        assembly.assemble(self.arrays, self.slots, self.longest, self.indptr, self.indices, self.values, origins)
+        rows = self.indptr, self.indices, self.values
+        known = self.plan._slot_groups
+        of_slots, groups = (NONE, NONE) if known is None or self.groups is None else (known, self.groups)
+        assembly.assemble(self.arrays, self.slots, self.longest, *rows, origins, of_slots, groups)
 
     def _new_names(self) -> NewNames | None:
         """The features that have no name yet, or None if all have, or if no more names are taken."""

@@ -51,7 +51,8 @@ class Crossing:
 
         Args:
             parsed: gets each row's features, then its pairs, in the order of their earlier feature, then of the later,
-                then crosses of three, then those of terms. Rows for which that is too much are bad.
+                then crosses of three, then those of terms. Rows for which that is too much are bad. Crosses are of
+                no group.
             keys: uint64, the key of each feature's namespace.
             letters: uint8, the first letter of it.
 
@@ -71,6 +72,9 @@ class Crossing:
         new_indptr = np.empty(n + 1, np.int64)
         fine, size = _fill(rows, keys, letters, *rules, self._mask, longest, counts, new_indptr, new, wrong)
         parsed.indptr, parsed.indices, parsed.values = new_indptr[: fine + 1], new[0][:size], new[1][:size]
+        origins = new[2][:size]
+        if parsed.groups is not None:
+            parsed.groups = np.where(origins[:, 1] < 0, parsed.groups[origins[:, 0]], np.uint8(0))
         kept = wrong == 0
         if fine < n:
             more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
@@ -79,7 +83,7 @@ class Crossing:
             parsed.kinds.update(kind_of(line.what) for line in more)
             parsed.labels, parsed.positions = parsed.labels[kept], parsed.positions[kept]
             parsed.weights = None if parsed.weights is None else parsed.weights[kept]
-        return new[2][:size], kept
+        return origins, kept
 
     def _terms_of(self, letters: np.ndarray) -> np.ndarray:
         """Interactions of data with these first letters; those of fewer letters are filled up with -1."""

@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bayou.core.groups import group_of
 from bayou.core.numbering import holds
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
@@ -129,6 +130,30 @@ def hash_spaces(data, spaces, way, keys):
         else:
             length = _name_end(base + spaces[k]) - base - spaces[k]
             keys[k] = hash_name(base + spaces[k], length, np.uint64(0), way) if length else np.uint64(0)
+
+
+@kernel
+def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
+    """The group of each feature's namespace, before names are hashed: a name's seed is then the namespace's hash.
+
+    But that of name:text is the name's; and features called by their numbers are in the namespace without a name.
+    """
+    base = address_of(data)
+    nameless = group_of(np.uint64(0), named)
+    last, found = np.int64(-1), nameless
+    for k in range(groups.size):
+        space = np.int64(spaces[k])
+        if places[k] == OWN_NAME:
+            groups[k] = nameless
+        elif space == last:
+            groups[k] = found
+        else:
+            key = np.uint64(seeds[k])
+            if byte_at(base + (places[k] & 0xFFFFFFFF) - 1) == COLON:
+                length = _name_end(base + space) - base - space
+                key = hash_name(base + space, length, np.uint64(0), way) if length else np.uint64(0)
+            last, found = space, group_of(key, named)
+            groups[k] = found
 
 
 # --- names that are new ---------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.core.groups import named_in
 from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
@@ -72,6 +73,7 @@ from bayou.sources.formats.vw.names import (
     WIDE,
     count_new,
     describe_new,
+    groups_of_spaces,
     hash_names,
     hash_spaces,
 )
@@ -103,10 +105,11 @@ class VW:
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
         self._crossing = Crossing(recipe, self._hash_space, self._mask)
         self._crossed = recipe.crossed
+        self._named = named_in((*recipe.pairs, *recipe.cross), self._hash_space)
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.groups = np.dtype(dtype), False
         self._tags = tags
         self._scratch = Scratch()
 
@@ -160,6 +163,9 @@ class VW:
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
         known = self._known()
+        if self.groups:
+            parsed.groups = np.empty(nonzeros, np.uint8)
+            groups_of_spaces(block.data, parsed.indices, *names, self._way, self._named, parsed.groups)
         if not crossed:
             origins = np.empty((0, 1), np.int32)
             if named:

@@ -1,0 +1,113 @@
+"""Gains, and sums of them, as Arrow tables: a row for each block of BLOCK features, one of block -1 for all else.
+
+Numbers go from NumPy to Arrow and back by their buffers: Arrow's own ways load pandas first, where there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayou.core.errors import BadInput
+
+# Features of a block.
+BLOCK = 1 << 12
+APART = -1
+
+GAIN = pa.schema(
+    [
+        ("block", pa.int32()),
+        ("task", pa.int32()),
+        ("places", pa.list_(pa.uint16())),  # within the block; none for what is apart
+        ("numbers", pa.list_(pa.float32())),  # of each place, one after another
+        ("apart", pa.list_(pa.float64())),
+        ("named", pa.list_(pa.uint16())),  # places whose names the base did not know
+        ("names", pa.list_(pa.large_binary())),
+    ]
+)
+SUM = pa.schema(
+    [
+        ("block", pa.int32()),
+        ("places", pa.list_(pa.uint16())),
+        ("met", pa.list_(pa.int32())),  # how many tasks have met each place
+        ("numbers", pa.list_(pa.float64())),
+        ("apart", pa.list_(pa.float64())),
+        ("named", pa.list_(pa.uint16())),
+        ("names", pa.list_(pa.large_binary())),
+    ]
+)
+
+
+def checked(what: str, table: Any, schema: pa.Schema) -> pa.Table:
+    """A table that somebody gave, if it is one of these."""
+    if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
+        raise BadInput(f"this is no {what} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
+    return (pa.table(table) if isinstance(table, pa.RecordBatch) else table).cast(schema)
+
+
+def table_of(
+    schema: pa.Schema,
+    blocks: np.ndarray,
+    tasks: np.ndarray | None,
+    features: np.ndarray,
+    numbers: list[np.ndarray],
+    apart: np.ndarray,
+    named: np.ndarray,
+    names: list[bytes | None],
+) -> pa.Table:
+    """Rows of these blocks, and one before them for what is apart, if anything is; `numbers` are of each feature."""
+    first = len(apart) > 0
+    blocks = np.concatenate([[APART], blocks]) if first else blocks
+    edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * BLOCK
+    places, called = (np.searchsorted(some, np.maximum(edges, 0)) for some in (features, named))
+
+    def lists(values: Any, ends: np.ndarray, name: str) -> pa.Array:
+        kind = schema.field(name).type.value_type
+        return pa.ListArray.from_arrays(_to_arrow(ends.astype(np.int32)), _to_arrow(values, kind))
+
+    columns: list[Any] = [_to_arrow(blocks.astype(np.int32))]
+    columns += [] if tasks is None else [_to_arrow(tasks[: len(blocks)].astype(np.int32))]
+    columns.append(lists((features % BLOCK).astype(np.uint16), places, "places"))
+    for name, values in zip(schema.names[len(columns) :], numbers, strict=False):
+        columns.append(lists(values.ravel(), places * (values.size // max(len(features), 1)), name))
+    ends = np.full(len(blocks) + 1, len(apart))
+    ends[0] = 0
+    columns.append(lists(apart, ends, "apart"))
+    columns += [lists((named % BLOCK).astype(np.uint16), called, "named"), lists(names, called, "names")]
+    return pa.table(columns, schema=schema)
+
+
+def in_order(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some rows, by their blocks."""
+    return table.take(_to_arrow(rows[np.argsort(to_numpy(table["block"])[rows])]))
+
+
+def flat(table: pa.Table, name: str) -> Any:
+    """All values of a column of lists, one after another: an array, or a list of bytes."""
+    values = table[name].combine_chunks().flatten()
+    return values.to_pylist() if name == "names" else to_numpy(values)
+
+
+def features_in(table: pa.Table, name: str) -> np.ndarray:
+    """The features that a column of places speaks of."""
+    lengths = to_numpy(pc.list_value_length(table[name]))
+    return np.repeat(to_numpy(table["block"]).astype(np.int64) * BLOCK, lengths) + flat(table, name)
+
+
+def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
+    """An array of numbers, or a list of bytes."""
+    if isinstance(values, list):
+        ends, text = np.cumsum([0, *map(len, values)]), b"".join(values)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(text)])
+    made = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+    return made if kind is None else made.cast(kind)
+
+
+def to_numpy(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Numbers without nulls."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
+    return found[array.offset : array.offset + len(array)]

@@ -1,0 +1,279 @@
+"""Lane X of the bank: a weight for each feature, and one for each pair of features that come together.
+
+It is a scaled lane (`learner` has the equations) over the row's features and over products of two of them. Features and
+pairs have prior variances of their own, and scales e^l of their own, l ~ N(0, .05); the pairs' values are products of
+values in units of the stream. Nothing is forgotten.
+
+**Pairs** are never written down. A pair's place in the table is a hash of both features, whichever comes first; which
+two were the first to use a place is kept beside it, so that weights have names. Which pairs count is a table of groups
+(columns, `Batch.groups`). A row gives at most MOST_PAIRS, neighbours first.
+
+Where two pairs of one row share a place, both see the same weight, and it learns from the last of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.core.links import C8
+from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import LOG2E
+from bayou.kernels.gather import gather_pairs, prefetch, scatter_pairs
+from bayou.kernels.inlining import inlined
+from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.room import aligned, empty, zeros
+from bayou.kernels.rounding import last_place, rounding_phases
+from bayou.kernels.vector import LANES, fill, load, pick, store, total
+from bayou.learners.bank.rows import SETTLED, row_log_length, unit_of
+from bayou.learners.bank.steps import (
+    LIMIT_32,
+    LIMIT_64,
+    SCALE_FARTHEST,
+    SCALE_PRECISION,
+    SCALE_STEP,
+    evidence,
+    heavy_evidence,
+)
+
+GROUPS = 256
+MOST_PAIRS = 1024
+# Prior precisions of the weights of features and of pairs, and of the intercept.
+PRIORS, BIAS_PRIOR = (10.0, 10.0), 1.0 / 3.0
+FEATURES, PAIRS = range(2)
+MEAN, GAIN = range(2)
+_SPREAD = np.uint64(0xD6E8FEB86659FD93)
+
+
+class Crosses(NamedTuple):
+    """What lane X is and believes, as kernels take it. Zero bytes mean the prior."""
+
+    crossed: np.ndarray  # (GROUPS, GROUPS): whether features of two groups are
+    has_intercept: bool
+    weights: np.ndarray  # mean and gained precision at each place, and one place more for nothing
+    features: np.ndarray  # the first two features met at each place, from 1 on; 0 for none
+    stream: np.ndarray  # rows measured and their mean log length, as for lanes
+    intercept: np.ndarray  # MEAN, GAIN
+    scale: np.ndarray  # of l of FEATURES and PAIRS: means, what precisions have gained
+
+    @property
+    def bits(self) -> int:
+        return (len(self.weights) - 1).bit_length() - 1
+
+
+def new_crosses(crossed: np.ndarray, has_intercept: bool, bits: int, dtype: str) -> Crosses:
+    return Crosses(
+        crossed=crossed,
+        has_intercept=has_intercept,
+        weights=np.zeros((2**bits + 1, 2), dtype),
+        features=np.zeros((2**bits + 1, 2), np.uint32),
+        stream=np.zeros(2),
+        intercept=np.zeros(2),
+        scale=np.zeros((2, 2)),
+    )
+
+
+class Told(NamedTuple):
+    """Scratch for a row: its features, then its pairs, each padded to whole vectors."""
+
+    places: np.ndarray
+    xs: np.ndarray
+    means: np.ndarray
+    gains: np.ndarray
+    xvs: np.ndarray
+    owners: np.ndarray  # numbers of the features in the row; two of each pair
+    hashes: np.ndarray  # of features
+
+
+@kernel
+def _feature_hash(feature):
+    """Of a feature; that of a pair is the exclusive or of both."""
+    return mix(np.uint64(feature) + GOLDEN)
+
+
+@kernel
+def _place_of(found, shift):
+    """Where the weight of a hash stands."""
+    return np.uint32((found * _SPREAD) >> shift)
+
+
+@kernel
+def places_of(ones, others, bits):
+    """Where the weights of some features stand, or, if another is given (not -1), of pairs of them."""
+    found = empty(ones.size, np.int64)
+    for k in range(ones.size):
+        mine = _feature_hash(ones[k])
+        if others[k] >= 0:
+            mine ^= _feature_hash(others[k])
+        found[k] = _place_of(mine, np.uint64(64 - bits))
+    return found
+
+
+@inlined
+def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shift, nowhere):
+    """The row's features, then its pairs, and asks for their weights; where pairs begin and where they end."""
+    places, xs, hashes, owners = row.places, row.xs, row.hashes, row.owners
+    weights, crossed = into.weights.reshape(-1), into.crossed.reshape(-1)
+    dtype = xs.dtype.type
+    for k in range(length):
+        found = _feature_hash(indices[np.uint64(start + k)])
+        hashes[k] = found
+        places[k] = _place_of(found, shift)
+        xs[k] = max(min(dtype(values[start + k]) * unit, bound), -bound)
+        owners[2 * k], owners[2 * k + 1] = k, -1
+        prefetch(weights, 2 * np.int64(places[k]))
+    first = -(-length // LANES) * LANES
+    for k in range(length, first):
+        places[k], xs[k] = nowhere, 0
+    at, most = first, first + MOST_PAIRS
+    grouped = groups.size > 0
+    if not grouped and not crossed[0]:
+        return first, at
+    for apart in range(1, length):
+        if at >= most:
+            break
+        for k in range(length - apart):
+            other = np.uint64(k + apart)
+            if grouped:
+                pair = np.int64(groups[np.uint64(start + k)]) * GROUPS + np.int64(groups[np.uint64(start) + other])
+                if not crossed[pair]:
+                    continue
+            if at >= most:
+                break
+            place = _place_of(hashes[k] ^ hashes[other], shift)
+            places[at], xs[at] = place, xs[k] * xs[other]
+            owners[2 * at], owners[2 * at + 1] = k, other
+            prefetch(weights, 2 * np.int64(place))
+            at += 1
+    last = first + -(-(at - first) // LANES) * LANES
+    for k in range(at, last):
+        places[k], xs[k] = nowhere, 0
+    return first, last
+
+
+@inlined
+def _gather(row, table, first, last, prior):
+    """Mean and variance of what some weights say of a row, before they are scaled."""
+    zero = fill(load(row.xs, 0), 0.0)
+    sum_m = sum_s = zero
+    for k in range(first, last, LANES):
+        x = load(row.xs, k)
+        mean, gain = gather_pairs(table, row.places, k)
+        xv = x / (gain + prior)
+        sum_m, sum_s = sum_m + x * mean, sum_s + x * xv
+        store(row.means, k, mean)
+        store(row.gains, k, gain)
+        store(row.xvs, k, xv)
+    return np.float64(total(sum_m)), np.float64(total(sum_s))
+
+
+@inlined
+def _learn_weights(row, table, first, last, factor, step, fall, examples, most):
+    dtype = table.dtype.type
+    zero = fill(load(row.xs, 0), 0.0)
+    for k in range(first, last, LANES):
+        x, xv = load(row.xs, k) * dtype(factor), load(row.xvs, k) * dtype(factor)
+        mean, gain = load(row.means, k), load(row.gains, k)
+        xf = x * dtype(fall)
+        more = x * xf / max(1.0 - xv * xf, 0.5)
+        phase = rounding_phases(zero, row.places, k, np.uint64(examples))
+        mean = mean + (xv * dtype(step) + phase * last_place(mean))
+        gain = min(gain + (more + phase * last_place(gain)), most)
+        scatter_pairs(table, row.places, k, mean, gain)
+
+
+@inlined
+def _name_places(row, into, indices, start, first, last, length):
+    """Keep the features of places that were never used."""
+    features = into.features
+    for k in range(first, last):
+        if row.gains[k] == 0 and row.xs[k] != 0 and not features[row.places[k], 0]:
+            place, one, other = row.places[k], row.owners[2 * k], row.owners[2 * k + 1]
+            features[place, 0] = indices[start + one] + np.uint32(1)
+            if other >= 0:
+                features[place, 1] = indices[start + other] + np.uint32(1)
+
+
+@inlined
+def heard(m, s, y, c, temper, zero):
+    """What a label of weight c tells of a score N(m, s): slope and curvature of the evidence; `zero` is a vector."""
+    root = 1.0 / math.sqrt(1.0 + C8 * temper * s)
+    if c <= 1.0:
+        slope, curvature = evidence(zero + m * root * y * LOG2E, c)
+    else:
+        slope, curvature = heavy_evidence(zero + m * root * y, zero + s * root * root, c)
+    return pick(slope, 0) * root * y, pick(curvature, 0) * root * root
+
+
+@kernel
+def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `Crosses`.
+
+    Mean and variance of each row's score go to `column` of `said`.
+    """
+    table = into.weights
+    dtype = table.dtype.type
+    intercept, scale, stream = into.intercept, into.scale, into.stream
+    most = dtype(LIMIT_32 if table.itemsize == 4 else LIMIT_64)
+    # Squares of products of two, times the widest variance, stay finite.
+    farthest = math.sqrt(most)
+    reach = math.sqrt(math.sqrt(most) / 1e3)
+    shift = np.uint64(64)
+    size = 1
+    while size < table.shape[0] - 1:
+        size, shift = 2 * size, shift - np.uint64(1)
+    nowhere = np.uint32(table.shape[0] - 1)
+    room = longest + MOST_PAIRS + 2 * LANES
+    here = Told(
+        zeros(room, np.uint32),
+        aligned(room, table.dtype),
+        aligned(room, table.dtype),
+        aligned(room, table.dtype),
+        aligned(room, table.dtype),
+        empty(2 * room, np.int64),
+        empty(longest + 1, np.uint64),
+    )
+    zero = fill(load(aligned(LANES, np.float64), 0), 0.0)
+    counted, log_length = stream[0], stream[1]
+    for r in range(row, last):
+        start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
+        new_log_length = log_length
+        if counted < SETTLED and length > 0:
+            new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
+        unit, bound = dtype(unit_of(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
+        middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
+        m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])
+        m_2, s_2 = _gather(here, table, middle, end, PRIORS[PAIRS])
+        f_1, f_2 = math.exp(scale[MEAN, FEATURES]), math.exp(scale[MEAN, PAIRS])
+        m_1, m_2 = max(min(m_1 * f_1, farthest), -farthest), max(min(m_2 * f_2, farthest), -farthest)
+        v_1, v_2 = 1.0 / (SCALE_PRECISION + scale[GAIN, FEATURES]), 1.0 / (SCALE_PRECISION + scale[GAIN, PAIRS])
+        v_b = 1.0 / (BIAS_PRIOR + intercept[GAIN]) if into.has_intercept else 0.0
+        m = m_1 + m_2 + intercept[MEAN]
+        s = v_b + f_1 * f_1 * s_1 + f_2 * f_2 * s_2 + m_1 * m_1 * v_1 + m_2 * m_2 * v_2
+        said[r, 0, column], said[r, 1, column] = m, s
+        if c == 0.0:
+            continue
+        examples += 1
+        step, fall = heard(m, s, np.float64(signs[r]), c, 1.0, zero)
+        _name_places(here, into, indices, start, 0, length, length)
+        _name_places(here, into, indices, start, middle, end, length)
+        _learn_weights(here, table, 0, middle, f_1, step, fall, examples, most)
+        _learn_weights(here, table, middle, end, f_2, step, fall, examples, most)
+        _learn_scale(scale, FEATURES, m_1, v_1, step, fall)
+        _learn_scale(scale, PAIRS, m_2, v_2, step, fall)
+        if into.has_intercept:
+            intercept[MEAN] += v_b * step
+            intercept[GAIN] = min(intercept[GAIN] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
+        if counted < SETTLED and length > 0:
+            counted, log_length = counted + 1.0, new_log_length
+    stream[0], stream[1] = counted, log_length
+
+
+@inlined
+def _learn_scale(scale, part, value, v, step, fall):
+    log = scale[MEAN, part] + max(min(value * v * step, SCALE_STEP), -SCALE_STEP)
+    scale[MEAN, part] = max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST)
+    k = value * value * fall
+    scale[GAIN, part] = min(scale[GAIN, part] + k / max(1.0 - k * v, 0.5), LIMIT_64)

@@ -1,0 +1,181 @@
+"""Lanes of pairs that learned apart as one: what they have gained adds up as that of other lanes does (`merging`).
+
+What X knows of a place travels beside the features, as if the places came behind them, with the two features that the
+place is of: in halves of 16 bits, whose sums over parts still tell them wherever all parts mean the same pair.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.gains import AVERAGE, EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
+from bayou.core.model_file import nonzero_rows
+from bayou.learners.bank.crosses import BIAS_PRIOR, FEATURES, GAIN, MEAN, PAIRS, PRIORS, Crosses, places_of
+from bayou.learners.bank.factors import ALONE_PRIOR, FACTOR_PRIOR, PAIR_PRIORS, Factors
+from bayou.learners.bank.pairs import Pairs
+from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
+
+# Of a place: what was gained, and both features in halves.
+OF_PLACE = 6
+# A row of the factors' state: means and gained precisions of P, then of Q.
+_MEANS, _GAINS = np.r_[0:8, 16:24], np.r_[8:16, 24:32]
+_HELD = np.array([*[FACTOR_PRIOR] * 7, ALONE_PRIOR, *[FACTOR_PRIOR] * 8])
+_FADES = np.repeat([False, True], 8)
+
+
+def factor_rules(averaged: bool) -> np.ndarray:
+    """Q forgets; P is merged as lasting evidence, or averaged."""
+    return np.where(_FADES, RECENT, AVERAGE if averaged else EVIDENCE)
+
+
+def changed_places(pairs: Pairs, base: Pairs) -> np.ndarray:
+    """The places of which X knows something else than its base."""
+    return changed([pairs.crosses.weights], [base.crosses.weights])
+
+
+def changed_factors(pairs: Pairs, base: Pairs) -> np.ndarray:
+    """The features of which P or Q know something else than their base."""
+    if pairs.factors is None or base.factors is None:
+        return np.empty(0, np.int64)
+    return changed([pairs.factors.state], [base.factors.state])
+
+
+def _at(lane: Crosses, places: np.ndarray) -> Places:
+    mean, strength = lane.weights[places].astype(np.float64).T
+    return Places(mean, strength, PRIORS[FEATURES])
+
+
+def _scales_of(lane: Crosses, owners: np.ndarray) -> np.ndarray:
+    """What values are multiplied by at places of these features: two make a pair."""
+    return np.exp(lane.scale[MEAN])[np.where(owners[:, 1] > 0, PAIRS, FEATURES)]
+
+
+def gain_places(pairs: Pairs, base: Pairs, places: np.ndarray, rule: int = EVIDENCE) -> np.ndarray:
+    """What X has learned at some places since `base`, a row each."""
+    lane, owners, before = pairs.crosses, pairs.crosses.features[places], _at(base.crosses, places)
+    a, b = gained(_at(lane, places), before, rule)
+    refuse_less(a, before, rule)
+    factors, halves = _scales_of(lane, owners), owners.astype("<u4").view("<u2").reshape(len(places), 4)
+    return np.column_stack([a / factors**2, b / factors, halves.astype(np.float64)])
+
+
+def join_places(
+    pairs: Pairs, places: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rule: int = EVIDENCE
+) -> None:
+    """Let X learn at some places what parts have gained over it in sum."""
+    lane, held = pairs.crosses, PRIORS[FEATURES]
+    halves = np.rint(gains[:, 2:] / np.maximum(met, 1)[:, None]).clip(0, 65535).astype("<u2")
+    told = np.ascontiguousarray(halves).view("<u4").reshape(len(places), 2)
+    # Where parts mean different pairs the sum tells nothing: then it leads to another place.
+    others = np.where(told[:, 1] > 0, told[:, 1].astype(np.int64) - 1, -1)
+    right = (told[:, 0] > 0) & (places_of(np.maximum(told[:, 0], 1).astype(np.int64) - 1, others, lane.bits) == places)
+    known = lane.features[places]
+    owners = np.where(known[:, :1] > 0, known, np.where(right[:, None], told, 0))
+    factors, before = _scales_of(lane, owners), _at(lane, places)
+    mean, strength = joined(before, held, gains[:, 0] * factors**2, gains[:, 1] * factors, met, weight, rule)
+    most = LIMIT_32 if lane.weights.itemsize == 4 else LIMIT_64
+    lane.weights[places] = np.stack([np.clip(mean, -np.sqrt(most), np.sqrt(most)), np.minimum(strength, most)], axis=1)
+    lane.features[places] = owners
+
+
+def _factors_at(lanes: Factors, features: np.ndarray) -> Places:
+    return _of_rows(lanes.state[features])
+
+
+def _of_rows(rows: np.ndarray) -> Places:
+    wide = rows.astype(np.float64)
+    return Places(wide[:, _MEANS], wide[:, _GAINS], _HELD)
+
+
+def gain_factors(lanes: Factors, base: np.ndarray, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
+    """What P and Q have learned of some features since these stood so."""
+    return np.hstack(gained(_factors_at(lanes, features), _of_rows(base), rules))
+
+
+def join_factors(
+    lanes: Factors, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
+) -> None:
+    """Let P and Q learn of some features what parts have gained over them in sum."""
+    a, b = np.hsplit(gains, 2)
+    mean, strength = joined(_factors_at(lanes, features), _HELD, a, b, met[:, None], weight, rules)
+    most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
+    rows = np.empty((len(features), 2 * len(_MEANS)), lanes.state.dtype)
+    rows[:, _MEANS], rows[:, _GAINS] = mean, np.minimum(strength, most)
+    lanes.state[features] = rows
+
+
+def _small(pairs: Pairs) -> list[tuple[Places, np.ndarray, float]]:
+    """What is small: places, the array [means, gained precisions] that holds them, and how far means go."""
+    x = pairs.crosses
+    found = [
+        (Places(x.intercept[MEAN], x.intercept[GAIN], BIAS_PRIOR), x.intercept, np.inf),
+        (Places(x.scale[MEAN], x.scale[GAIN], SCALE_PRECISION), x.scale, SCALE_FARTHEST),
+    ]
+    if pairs.factors is not None:
+        f = pairs.factors
+        found.append((Places(f.intercept[MEAN], f.intercept[GAIN], BIAS_PRIOR), f.intercept, np.inf))
+        for prior, own in zip(PAIR_PRIORS, f.pairs, strict=True):
+            found.append((Places(own[MEAN], own[GAIN], prior), own, np.inf))
+    return found
+
+
+def _streams(pairs: Pairs) -> list[np.ndarray]:
+    return [pairs.crosses.stream] + ([] if pairs.factors is None else [pairs.factors.stream])
+
+
+def gain_pairs_apart(pairs: Pairs, base: Pairs, rule: int = EVIDENCE) -> np.ndarray:
+    """What lanes of pairs have learned since `base` of intercepts, scales, pairs of groups, and of the stream."""
+    found = []
+    for (now, _, _), (before, _, _) in zip(_small(pairs), _small(base), strict=True):
+        found += [np.ravel(part) for part in gained(now, before, rule)]
+    for mine, theirs in zip(_streams(pairs), _streams(base), strict=True):
+        found.append(np.array([mine[0] - theirs[0], mine[0] * mine[1] - theirs[0] * theirs[1]]))
+    return np.concatenate(found)
+
+
+def join_pairs_apart(pairs: Pairs, gains: np.ndarray, parts: int, weight: float, rule: int = EVIDENCE) -> None:
+    """Let lanes of pairs learn that of so many parts; before all else."""
+    at = 0
+    for before, into, farthest in _small(pairs):
+        size = np.size(before.mean)
+        a, b = (gains[at + k * size : at + (k + 1) * size].reshape(np.shape(before.mean)) for k in range(2))
+        mean, strength = joined(before, before.held, a, b, parts, weight, rule)
+        into[MEAN], into[GAIN] = np.clip(mean, -farthest, farthest), strength
+        at += 2 * size
+    for stream in _streams(pairs):
+        rows = max(stream[0] + gains[at], 0.0)
+        stream[:] = rows, (stream[0] * stream[1] + gains[at + 1]) / rows if rows else 0.0
+        at += 2
+
+
+def discount_pairs(pairs: Pairs, share: float) -> None:
+    """Let everything that was learned and does not fade by itself count less; means stay as they are."""
+    for _, into, _ in _small(pairs):
+        into[GAIN] *= share
+    rows = nonzero_rows(pairs.crosses.weights)
+    pairs.crosses.weights[rows, GAIN] *= pairs.crosses.weights.dtype.type(share)
+    if pairs.factors is not None:
+        state = pairs.factors.state
+        state[np.ix_(nonzero_rows(state), _GAINS[~_FADES])] *= state.dtype.type(share)
+
+
+def merge_pairs_of(parts: list[Pairs], into: Pairs, base: Pairs) -> None:
+    """Of parts that grew from `base`, an equal of `into`, which then knows what all know: the average of it."""
+    counts = [part.crosses.stream[0] > base.crosses.stream[0] for part in parts]
+    apart = np.sum([gain_pairs_apart(part, base, AVERAGE) for part in parts], axis=0)
+    join_pairs_apart(into, apart, max(sum(counts), 1), 1.0, AVERAGE)
+    met = [changed_places(part, base) for part in parts]
+    places = np.unique(np.concatenate(met))
+    count = np.sum([np.isin(places, own, assume_unique=True) for own in met], axis=0)
+    gains = np.sum([gain_places(part, base, places, AVERAGE)[:, :2] for part in parts], axis=0)
+    owners = np.max([part.crosses.features[places] for part in parts], axis=0)
+    halves = owners.astype("<u4").view("<u2").reshape(len(places), 4) * np.maximum(count, 1)[:, None]
+    join_places(into, places, np.column_stack([gains, halves]), count, 1.0, AVERAGE)
+    if into.factors is None or base.factors is None:
+        return
+    rules, machines = factor_rules(averaged=True), [part.factors for part in parts if part.factors is not None]
+    met = [changed_factors(part, base) for part in parts]
+    features = np.unique(np.concatenate(met))
+    count = np.sum([np.isin(features, own, assume_unique=True) for own in met], axis=0)
+    gains = np.sum([gain_factors(own, base.factors.state[features], features, rules) for own in machines], axis=0)
+    join_factors(into.factors, features, gains, count, 1.0, rules)

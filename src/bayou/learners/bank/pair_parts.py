@@ -1,0 +1,115 @@
+"""What pairs of features add to the log-odds of a row: by the lane of crosses, and by the factorisation machines."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.kernels.compiling import kernel
+from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.room import empty, zeros
+from bayou.kernels.sorting import insert
+from bayou.kernels.vector import LANES
+from bayou.learners.bank import factors
+from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, places_of
+
+# A pair among things that rows are explained by: (the first's place in its row + 1) * PAIR + the other's in the batch.
+PAIR = 1 << 40
+
+
+def explain_pairs(
+    bank: Any, batch: Batch, counts: np.ndarray, called: np.ndarray, by: np.ndarray, which: np.ndarray
+) -> None:
+    """Put pairs that moved rows more than what is in `by` and `which` into their place there.
+
+    `counts` has how much the score of each lane of pairs counts in the log-odds of each row. `called` has for each
+    non-zero the one of its row that stands for it: pairs of the features of two columns are one.
+    """
+    pairs = bank._pairs
+    groups = bank._groups_of(batch)
+    rows = batch.indptr, batch.indices, batch.values, groups
+    machine = pairs.factors
+    if machine is None:
+        machine = factors.new_factors(1, False, bank._dtype)
+        counts = np.hstack([counts, np.zeros((len(batch), 2))])
+    x = pairs.crosses
+    # Machines measure values in units of a typical row.
+    unit = math.exp(-machine.stream[1]) if machine.stream[0] else 1.0
+    scale = pairs.factor_of(PAIRS)
+    told = x.crossed, x.weights, x.bits, scale, machine.state, machine.by_pair, machine.pairs, unit
+    _explain_pairs(*rows, batch.longest, *told, counts, called, by, which)
+
+
+@kernel
+def _explain_pairs(
+    indptr,
+    indices,
+    values,
+    groups,
+    longest,
+    crossed,
+    weights,
+    bits,
+    scale,
+    state,
+    signs,
+    ratios,
+    unit,
+    counts,
+    called,
+    by,
+    which,
+):
+    amounts = zeros((longest, longest), np.float64)
+    one, other = empty(1, np.int64), empty(1, np.int64)
+    for row in range(indptr.size - 1):
+        start, length = indptr[row], indptr[row + 1] - indptr[row]
+        left = MOST_PAIRS
+        for apart in range(1, length):
+            for k in range(length - apart):
+                a, b = start + k, start + k + apart
+                amount, product = 0.0, np.float64(values[a]) * np.float64(values[b])
+                if counts[row, 0] != 0.0 and left > 0 and crossed[_group(groups, a), _group(groups, b)]:
+                    left -= 1
+                    one[0], other[0] = indices[a], indices[b]
+                    place = places_of(one, other, bits)[0]
+                    amount = counts[row, 0] * scale * product * np.float64(weights[place, 0])
+                for machine in range(factors.MACHINES):
+                    if counts[row, 1 + machine] != 0.0:
+                        said = _product(indices, groups, a, b, state, signs, ratios, machine)
+                        amount += counts[row, 1 + machine] * said * product * unit * unit
+                i, j = called[a] - start, called[b] - start
+                if i != j:
+                    amounts[min(i, j), max(i, j)] += amount
+        for i in range(length):
+            for j in range(i + 1, length):
+                if amounts[i, j] != 0.0:
+                    insert(by, which, row, amounts[i, j], (i + 1) * PAIR + start + j)
+                    amounts[i, j] = 0.0
+
+
+@kernel
+def _group(groups, k):
+    return np.int64(groups[k]) if groups.size else 0
+
+
+@kernel
+def _product(indices, groups, a, b, state, signs, ratios, machine):
+    """r_gh sum_f c_ghf a_if a_jf of two features."""
+    i, j = np.int64(indices[a]), np.int64(indices[b])
+    mine, theirs = mix(np.uint64(i) + GOLDEN), mix(np.uint64(j) + GOLDEN)
+    if groups.size:
+        g, h = np.int64(groups[a]) % factors.GROUPS, np.int64(groups[b]) % factors.GROUPS
+    else:
+        g, h = np.int64(mine >> np.uint64(60)), np.int64(theirs >> np.uint64(60))
+    at, found = 2 * LANES * machine, 0.0
+    for f in range(LANES):
+        bit = np.uint64(8 * machine + f)
+        one = (1.0 if (mine >> bit) & np.uint64(1) else -1.0) + np.float64(state[i, at + f])
+        other = (1.0 if (theirs >> bit) & np.uint64(1) else -1.0) + np.float64(state[j, at + f])
+        c = signs[((machine * factors.GROUPS + g) * factors.GROUPS + h) * LANES + f]
+        found += np.float64(c) * one * other
+    return found * (1.0 + ratios[machine, 0, g, h])

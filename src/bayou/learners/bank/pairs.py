@@ -1,0 +1,196 @@
+"""The bank's lanes of pairs, beside its other lanes: X (`crosses`), and with factors P and Q (`factors`).
+
+Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane
+has to show that it helps. Those of "auto" are looked at after FIRST_LOOK examples and then at each doubling: one goes
+that is worth less than WORTH of the loss so far, neither in the mixture (by how much less it has lost than the best of
+all others) nor to the stackers (the evidence that its coefficient is not 0, in the mean by the stackers' shares).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.checks import one_of, several, shown, whole_number
+from bayou.core.errors import BadInput
+from bayou.core.prediction import Part, Weights
+from bayou.learners.bank import crosses, factors
+from bayou.learners.bank.factors import Factors
+from bayou.learners.bank.lanes import unit_of
+
+KINDS = {
+    "crosses": "a lane of hashed pairs",
+    "factors": "that one, and two factorisation machines",
+    "auto": "crosses for as long as they pay",
+    "auto,factors": "all of them, each for as long as it pays",
+}
+FIRST_LOOK, WORTH = 65536, 1e-3
+# What is learned besides the factors of features.
+_OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
+# Which pairs the lane of crosses has, where they are not listed.
+CROSSED = {"columns": "features of different columns, and any two without one", "all": "any two features"}
+
+
+@dataclass(frozen=True)
+class PairLane:
+    """One of the lanes of pairs, as `Bank.lanes` names it."""
+
+    words: str
+    temper: tuple[float, float]
+    memory: float = 0.0
+    second: None = None
+    rate: None = None
+
+    def __str__(self) -> str:
+        return self.words
+
+
+LANES_OF_PAIRS = (
+    PairLane("crosses", (1.0, 1.0)),
+    PairLane("factors", (factors.UPDATE, factors.SAYS)),
+    PairLane("factors, memory 0.01", (factors.UPDATE, factors.SAYS), 0.01),
+)
+
+
+def checked_pairs(pairs: Any) -> str | None:
+    """Which lanes of pairs there are: one of KINDS, or its words one by one."""
+    if isinstance(pairs, list | tuple) and all(isinstance(word, str) for word in pairs):
+        pairs = ",".join(sorted(pairs))
+    if pairs is not None:
+        one_of("pairs", pairs, KINDS)
+    return pairs
+
+
+def checked_cross(cross: Any) -> Any:
+    """Which pairs of groups are crossed: a word, or pairs of numbers, as JSON can say it."""
+    if isinstance(cross, str) and cross in CROSSED:
+        return cross
+    what = f"cross must be {' or '.join(map(repr, CROSSED))}, or pairs of groups such as [[1, 2]]"
+    if isinstance(cross, str):
+        raise BadInput(f"{what}; it is {cross!r}.")
+    found = []
+    for pair in several("cross", cross, "pairs of groups"):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise BadInput(f"{what}; it holds {shown(pair)}.")
+        found.append([whole_number("a group in cross", group, 0, crosses.GROUPS - 1) for group in pair])
+    return found
+
+
+def crossed_groups(cross: Any) -> np.ndarray:
+    """Of every two groups whether their features are crossed."""
+    shape = crosses.GROUPS, crosses.GROUPS
+    if cross == "all":
+        return np.ones(shape, np.bool_)
+    if cross == "columns":
+        apart = ~np.eye(crosses.GROUPS, dtype=np.bool_)
+        apart[0, 0] = True
+        return apart
+    chosen = np.zeros(shape, np.bool_)
+    for g, h in cross:
+        chosen[g, h] = chosen[h, g] = True
+    return chosen
+
+
+class Pairs:
+    """The lanes of pairs of one bank, in the columns of what lanes say from `column` on."""
+
+    def __init__(
+        self, kind: str, cross: Any, bits: int, column: int, n_features: int, has_intercept: bool, dtype: str
+    ) -> None:
+        self.column = column
+        self.crosses = crosses.new_crosses(crossed_groups(cross), has_intercept, bits, dtype)
+        self.factors = factors.new_factors(n_features, has_intercept, dtype) if "factors" in kind else None
+        self.lanes = LANES_OF_PAIRS[: 1 if self.factors is None else 3]
+        self.live = [True] * len(self.lanes)
+        self.looks = "auto" in kind
+
+    @property
+    def outputs(self) -> list[tuple[int, float]]:
+        return [(self.column + k, lane.temper[1]) for k, lane in enumerate(self.lanes)]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, by the names that files have for it; what is small in one row."""
+        found = {f"pair {name}": getattr(self.crosses, name) for name in _OF_CROSSES}
+        if self.factors is not None:
+            found["factors"] = self.factors.state
+            found |= {f"factor {name}": getattr(self.factors, name) for name in _OF_FACTORS}
+        tables = ("pair weights", "pair features", "factors")
+        return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
+
+    def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+        """The same with what is not of features as in these arrays, by their names in files."""
+        was, x, f = copy.copy(self), self.crosses, self.factors
+        own: dict[str, Any] = {name: arrays[f"pair {name}"].reshape(getattr(x, name).shape) for name in _OF_CROSSES}
+        was.crosses = x._replace(**own)
+        if f is not None:
+            own = {name: arrays[f"factor {name}"].reshape(getattr(f, name).shape) for name in _OF_FACTORS}
+            was.factors = f._replace(**own)
+        return was
+
+    def run(
+        self,
+        batch: Batch,
+        groups: np.ndarray,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        row: int,
+        last: int,
+        examples: int,
+        said: np.ndarray,
+    ) -> None:
+        """Predict rows from `row` to `last` and learn from those whose weight is not 0."""
+        rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
+        if not all(self.live):
+            said[row:last, :, self.column :] = 0.0
+        if self.live[0]:
+            crosses.run_crosses(*rows, self.crosses, row, last, examples, self.column, said)
+        if self.factors is not None and any(self.live[1:]):
+            factors.run_factors(*rows, self.factors, row, last, examples, self.column + 1, said)
+
+    def next_look(self, examples: int) -> int:
+        """After how many examples lanes are looked at next; -1 for never."""
+        if not self.looks or not any(self.live):
+            return -1
+        return max(FIRST_LOOK, 1 << int(examples).bit_length())
+
+    # --- weights of features alone ------------------------------------------------------------------------------
+
+    def parts(self, features: np.ndarray) -> list[Part]:
+        """What each lane believes of features alone, pairs left out."""
+        found = [self._crosses_alone(features)]
+        if self.factors is not None:
+            nothing = Part(1.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))
+            found += [self._factors_alone(self.factors, features), nothing]
+        return found
+
+    def _crosses_alone(self, features: np.ndarray) -> Part:
+        x = self.crosses
+        mean, gain = x.weights[crosses.places_of(features, np.full(len(features), -1), x.bits)].astype(np.float64).T
+        factor = self.factor_of(crosses.FEATURES)
+        weights = Weights(factor * mean, factor**2 / (crosses.PRIORS[crosses.FEATURES] + gain))
+        return Part(1.0, weights, _intercept(x.has_intercept, x.intercept, crosses.BIAS_PRIOR))
+
+    def factor_of(self, part: int) -> float:
+        """What values of features, or products of two, are multiplied by."""
+        unit = unit_of(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
+        return float(np.exp(self.crosses.scale[0, part])) * unit ** (1 + part)
+
+    def _factors_alone(self, lanes: Factors, features: np.ndarray) -> Part:
+        mean, gain = (lanes.state[features, factors.ALONE + at].astype(np.float64) for at in (0, 8))
+        own = _intercept(lanes.has_intercept, lanes.intercept, factors.BIAS_PRIOR)
+        return Part(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)
+
+    def alone(self, features: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, float]:
+        """Weights of features, and the intercept, in lanes that count so much."""
+        parts = list(zip(coefficients.tolist(), self.parts(features), strict=False))
+        weights = sum((c * part.weights.mean for c, part in parts), np.zeros(len(features)))
+        return weights, float(sum(c * part.intercept[0] for c, part in parts))
+
+
+def _intercept(there: bool, intercept: np.ndarray, prior: float) -> tuple[float, float]:
+    return (float(intercept[0]), 1.0 / (prior + float(intercept[1]))) if there else (0.0, 0.0)

@@ -1,0 +1,36 @@
+"""Pairs of features that somebody asks for: a bank of two classes makes them itself, in a lane of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayou import sources
+from bayou.core import registry
+from bayou.core.groups import crossed_in
+from bayou.core.recipe import Recipe
+from bayou.runs.tasks import Chosen
+from bayou.sources import Source
+
+
+def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
+    """Let a bank that is about to be made have the pairs of the recipe; others have them as features of rows."""
+    if chosen.record.name != registry.DEFAULT:
+        return chosen
+    source.leave_pairs()
+    pairs = chosen.parameters.get("pairs") or ("crosses" if source.recipe.pairs else None)
+    if pairs is None:
+        return chosen
+    cross = chosen.parameters.get("cross", crossed_in(source.recipe))
+    return chosen._replace(parameters={**chosen.parameters, "pairs": pairs, "cross": cross})
+
+
+def crosses_in_words(recipe: Recipe, chosen: Chosen) -> Iterator[str]:
+    """What crosses, and lanes of pairs, make of a row."""
+    if crossed := sources.crosses_in_words(recipe):
+        yield crossed
+    if (pairs := chosen.parameters.get("pairs")) is not None:
+        from bayou.learners.bank.crosses import MOST_PAIRS
+
+        more = ", and factors of every feature" if "factors" in pairs else ""
+        until = "; lanes that do not pay are dropped" if "auto" in pairs else ""
+        yield f"pairs have lanes of their own: at most {MOST_PAIRS:,} pairs a row{more}{until}"
