@@ -165,7 +165,7 @@ class Learner(Inspected):
             self._check_learns()
         with self._lock:
             # Nothing in a row of so few small values is too large; all others are looked at more closely.
-            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e6 and row.max_index < self._n_features
+            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e8 and row.max_index < self._n_features
             if not small or self._regresses or weight not in (0.0, 1.0):
                 if weight == 0.0:
                     return float(self.predict(row.batch()).expected[0])

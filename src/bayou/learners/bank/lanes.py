@@ -16,14 +16,25 @@ from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import power_below
-from bayou.kernels.vector import LANES, fill, like, load, sqrt, store, where_above
-from bayou.learners.bank.priors import EVERY, fade_lanes, fresh_sums, groups_met, keep_fresh, note_groups, renew_priors
+from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, sqrt, store, where_above
+from bayou.learners.bank.priors import (
+    EVERY,
+    GROUPS,
+    HELD,
+    LEAST,
+    fade_lanes,
+    fresh_sums,
+    groups_met,
+    keep_fresh,
+    note_groups,
+    renew_priors,
+)
 from bayou.learners.bank.rows import (
     AHEAD,
     SETTLED,
-    Row,
     ask_for,
     count_row,
+    new_row,
     row_log_length,
     row_phases,
     row_places,
@@ -36,6 +47,7 @@ from bayou.learners.bank.steps import (
     FARTHEST_64,
     LIMIT_32,
     LIMIT_64,
+    SCALE_FARTHEST,
     SCALE_PRECISION,
     evidence,
     heavy_evidence,
@@ -80,6 +92,28 @@ class Lanes(NamedTuple):
         """What a value is multiplied by in each lane: scale and unit of the stream."""
         unit = unit_of(self.stream[LOG_LENGTH]) if self.stream[ROWS] else 1.0
         return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
+
+
+def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> Lanes:
+    """Before anything was learned."""
+    width, learned = settings.shape[1], np.count_nonzero(settings[NATURAL])
+    least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
+    widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
+    return Lanes(
+        settings=settings,
+        has_intercept=has_intercept,
+        widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
+        state=aligned_zeros(n_features, 2 * width, dtype),
+        squares=np.zeros((n_features, 2), dtype),
+        stream=np.zeros(4),
+        intercept=np.zeros((2, width)),
+        scale=np.zeros((2, width)),
+        fade=np.stack([np.ones(width), np.zeros(width)]),
+        groups=np.zeros(n_features, np.uint8),
+        priors=np.zeros((learned, HELD + 1, GROUPS)),
+        fresh=np.zeros((learned, GROUPS, 2), dtype),
+        held=aligned_zeros(GROUPS, width, dtype),
+    )
 
 
 class Tables(NamedTuple):
@@ -293,17 +327,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     n_groups = groups_met(lanes.fresh, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
     fresh = fresh_sums(lanes.fresh, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
-    room = longest + LANES
-    here = Row(
-        zeros(room, state.dtype),
-        zeros(room, np.int64),
-        np.ones(room, state.dtype),
-        np.ones(room, state.dtype),
-        zeros(room * width, state.dtype),
-        zeros(room * width, state.dtype),
-        zeros(room, state.dtype),
-        zeros(room, np.int64),
-    )
+    here = new_row(longest + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
     each = Each(
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),

@@ -15,6 +15,8 @@ and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 =
     normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter. When q
                 changes, mu/v stays: mu <- mu (q_old/v0 + gained) / (q_new/v0 + gained) before each use
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
+    fading      1/v - 1/v0 loses this share at every example, used or not; means and the intercept stay (`priors`)
+    learned     the prior variance of each column is learned, from the weights that are known so far (`priors`)
 
 A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
 c <= 1 multiply dm and dv; of a larger one the first unit counts as above and the rest where it leaves the score, at
@@ -34,9 +36,9 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
 
-**Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
-learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`. The weights are those of this one,
-linearised as it stands (`weights`).
+**Later rows.** A model that has stopped learning predicts by a second combination, of lanes without memory by use, that
+is learned from delayed outputs (`later`) and answers `predict(batch, horizon="later")`. The weights are those of this
+one, linearised as it stands (`weights`).
 
 Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
 learned afresh from rows that they do not know (`in_parts`).
@@ -46,7 +48,6 @@ Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -60,20 +61,12 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
-from bayou.kernels.vector import aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.in_parts import ENOUGH, LEARNED, RESTS, InParts
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
-from bayou.learners.bank.lanes import (
-    BIAS_PRIOR,
-    NATURAL,
-    PRECISION,
-    SCALED,
-    Lanes,
-    run_lanes,
-)
+from bayou.learners.bank.lanes import new_lanes, run_lanes
 from bayou.learners.bank.later import (
     LOST,
     LaterLoss,
@@ -85,9 +78,7 @@ from bayou.learners.bank.later import (
     next_block,
 )
 from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
-from bayou.learners.bank.presets import EARLIER, PRESETS, as_mappings, most_careful, own_lanes, settings_of
-from bayou.learners.bank.priors import GROUPS, HELD, LEAST
-from bayou.learners.bank.steps import SCALE_FARTHEST
+from bayou.learners.bank.presets import PRESETS, SaysItsLanes, as_mappings, most_careful, own_lanes, settings_of
 from bayou.learners.bank.weights import (
     intercept_of,
     lane_part,
@@ -111,7 +102,7 @@ class Told(NamedTuple):
     delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
-class Bank(Dropping, InParts):
+class Bank(SaysItsLanes, Dropping, InParts):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -183,25 +174,8 @@ class Bank(Dropping, InParts):
         firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
         self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
         settings = settings_of(chosen, intercept_variance)
-        least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
-        widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
-        self._widest = max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max()))
-        width = settings.shape[1]
-        self._lanes = Lanes(
-            settings=settings,
-            has_intercept=self._has_intercept,
-            widest=self._widest,
-            state=aligned_zeros(self._n_features, 2 * width, self._dtype),
-            squares=np.zeros((self._n_features, 2), self._dtype),
-            stream=np.zeros(4),
-            intercept=np.zeros((2, width)),
-            scale=np.zeros((2, width)),
-            fade=np.stack([np.ones(width), np.zeros(width)]),
-            groups=np.zeros(self._n_features, np.uint8),
-            priors=np.zeros((np.count_nonzero(settings[NATURAL]), HELD + 1, GROUPS)),
-            fresh=np.zeros((np.count_nonzero(settings[NATURAL]), GROUPS, 2), self._dtype),
-            held=aligned_zeros(GROUPS, width, self._dtype),
-        )
+        self._lanes = new_lanes(settings, self._n_features, self._has_intercept, self._dtype)
+        self._widest, width = self._lanes.widest, self._lanes.width
         self._fill_held()
         self._pairs, self.wants_groups = None, pairs is not None or len(self._lanes.priors) > 0
         if pairs is not None:
@@ -230,17 +204,6 @@ class Bank(Dropping, InParts):
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._tally}
         return tables | ({} if self._pairs is None else self._pairs.arrays()) | rows
-
-    @classmethod
-    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
-        return parameters | {"lanes": lanes}
-
-    @classmethod
-    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        preset = parameters.get("preset", "slim")
-        lanes = parameters.pop("lanes", None) or as_mappings(EARLIER[preset])
-        return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
     # --- learning and predicting --------------------------------------------------------------------------------
 

@@ -107,6 +107,21 @@ def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
     return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
 
 
+class SaysItsLanes:
+    """The part of a `Bank` by which its files say which lanes it has, whatever a preset comes to be."""
+
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
+        return parameters | {"lanes": lanes}
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        preset = parameters.get("preset", "slim")
+        lanes = parameters.pop("lanes", None) or as_mappings(EARLIER[preset])
+        return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
+
+
 def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
     """Lanes as a caller describes them, checked."""
     if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:

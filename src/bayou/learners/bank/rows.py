@@ -10,6 +10,7 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
 from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, store
 
@@ -32,6 +33,21 @@ class Row(NamedTuple):
     vs: np.ndarray  # and their variances
     phases: np.ndarray  # what sums are rounded by
     held: np.ndarray  # where their priors begin
+
+
+@kernel(forceinline=True)
+def new_row(room, width, state):
+    """For rows of so many features, in the type of the state."""
+    return Row(
+        zeros(room, state.dtype),
+        zeros(room, np.int64),
+        np.ones(room, state.dtype),
+        np.ones(room, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room, state.dtype),
+        zeros(room, np.int64),
+    )
 
 
 @kernel
