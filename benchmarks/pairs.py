@@ -6,9 +6,9 @@
 
 quality: progressive log loss over 19 whole streams, each row predicted before it is learned from, in % of the bank's
 without pairs, 100 ln(loss / loss of the bank). The lanes have nothing to tune; features are numbered anew for each
-seed, which changes all of their hashes, and the mean over seeds is shown. With --peers, Vowpal Wabbit without and with all
-pairs, tuned in hindsight: learning rates .1 .5 2, power_t .5 .25, and its defaults; `--lrq ::8` at its defaults; and
-river's FMClassifier and FFMClassifier at their defaults where there are at most 12,000 rows.
+seed, which changes all of their hashes, and the mean over seeds is shown. With --peers, Vowpal Wabbit without and with
+all pairs, tuned in hindsight: learning rates .1 .5 2, power_t .5 .25, and its defaults; `--lrq ff8` at its defaults;
+and river's FMClassifier and FFMClassifier at their defaults where there are at most 12,000 rows.
 
 cost: ns a pair of the lane of crosses with weights in the cache and beyond, and the time of factors over the bank's
 own, in one run; from files against VW `-q ::` on the same rows.
@@ -99,7 +99,7 @@ def peers(name: str, data: Path, cache: Path) -> dict[str, float]:
         "VW tuned": min(vw(X, y, text, *some) for some in GRID),
         "VW -q": vw(X, y, text, *pairs),
         "VW -q tuned": min(vw(X, y, text, *pairs, *some) for some in GRID),
-        "VW --lrq": vw(X, y, text, "--lrq", "::8"),
+        "VW --lrq": vw(X, y, text, "--redefine", "f:=:", "--lrq", "ff8"),
     }
     found["VW tuned"], found["VW -q tuned"] = (min(found[f"{kind} tuned"], found[kind]) for kind in ("VW", "VW -q"))
     if len(y) <= RIVER_ROWS:
