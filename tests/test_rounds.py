@@ -261,6 +261,9 @@ def test_what_cannot_add_up_gets_a_sentence():
     for other, summed in ((Marginal(16), rounds.add([gain])), (base, pa.Table.from_pylist(spoiled, rounds.SUM))):
         with pytest.raises(BadInput, match="does not fit the model"):
             rounds.apply(other, summed, 1.0)
+    spoiled[1]["numbers"][0] = None
+    with pytest.raises(BadInput, match="has gaps"):
+        rounds.apply(base, pa.Table.from_pylist(spoiled, rounds.SUM), 1.0)
     wide = Bank(64)
     wide.learn(Batch.from_rows([{40: 1.0}], labels=[1]))
     with pytest.raises(BadInput, match="does not fit the model"):

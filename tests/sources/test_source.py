@@ -274,9 +274,7 @@ def test_bad_lines_are_counted_by_kind(form, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_blocks_that_others_read_give_the_same_rows_and_tell_bad_lines_by_the_same_places(
-    tmp_path, monkeypatch, packed
-):
+def test_blocks_that_others_read_give_the_same_rows_and_bad_lines_by_the_same_places(tmp_path, monkeypatch, packed):
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 1 << 12)
     lines = random_lines(2000).splitlines()
     lines[700] = lines[1500] = b"1 2:x"
