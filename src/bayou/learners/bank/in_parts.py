@@ -159,7 +159,9 @@ class InParts(AddsUp, Learner):
 
     def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
         lanes = self._lanes
-        before = {name: base[name].reshape(getattr(lanes, name).shape) for name in ("stream", "intercept", "scale")}
+        before: dict[str, Any] = {
+            name: base[name].reshape(getattr(lanes, name).shape) for name in ("stream", "intercept", "scale")
+        }
         return gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
