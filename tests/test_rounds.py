@@ -175,7 +175,7 @@ def test_a_further_pass_counts_what_is_known_half():
     base.learn(rows(2000, 0))
     mean, variance = base.mean, base.variance
     rounds.discount(base, 0.5)
-    np.testing.assert_array_equal(base.mean, mean)
+    np.testing.assert_allclose(base.mean, mean, rtol=3e-7)  # a lane that learns its prior keeps precision times mean
     assert (base.variance >= variance).all()
     touched = base.touched
     assert (base.variance[touched] > variance[touched]).all()

@@ -245,7 +245,7 @@ def _gain(learner: Learner, base: _Base, task: int, features: np.ndarray, named:
     more = learner.examples - base.examples
     apart = np.append(part._gain_apart(base.apart), [more, more > 0])
     cuts = _chunks(len(features))
-    numbers = [part._gain_at(base.rows(cut), features[cut]).astype(np.float32) for cut in cuts]
+    numbers = [part._gain_at({**base.apart, **base.rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
     if len(places := part._places_changed(base.apart)):
         numbers.append(part._gain_of_places(base.apart, places, numbers[0].shape[1]).astype(np.float32))
         features = np.concatenate([features, places])
@@ -306,10 +306,11 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
     nothing = np.empty(0, np.int64)
-    width, named = into._gain_at(_rows_at(into, nothing), nothing).shape[1], features_in(summed, "named")
+    now = {**into._arrays(), **_rows_at(into, nothing)}
+    width, named = into._gain_at(now, nothing).shape[1], features_in(summed, "named")
     numbers, met = flat(summed, "numbers"), flat(summed, "met")
     fits = len(numbers) == width * len(features) == width * len(met)
-    fits &= len(apart) == len(into._gain_apart(into._arrays())) + 2
+    fits &= len(apart) == len(into._gain_apart(now)) + 2
     fits &= features.max(initial=0) < into._n_places and named.max(initial=0) < into.n_features
     if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
         raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")

@@ -17,9 +17,10 @@ from bayou.kernels.vector import LANES
 from bayou.learners.bank import PRESETS, Bank, Lane, dropping
 from bayou.learners.bank import learner as bank_module
 from bayou.learners.bank.inspection import FINALS
-from bayou.learners.bank.lanes import ROWS, SCALED, SETTLED
+from bayou.learners.bank.lanes import ROWS, SCALED
+from bayou.learners.bank.rows import SETTLED
 from bayou.learners.bank.steps import LEAST_ROOT
-from bayou.learners.bank.weights import intercept_of, weights_of
+from bayou.learners.bank.weights import intercept_of, lane_weights, weights_of
 from tests.reference.bank import BankReference, unit_of
 
 WIDTH = 130  # the longest rows have 100 features
@@ -91,6 +92,9 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
         at = k // LANES * 2 * LANES + k % LANES
         variance = lane.variance(slow.square)
         mean, gained = (np.append(bank._lanes.state[:, at + n * LANES], bank._lanes.intercept[n, k]) for n in (0, 1))
+        gained[:-1] *= bank._lanes.fade[0, k]
+        if lane.lane.learned_prior:  # where precision times mean is kept
+            mean[:-1] *= variance[:-1]
         if lane.lane.rate is None:
             near(mean, lane.mean, size=np.sqrt(variance))
             near(gained, lane.gained, size=1.0 / variance)
@@ -457,6 +461,7 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     start = np.float32(math.log(rate / (1 - rate)))
     for learner in learners:
         learner._lanes.state[0, :LANES], learner._lanes.state[0, LANES:] = start, gained
+        learner._lanes.state[0, 0] *= gained  # a lane that learns its prior keeps precision times mean
         learner._lanes.scale[1] = 1e12 * (learner._lanes.settings[SCALED] > 0)  # scales are known and stay
     X = sparse.csr_array(np.ones((rows, 1)))
     y = np.where(np.random.default_rng(0).random(rows) < 2 * rate, 1.0, -1.0)
@@ -465,10 +470,10 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     sd = 1.0 / math.sqrt(gained)
     assert gained**-1 * rate < 0.1 * np.spacing(abs(start))
     for k, lane in enumerate(PRESETS["slim"]):
-        single, double = (float(learner._lanes.state[0, k]) for learner in learners)
+        single, double = (float(lane_weights(learner._lanes, k, np.zeros(1, int)).mean[0]) for learner in learners)
         assert double - start > 5 * sd
         assert abs(single - double) < 0.1 * sd
-        if not lane.memory:
+        if not lane.forgets:
             assert learners[0]._lanes.state[0, LANES + k] == pytest.approx(
                 learners[1]._lanes.state[0, LANES + k], rel=1e-5
             )
@@ -527,9 +532,10 @@ def test_what_knows_nothing_adds_nothing_and_the_order_of_merging_does_not_matte
         assert merged.levels["bank"]["loss"] == pytest.approx(one.levels["bank"]["loss"])
     there, back = one.merge(other), other.merge(one)
     np.testing.assert_allclose(there.predict(rows).probability, back.predict(rows).probability, rtol=1e-6)
-    assert np.all(there.variance <= np.maximum(one.variance, other.variance) * (1 + 1e-9))
     # More than each knows, less than their sum, by which a prior that both have left would count as one left twice.
-    at = next(k for k, lane in enumerate(PRESETS["slim"]) if lane.normalise)
+    at = next(k for k, lane in enumerate(PRESETS["slim"]) if lane.normalise and not lane.forgets)
+    both, *each = (lane_weights(learner._lanes, at, np.arange(WIDTH)).variance for learner in (there, one, other))
+    assert np.all(both <= np.maximum(*each) * (1 + 1e-9))
     both, *each = (learner._lanes.state[:, LANES + at] for learner in (there, one, other))
     assert (both <= (each[0] + each[1]) * (1 + 1e-9)).all()
     assert (both >= np.maximum(each[0], each[1]) / 2).all()

@@ -294,7 +294,7 @@ def test_features_that_were_never_met_are_drawn_apart():
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     monkeypatch.setattr("bayou.core.memory.free_memory", lambda: 10 << 20)
     with pytest.raises(
-        BadInput, match=r"50 classes x 65,000 features x 72 bytes take 23\d MB of memory; 10\.5 MB are free\."
+        BadInput, match=r"50 classes x 65,000 features x 73 bytes take 23\d MB of memory; 10\.5 MB are free\."
     ):
         Classes(n_features=65_000, classes=50)
     Classes(n_features=2**22, classes=50)  # which has met no feature
@@ -306,7 +306,7 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     assert bits(learner) == before
     monkeypatch.undo()
     assert Classes.memory_for(65_000, classes=50) == Classes(n_features=65_000, classes=50).nbytes
-    assert Classes.memory_for(10**6, classes=20) > 20 * 10**6 * 72
+    assert Classes.memory_for(10**6, classes=20) > 20 * 10**6 * 73
 
 
 def test_one_file_holds_all_of_it(tmp_path):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.rows import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
 from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
@@ -166,6 +166,8 @@ class GaussianLane:
         if self.lane.memory:
             gained = np.maximum((seen.prior + gained) / (1.0 + self.lane.memory) - seen.prior, 0.0)
         self.gained[i] = gained
+        # Memory by time: what was told of any feature fades, in the row or not; means stay, and the intercept is kept.
+        self.gained[: self.n_features] *= 1.0 - self.lane.fading
         if self.lane.scale:
             v, M = self.scale_variance, seen.scale_value
             step = np.clip(M * v * dm, -SCALE_STEP, SCALE_STEP)
@@ -175,6 +177,49 @@ class GaussianLane:
     def variance(self, square) -> np.ndarray:
         """Of all weights, in the lane's units."""
         return 1.0 / (self.prior_precision(np.arange(self.n_features + 1), square) + self.gained)
+
+
+class LearnedLane(GaussianLane):
+    """The prior variance of each group of features is learned: empirical Bayes, as MacKay has it.
+
+    Of a group g the precision of the prior is P_g = (number of weights that are known) / (sum of their squares),
+
+        N_g = sum (1 - P_g v_i)        A_g = sum mu_i^2        P_g = (2 + max(N_g, 0)) / (2 v0 + max(A_g, 0))
+
+    both sums kept up by what each step adds to them (a variance counts as falling by a half at most), and P_g made anew
+    after every 16th example. When it moves, eta = mu/v stays, which is what examples told of a weight.
+    """
+
+    LEAST, MOST, EVERY = 1e-3, 1e4, 16
+
+    def __init__(self, lane: Lane, n_features: int, intercept_variance: float, groups):
+        super().__init__(lane, n_features, intercept_variance)
+        self.groups = groups
+        self.squares, self.known = np.zeros(256), np.zeros(256)  # A and N
+        self.precision = np.full(256, 1.0 / lane.prior_variance)  # P
+        self.eta, self.learned = np.zeros(n_features), 0
+
+    def prior_precision(self, i, square) -> np.ndarray:
+        of_features = self.precision[self.groups[np.minimum(i, self.n_features - 1)]]
+        return np.where(i < self.n_features, of_features, 1.0 / self.intercept_variance)
+
+    def learn(self, i, seen: Seen, y: float, weight: float) -> None:
+        dm, dv = score_step(seen.m, seen.s, y, weight, self.lane.temper[0])
+        before = self.gained[i]
+        super().learn(i, seen, y, weight)
+        features = i < self.n_features
+        i, x, prior, mean = i[features], seen.x[features], seen.prior[features], seen.mean[features]
+        v = 1.0 / (prior + before[features])
+        d = x * v * dm
+        np.add.at(self.squares, self.groups[i], d * (2.0 * mean + d))
+        np.add.at(self.known, self.groups[i], prior * v * np.minimum(x**2 * v * dv, 0.5))
+        self.eta[i] = (mean + d) * (prior + self.gained[i])
+        self.learned += 1
+        if self.learned % self.EVERY == 0:
+            v0 = self.lane.prior_variance
+            precision = (2.0 + np.maximum(self.known, 0.0)) / (2.0 * v0 + np.maximum(self.squares, 0.0))
+            self.precision = np.clip(precision, self.LEAST, self.MOST)
+            self.mean[: self.n_features] = self.eta / (self.precision[self.groups] + self.gained[: self.n_features])
 
 
 class AdaGradLane:
@@ -204,11 +249,15 @@ class AdaGradLane:
         return np.zeros(self.n_features + 1)
 
 
-def made(lane: Lane, n_features: int, intercept_variance: float | None = None) -> GaussianLane | AdaGradLane:
+def made(
+    lane: Lane, n_features: int, intercept_variance: float | None = None, groups=None
+) -> GaussianLane | AdaGradLane:
     """A lane at its start; its intercept has the prior variance max(3, v0) unless it is given."""
     if lane.rate is not None:
         return AdaGradLane(lane, n_features)
     wide = max(lane.prior_variance, 3.0) if intercept_variance is None else intercept_variance
+    if lane.learned_prior:
+        return LearnedLane(lane, n_features, wide, np.zeros(n_features, int) if groups is None else groups)
     return GaussianLane(lane, n_features, wide)
 
 
@@ -330,7 +379,8 @@ class BankReference:
     """The bank over the rows of a CSR matrix.
 
     `lanes` is a preset's name or a list of lanes; combine="share" is the first level alone; `narrowing` says after
-    how many learned examples how many outputs to keep. Without an intercept the stackers have no b either.
+    how many learned examples how many outputs to keep. Without an intercept the stackers have no b either. `groups` has
+    the group of each feature.
     """
 
     def __init__(
@@ -341,10 +391,11 @@ class BankReference:
         intercept: bool = True,
         intercept_variance: float | None = None,
         narrowing: dict[int, int] | None = None,
+        groups=None,
     ):
         chosen = PRESETS[lanes] if isinstance(lanes, str) else lanes
         self.n_features, self.has_intercept, self.narrowing = n_features, intercept, narrowing or {}
-        self.lanes = [made(lane, n_features, intercept_variance) for lane in chosen]
+        self.lanes = [made(lane, n_features, intercept_variance, groups) for lane in chosen]
         self.outputs = outputs_of(chosen)
         K = len(self.outputs)
         self.kept = np.ones(K, dtype=bool)
@@ -502,7 +553,7 @@ class BankReference:
             if kept:
                 losses[k] = min(loss, losses.get(k, np.inf))
         gaussian = [k for k in losses if self.lanes[k].lane.rate is None]
-        proper = [k for k in gaussian if self.lanes[k].lane.temper[0] == 1 and not self.lanes[k].lane.memory]
+        proper = [k for k in gaussian if self.lanes[k].lane.temper[0] == 1 and not self.lanes[k].lane.forgets]
         allowed = proper or gaussian or list(losses)
         best = min(losses[k] for k in allowed)
         evidence = {k: float(np.exp(best - losses[k])) for k in allowed}

@@ -8,7 +8,7 @@ from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.rows import LONGEST, SETTLED, SHORTEST
 from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
@@ -804,7 +804,7 @@ def test_draws_take_the_lanes_of_a_posterior_by_their_evidence():
     bank = BankReference(WIDTH, "slim")
     bank.learn(X, y)
     chances = bank.lanes_to_draw()
-    assert [str(PRESETS["slim"][k]) for k in chances] == ["scaled 0.1", "scaled 10", "normalised 1"]
+    assert [str(PRESETS["slim"][k]) for k in chances] == ["scaled learned 0.1", "scaled 10", "normalised 1"]
     # Bayes by hand: each lane alone over the stream, and the product of the probabilities of the labels.
     evidence = []
     for k in chances:

@@ -53,6 +53,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "intercept": _intercept(learner),
         "classes": _classes(learner),
         "parts": learner.parts(),
+        "priors": _priors(learner),
         "later_loss": None if later is None else later.as_dict(),
         "recipe": attached.get("recipe"),
         "counters": attached.get("counters"),
@@ -69,6 +70,16 @@ def _intercept(learner: Learner) -> dict[str, float] | None:
         return None
     mean, variance = learner.intercept
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
+
+
+def _priors(learner: Any) -> list[dict[str, Any]]:
+    """What was learned of the size of each column's weights, the largest first; of learners that learn that."""
+    from bayou.core.groups import columns_by_group
+
+    recipe = learner.extras.recipe
+    names = {} if recipe is None else columns_by_group(recipe)
+    found = sorted(learner.priors(), key=lambda prior: -prior.sd) if hasattr(learner, "priors") else []
+    return [{"group": p.group, "column": names.get(p.group), "sd": p.sd, "features": p.features} for p in found]
 
 
 def _classes(learner: Any) -> list[dict[str, Any]] | None:
@@ -100,6 +111,7 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
     lines += _titled("seen", words.seen(plain))
     lines += _titled("parts", [words.part_in_words(part) for part in plain["parts"]])
+    lines += _titled("priors", [words.prior_in_words(prior) for prior in plain["priors"]])
     recipe = learner.extras.recipe
     if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))

@@ -8,8 +8,9 @@ the bit, and gives the same file as `Learner.save` would have then.
 How often features came (`core.uses`) is copied last, by whoever asks for the result, perhaps in another thread: until
 `uses_taken` it must not change.
 
-Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Learners that
-keep their tables otherwise (several classes, dense ones) are copied at once.
+Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Where it does
+not, once in a while (`Learner.rewrites`), the rest is copied before. Learners that keep their tables otherwise (several
+classes, dense ones) are copied at once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class GradualCopy:
     """
 
     def __init__(self, learner: Learner) -> None:
-        self._name = learner.name
+        self._name, self._rewrites = learner.name, learner.rewrites
         self._uses = learner.extras.uses
         self.uses_taken = self._uses is None
         self._lock = threading.Lock()
@@ -69,6 +70,9 @@ class GradualCopy:
 
     def before(self, batch: Batch) -> None:
         """Keep what a batch that is about to be learned will change."""
+        if not self.done and self._rewrites(len(batch)):
+            while not self.step():
+                pass
         if self.done:
             return
         rows = np.unique(batch.indices)

@@ -50,6 +50,19 @@ def of_columns(recipe: Recipe) -> dict[str, int]:
     return dict(zip(names, in_turn(len(names)).tolist(), strict=True))
 
 
+def columns_by_group(recipe: Recipe) -> dict[int, str]:
+    """What a fitted table's columns are called, by their numbers; one that several share has the names of all.
+
+    >>> from bayou.core.recipe import Column
+    >>> columns_by_group(Recipe("table", columns=[Column("age", "numeric"), Column("ad", "category")]))
+    {1: 'age', 2: 'ad'}
+    """
+    found: dict[int, str] = {}
+    for name, group in of_columns(recipe).items():
+        found[group] = f"{found[group]}, {name}" if group in found else name
+    return found
+
+
 def named_in(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
     """The keys (hashes, say) of the names that have numbers of their own, in the order of these: for `group_of`."""
     names = dict.fromkeys(name for names in cross for name in names if name != ANY)

@@ -165,7 +165,7 @@ class Learner(Inspected):
             self._check_learns()
         with self._lock:
             # Nothing in a row of so few small values is too large; all others are looked at more closely.
-            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e6 and row.max_index < self._n_features
+            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e8 and row.max_index < self._n_features
             if not small or self._regresses or weight not in (0.0, 1.0):
                 if weight == 0.0:
                     return float(self.predict(row.batch()).expected[0])
@@ -300,6 +300,10 @@ class Learner(Inspected):
 
     def end_pass(self) -> bool:
         """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
+        return False
+
+    def rewrites(self, examples: int) -> bool:
+        """Whether learning so many examples more changes numbers of features that are not in them."""
         return False
 
     def new_stream(self) -> None:

@@ -41,6 +41,16 @@ class Stored:
     def _check_state(self) -> None:
         """Look at what was put back, where kernels could stray because of it."""
 
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters as files say them: so that they mean the same whatever comes to be the default."""
+        return parameters
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters for those in a file, which an earlier version may have written."""
+        return parameters
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
         path = checks.path("path", path)
@@ -52,7 +62,7 @@ class Stored:
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
         header = {
             "learner": self.name,
-            "parameters": plain,
+            "parameters": self._written(plain),
             "examples": self._examples,
             "negative_label": self._negative,
             "attached": extras.to_json(),
@@ -68,10 +78,10 @@ class Stored:
             return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
 
         parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
-        learner = cls(**parameters)
+        learner = cls(**cls._meant(parameters))
         learner._make_room({name: array.shape for name, array in arrays.items()})
         for name, own in learner._arrays().items():
-            if name in cls._newer and name not in arrays:
+            if name in learner._newer and name not in arrays:
                 continue
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")

@@ -84,3 +84,21 @@ def last_place(typingctx, value):
         return last_place_of(builder, args[0], 1.0)
 
     return value(value), codegen
+
+
+# A last place is this share of the power of two below a float32.
+LAST_PLACE = 2.0**-23
+
+
+@intrinsic
+def power_below(typingctx, value):
+    """The power of two below each float32 lane's size; for float64, whose last place is nobody's loss, 0."""
+
+    def codegen(context, builder, sig, args):
+        if sig.args[0].scalar == types.float64:
+            return ir.Constant(args[0].type, [0.0] * LANES)
+        whole = ir.VectorType(ir.IntType(32), LANES)
+        bits = builder.and_(builder.bitcast(args[0], whole), ir.Constant(whole, [0x7F800000] * LANES))
+        return builder.bitcast(bits, args[0].type)
+
+    return value(value), codegen

@@ -104,6 +104,12 @@ def part_in_words(part: dict[str, Any]) -> str:
     return f"{part['name']:<26}" + "  ".join(numbers)
 
 
+def prior_in_words(prior: dict[str, Any]) -> str:
+    """How large the weights of a column are, before any of them is known."""
+    name = prior["column"] or ("of no column" if prior["group"] == 0 else f"group {prior['group']}")
+    return f"{name:<26}weights of about {prior['sd']:.3g}, {prior['features']:,} features met"
+
+
 def value_in_words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(value_in_words, value))

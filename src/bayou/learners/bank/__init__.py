@@ -2,6 +2,9 @@
 
 presets         what a lane is, and which there are
 lanes           what lanes believe, what they say of a row, what they learn of it
+rows            how a row is laid out for them
+priors          priors that are learned, evidence that fades
+groups          of what columns features are
 steps           what a label tells a lane
 combination     what is made of all they say
 later           what is made of it for rows that come after learning has stopped

@@ -27,7 +27,7 @@ from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.room import aligned, empty, zeros
 from bayou.kernels.rounding import last_place, rounding_phases
 from bayou.kernels.vector import LANES, fill, load, pick, store, total
-from bayou.learners.bank.lanes import SETTLED, _log_length, unit_of
+from bayou.learners.bank.rows import SETTLED, row_log_length, unit_of
 from bayou.learners.bank.steps import (
     LIMIT_32,
     LIMIT_64,
@@ -241,7 +241,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
         new_log_length = log_length
         if counted < SETTLED and length > 0:
-            new_log_length += (_log_length(values, start, start + length) - log_length) / (counted + 1.0)
+            new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = dtype(unit_of(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
         middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
         m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])

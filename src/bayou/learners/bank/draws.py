@@ -17,7 +17,7 @@ import numpy as np
 
 from bayou.core.links import C8
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, Lanes
+from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, Lanes
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
@@ -33,7 +33,7 @@ def lanes_to_draw(lanes: Lanes, combination: Combination) -> tuple[np.ndarray, n
     settings = lanes.settings
     live = settings[LIVE] > 0
     gaussian = live & (settings[RATE] == 0)
-    whole = gaussian & (settings[SPREAD] == C8) & (settings[KEEP] == 1)
+    whole = gaussian & (settings[SPREAD] == C8) & (settings[KEEP] == 1) & (settings[STAYS] == 1)
     numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayou.learners.bank.combination import Combination, drop_outputs
-from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, Lanes
+from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, Lanes
 from bayou.learners.bank.merging import losses_of
 from bayou.learners.bank.pairs import WORTH, Pairs
 
@@ -28,6 +28,7 @@ class Dropping:
     _static: np.ndarray
     _pairs: Pairs | None
     _parameters: dict[str, Any]
+    _fill_held: Any
 
     def _next_stop(self, examples: int) -> int:
         """After how many examples outputs may be dropped; -1 for never."""
@@ -94,3 +95,5 @@ class Dropping:
         settings[LIVE] = live
         settings[KEEP, ~live] = 1.0
         settings[PRIOR, ~live], settings[PER_SQUARE, ~live] = settings[PRECISION, ~live], 0.0  # no prior moves
+        settings[STAYS, ~live] = 1.0
+        self._fill_held()

@@ -34,7 +34,7 @@ from bayou.kernels.room import aligned, empty
 from bayou.kernels.rounding import last_place, rounding_phase
 from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, load_one, pick, store, total
 from bayou.learners.bank.crosses import heard
-from bayou.learners.bank.lanes import SETTLED, _log_length
+from bayou.learners.bank.rows import SETTLED, row_log_length
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64
 
 P, Q, MACHINES = range(3)
@@ -299,7 +299,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
         new_log_length = log_length
         if counted < SETTLED and length > 0:
-            new_log_length += (_log_length(values, start, start + length) - log_length) / (counted + 1.0)
+            new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = math.exp(min(max(-new_log_length, -69.0), 69.0)), reach / math.sqrt(1.0 + length)
         if start + AHEAD + length <= end:
             for k in range(start + AHEAD, start + AHEAD + length):

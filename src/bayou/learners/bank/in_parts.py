@@ -12,9 +12,10 @@ from bayou.core.batch import Batch, labelled
 from bayou.core.checks import function, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.gains import AddsUp
-from bayou.core.learner import AT_ONCE, Learner
+from bayou.core.learner import AT_ONCE
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
-from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.groups import Grouped
+from bayou.learners.bank.lanes import WEIGHT
 from bayou.learners.bank.later import LOST, learn_delayed, log_losses, new_tally, renew_shares
 from bayou.learners.bank.merging import (
     changed_at,
@@ -26,6 +27,7 @@ from bayou.learners.bank.merging import (
     losses_of,
     merge_combinations,
     merge_lanes,
+    n_apart,
     rules_of,
 )
 from bayou.learners.bank.pair_gains import (
@@ -49,10 +51,9 @@ LEARNED, RESTS = range(2)
 ENOUGH = 1024
 
 
-class InParts(AddsUp, Learner):
+class InParts(Grouped, AddsUp):
     """What a `Bank` can do with others that grew from the same one."""
 
-    _lanes: Lanes
     _combination: Combination
     _later: Combination
     _tally: np.ndarray
@@ -178,7 +179,8 @@ class InParts(AddsUp, Learner):
         return np.union1d(features, changed_factors(self._pairs, base._pairs))
 
     def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
-        found = gain_at(self._lanes, base["state"], base["squares"], features, rules_of(self._lanes))
+        fade = base["fade"].reshape(self._lanes.fade.shape)
+        found = gain_at(self._lanes, base, fade, features, rules_of(self._lanes))
         if self._pairs is None or self._pairs.factors is None:
             return found
         rules = factor_rules(averaged=False)
@@ -186,8 +188,8 @@ class InParts(AddsUp, Learner):
 
     def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
         lanes = self._lanes
-        apart = ("stream", "intercept", "scale")
-        before: dict[str, Any] = {name: base[name].reshape(getattr(lanes, name).shape) for name in apart}
+        apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")} | {"fresh": "fresh priors"}
+        before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
         found = gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
         if self._pairs is None:
             return found
@@ -205,15 +207,17 @@ class InParts(AddsUp, Learner):
         return rows
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        own = 4 * self._lanes.width + len(self._lanes.stream)
+        own = n_apart(self._lanes)
+        self._fold()
         join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
         if self._pairs is not None:
             join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         own = int(np.count_nonzero(features < self.n_features))
-        width = 2 * self._lanes.width + 2
+        width = 2 * self._lanes.width + 3
         join_at(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        self._grouped |= bool(gains[:own, width - 1].any())
         if self._pairs is None:
             return
         if self._pairs.factors is not None:
@@ -247,6 +251,7 @@ class InParts(AddsUp, Learner):
         self._tally[:], self._delayed[LEARNED], self._delayed[RESTS] = tally, learned, rests
         merge_lanes([one._lanes for one in parts], into._lanes)
         self._lanes = into._lanes._replace(settings=self._lanes.settings)
+        self._grouped = any(one._grouped for one in parts)
         if into._pairs is not None:
             before: Any = type(self)(**self._parameters) if base is None else base
             merge_pairs_of([one._pairs for one in parts if one._pairs is not None], into._pairs, before._pairs)

@@ -13,13 +13,41 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
-from bayou.kernels.gather import prefetch
+from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
-from bayou.kernels.rounding import last_place, rounding_phase, rounding_phases
-from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, like, load, magnitude, sqrt, store, where_above
+from bayou.kernels.rounding import power_below
+from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, sqrt, store, where_above
+from bayou.learners.bank.priors import (
+    EVERY,
+    GROUPS,
+    HELD,
+    LEAST,
+    fade_lanes,
+    fresh_sums,
+    groups_met,
+    keep_fresh,
+    note_groups,
+    renew_priors,
+)
+from bayou.learners.bank.rows import (
+    AHEAD,
+    SETTLED,
+    ask_for,
+    count_row,
+    new_row,
+    row_log_length,
+    row_phases,
+    row_places,
+    row_squares,
+    scaled_row,
+    unit_of,
+)
 from bayou.learners.bank.steps import (
+    FARTHEST_32,
+    FARTHEST_64,
     LIMIT_32,
     LIMIT_64,
+    SCALE_FARTHEST,
     SCALE_PRECISION,
     evidence,
     heavy_evidence,
@@ -28,15 +56,8 @@ from bayou.learners.bank.steps import (
     weight_step,
 )
 
-# A typical row's length is brought to between these, and is settled after SETTLED rows.
-SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
-# Mean squares are at least this, so that v0/q stays a float32.
-LEAST_SQUARE = 1e-30
-# Non-zeros between a feature and the one whose lanes are asked for.
-AHEAD = 96
-
 # Rows of the table of settings.
-(PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION) = range(10)
+(PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS) = range(12)
 # What is counted of the stream: rows measured, their mean log length, whether a value other than 1 or -1 was met, the
 # sum of weights.
 ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
@@ -45,17 +66,23 @@ ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
 class Lanes(NamedTuple):
     """What the lanes are and what they believe, as kernels take it. `width` is their number, a multiple of LANES."""
 
-    settings: np.ndarray  # PRIOR to PRECISION, a column for each lane
+    settings: np.ndarray  # PRIOR to STAYS, a column for each lane
     has_intercept: bool
     widest: float  # the largest variance that a weight can have, at least 1
     # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
-    # bytes mean the prior.
+    # bytes mean the prior. A lane that learns its prior has precision times mean in the place of the mean, and one that
+    # fades has gained what stands here times `fade`.
     state: np.ndarray
     # Mean square and uses, counted from the stream's first value other than 1 or -1 on. Before, they are all 1.
     squares: np.ndarray
     stream: np.ndarray  # ROWS to WEIGHT
     intercept: np.ndarray  # means; what precisions have gained
     scale: np.ndarray  # likewise, of l
+    fade: np.ndarray  # of each lane; how often what it has gained took up a part of it
+    groups: np.ndarray  # of each feature that was met
+    priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
+    fresh: np.ndarray  # of each such lane and group: what is not yet in SQUARES, and in KNOWN less its factor HELD
+    held: np.ndarray  # the precisions of priors that do not move, of each group in each lane
 
     @property
     def width(self) -> int:
@@ -65,6 +92,28 @@ class Lanes(NamedTuple):
         """What a value is multiplied by in each lane: scale and unit of the stream."""
         unit = unit_of(self.stream[LOG_LENGTH]) if self.stream[ROWS] else 1.0
         return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
+
+
+def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> Lanes:
+    """Before anything was learned."""
+    width, learned = settings.shape[1], np.count_nonzero(settings[NATURAL])
+    least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
+    widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
+    return Lanes(
+        settings=settings,
+        has_intercept=has_intercept,
+        widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
+        state=aligned_zeros(n_features, 2 * width, dtype),
+        squares=np.zeros((n_features, 2), dtype),
+        stream=np.zeros(4),
+        intercept=np.zeros((2, width)),
+        scale=np.zeros((2, width)),
+        fade=np.stack([np.ones(width), np.zeros(width)]),
+        groups=np.zeros(n_features, np.uint8),
+        priors=np.zeros((learned, HELD + 1, GROUPS)),
+        fresh=np.zeros((learned, GROUPS, 2), dtype),
+        held=aligned_zeros(GROUPS, width, dtype),
+    )
 
 
 class Tables(NamedTuple):
@@ -81,18 +130,8 @@ class Tables(NamedTuple):
     normalised: np.ndarray
     live: np.ndarray
     bias_prior: np.ndarray
-
-
-class Row(NamedTuple):
-    """Scratch for the features of a row."""
-
-    xs: np.ndarray  # values in units of the stream
-    places: np.ndarray  # where their lanes begin in the state
-    mean_squares: np.ndarray  # this row counted
-    squares_before: np.ndarray  # and as they were
-    means: np.ndarray  # of their weights in every lane, the prior being that of this row's mean squares
-    xvs: np.ndarray  # x v in every lane
-    phases: np.ndarray  # what sums are rounded by
+    stays: np.ndarray
+    natural: np.ndarray  # in the type of the state: whether it keeps precision times mean
 
 
 class Each(NamedTuple):
@@ -106,65 +145,12 @@ class Each(NamedTuple):
     factors: np.ndarray
     slopes: np.ndarray
     curvatures: np.ndarray
+    fade: np.ndarray
+    unfade: np.ndarray
+    least: np.ndarray  # precision that any feature of the row has gained
 
 
-@kernel
-def unit_of(log_length):
-    """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
-    there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
-    return math.exp(min(max(there - log_length, -69.0), 69.0))
-
-
-@kernel
-def _log_length(values, start, stop):
-    square = 0.0
-    for k in range(start, stop):
-        square += np.float64(values[k]) ** 2
-    return 0.5 * math.log(max(square, 1e-300))
-
-
-@kernel(forceinline=True)
-def _scaled_row(xs, values, start, length, unit, bound):
-    """Lay out a row in units of the stream; whether a value is other than 1 or -1."""
-    other = False
-    whole = length // LANES * LANES
-    for k in range(0, whole, LANES):
-        copy_lanes(xs, k, values, start + k)
-        x = load(xs, k)
-        other |= any_above(magnitude(x * x - 1.0), 0.0)
-        store(xs, k, max(min(x * unit, bound), -bound))
-    for k in range(whole, length):
-        x = xs.dtype.type(values[start + k])
-        other |= x * x != xs.dtype.type(1)
-        xs[k] = max(min(x * unit, bound), -bound)
-    return other
-
-
-@kernel(forceinline=True)
-def _row_squares(row, squares, indices, values, start, length, most):
-    """Each feature's mean square, this row counted, and as it was; what was not yet counted was learned with 1."""
-    dtype = squares.dtype.type
-    mean_squares, squares_before = row.mean_squares, row.squares_before
-    for k in range(length):
-        there = 2 * np.int64(indices[start + k])
-        x = dtype(values[start + k])
-        q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
-        mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
-        squares_before[k] = squares[there] if squares[there + 1] > dtype(0) else dtype(1)
-
-
-@kernel(forceinline=True)
-def _ask_for(state, squares, indices, start, stop, stride, counts):
-    """Have the lanes of some non-zeros in the cache by the time they come."""
-    for k in range(start, stop):
-        there = np.int64(indices[np.uint64(k)])
-        for at in range(0, stride, 2 * LANES):
-            prefetch(state, there * stride + at)
-        if counts:
-            prefetch(squares, 2 * there)
-
-
-@kernel(forceinline=True)
+@inlined
 def _make_factors(each, tables, scale_log, unit):
     """What values are multiplied by: scale, and unit of the stream where a lane is normalised anyway."""
     for at in range(0, scale_log.size, LANES):
@@ -173,47 +159,56 @@ def _make_factors(each, tables, scale_log, unit):
         store(each.factors, at, like(factor, load(each.factors, at)))
 
 
-@kernel(forceinline=True)
-def _score_row(state, row, length, each, tables, intercept, scale, has_intercept, counts, most, farthest):
-    """Mean and variance of a row's score in every lane; leaves x v of each feature in `xvs`, and means in `means`.
+@inlined
+def _score_row(same, counts, state, held, row, length, each, tables, intercept, scale, has_intercept, most, farthest):
+    """Mean and variance of a row's score in every lane; leaves variances in `vs`, and means in `means` if it `counts`.
+
+    `same` says that all values are.
 
     Where a prior has moved, precision times mean stays: what examples told of a weight they told whatever the prior.
-    Elsewhere both precisions are the same number, and the mean is what it was, bit for bit.
+    Elsewhere the mean is what it was, bit for bit.
     """
     width = each.m.size
     bias_mean, bias_gain, scale_gain = intercept[0], intercept[1], scale[1]
     zero = fill(load(each.m, 0), 0.0)
+    one = zero + 1.0
     for at in range(0, width, LANES):
-        factor, fixed, moving = load(each.factors, at), load(tables.prior, at), load(tables.per_square, at)
-        if not counts:
-            fixed = fixed + moving
+        factor, moving = load(each.factors, at), load(tables.per_square, at)
+        fade, natural = load(each.fade, at), load(tables.natural, at)
         sum_m = sum_s = zero
-        for k in range(length):
+        x, least = factor * row.xs[0], one
+        for k in range(np.uint64(length)):
             place = row.places[k] + 2 * at
-            x = factor * row.xs[k]
-            mean, precision = load(state, place), fixed + load(state, place + LANES)
+            if not same:
+                x = factor * row.xs[k]
+            mean, gained = load(state, place), load(state, place + LANES)
+            precision, least = load(held, row.held[k] + at) + fade * gained, min(least, gained)
             if counts:
                 before = precision + moving * row.squares_before[k]
-                precision = precision + moving * row.mean_squares[k]
-                mean = max(min(mean * (before / precision), most), -most)
-                store(row.means, k * width + at, mean)
-            xv = x / precision
-            sum_m = sum_m + x * mean
-            sum_s = sum_s + x * xv
-            store(row.xvs, k * width + at, xv)
+                v = 1.0 / (precision + moving * row.mean_squares[k])
+                mean = mean * where_above(moving, 0.0, before * v, where_above(natural, 0.0, v, one))
+                mean = max(min(mean, most), -most)
+                store(row.means, np.int64(k) * width + at, mean)
+                sum_m = sum_m + x * mean
+            else:
+                v = 1.0 / (precision + moving)
+                sum_m = sum_m + where_above(natural, 0.0, x * v, x) * mean
+            sum_s = sum_s + x * (x * v)
+            store(row.vs, np.int64(k) * width + at, v)
         live = like(load(tables.live, at), zero) * has_intercept
         v_b = live / like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
         v_l = like(load(tables.scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
         sum_m = max(min(sum_m, farthest), -farthest)
         sum_s = where_above(load(tables.rate, at), 0.0, zero, sum_s + v_b)
         store(each.own, at, sum_m)
+        store(each.least, at, least)
         store(each.v_bias, at, v_b)
         store(each.v_scale, at, v_l)
         store(each.s, at, sum_s + sum_m * sum_m * v_l)
         store(each.m, at, sum_m + live * like(load(bias_mean, at), zero))
 
 
-@kernel(forceinline=True)
+@inlined
 def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
     """What a label tells every lane (`slopes`, `curvatures`), its scale and its intercept."""
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
@@ -245,59 +240,74 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         store(bias_gain, at, gained)
 
 
-@kernel(forceinline=True)
-def _learn_row(state, row, length, each, tables, any_rate, counts, most):
-    """Every feature of a row in every lane."""
+@inlined
+def _learn_row(same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most):
+    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up."""
     width = each.m.size
+    zero, one = fill(load(each.m, 0), 0.0), fill(load(each.m, 0), 1.0)
     for at in range(0, width, LANES):
         factor, step, fall = load(each.factors, at), load(each.slopes, at), load(each.curvatures, at)
-        stay, fade, pace = load(tables.keep, at), load(tables.lose, at), load(tables.rate, at)
-        fixed, moving = load(tables.prior, at), load(tables.per_square, at)
-        lost = (fixed + moving) * fade
-        for k in range(length):
-            place = row.places[k] + 2 * at
+        stay, lose, pace = load(tables.keep, at), load(tables.lose, at), load(tables.rate, at)
+        fixed, moving, natural = load(tables.prior, at), load(tables.per_square, at), load(tables.natural, at)
+        unfade = load(each.unfade, at)
+        limit = min(unfade * most, FARTHEST_32 if state.itemsize == 4 else FARTHEST_64)
+        lost = (fixed + moving) * lose
+        x = factor * row.xs[0]
+        for k in range(np.uint64(length)):
+            place, there = row.places[k] + 2 * at, np.int64(k) * width + at
             phase = row.phases[k]
-            mean, gained, xv = load(state, place), load(state, place + LANES), load(row.xvs, k * width + at)
+            kept, gained, v = load(state, place), load(state, place + LANES), load(row.vs, there)
+            mean = load(row.means, there) if counts else kept * where_above(natural, 0.0, v, one)
+            if not same:
+                x = factor * row.xs[k]
+            xv = x * v
+            shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
-                mean = load(row.means, k * width + at)
-            shift, more = weight_step(gained, factor * row.xs[k], xv, pace, any_rate, step, fall)
-            if counts:
-                lost = (fixed + moving * row.mean_squares[k]) * fade
-            grown = gained + (more + phase * last_place(gained))
-            grown = min(max(grown * stay - lost, 0.0), most)
-            store(state, place, mean + (shift + phase * last_place(mean)))
+                lost = (fixed + moving * row.mean_squares[k]) * lose
+                kept = where_above(natural, 0.0, kept, mean)
+            if any_natural:
+                sums = 2 * (row.held[k] + at)
+                store(fresh, sums, load(fresh, sums) + shift * (mean * 2.0 + shift))
+                store(fresh, sums + LANES, load(fresh, sums + LANES) + (v - v * share))
+                # Of two products one is picked, so that no compiler can choose which of them fuses with the sum.
+                told = where_above(natural, 0.0, more, zero)
+                shift = (mean + shift) * told + where_above(natural, 0.0, x * step, shift)
+            grown = gained + (more * unfade + phase * power_below(gained))
+            grown = min(max(grown * stay - lost, 0.0), limit)
+            store(state, place, kept + (shift + phase * power_below(kept)))
             store(state, place + LANES, grown)
 
 
-@kernel(forceinline=True)
-def _row_phases(phases, indices, start, length, examples):
-    """What each feature's sums are rounded by."""
-    zero = fill(load(phases, 0), 0.0)
-    whole = length // LANES * LANES
-    for k in range(0, whole, LANES):
-        store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)))
-    for k in range(whole, length):
-        phases[k] = rounding_phase(indices[np.uint64(start + k)], examples)
+@kernel
+def numbers_of(marks):
+    """Of the lanes that are marked."""
+    numbers, n = zeros(marks.size, np.int64), 0
+    for lane in range(marks.size):
+        if marks[lane] > 0.0:
+            numbers[n] = lane
+            n += 1
+    return numbers[:n]
 
 
-@kernel(forceinline=True)
-def _count_row(squares, mean_squares, indices, start, length):
-    for k in range(length):
-        there = 2 * np.int64(indices[start + k])
-        squares[there] = mean_squares[k]
-        squares[there + 1] += squares.dtype.type(1)
+@inlined
+def _make_fades(each, fade):
+    """What gained precisions are multiplied by, and divided by."""
+    for at in range(0, fade.size, LANES):
+        part = load(fade, at)
+        store(each.fade, at, like(part, load(each.fade, at)))
+        store(each.unfade, at, like(1.0 / part, load(each.fade, at)))
 
 
 @kernel
-def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row, last, examples, stop, said):
+def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, lanes, row, last, examples, stop, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
 
     Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
     gained. `said` of a row is the mean m and the variance s of its score in every lane. It ends early where `examples`
-    reaches `stop`. `lanes` is a `Lanes`.
+    reaches `stop`. `lanes` is a `Lanes`; `groups` may be empty, then all features are of group 0.
     """
     settings, stream = lanes.settings, lanes.stream
-    state, squares, told = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
+    state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
     stride, wide = 2 * width, said.shape[2]
@@ -310,20 +320,20 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
     tables = Tables(
         *(typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], dtype(1) - typed[KEEP], typed[RATE]),
         *(settings[KEEP], settings[SCALED], settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]),
+        *(settings[STAYS], typed[NATURAL]),
     )
+    any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.stays < 1.0), groups.size > 0
+    held, learned, fade = lanes.held.reshape(-1), numbers_of(settings[NATURAL]), lanes.fade[0]
+    n_groups = groups_met(lanes.fresh, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
+    fresh = fresh_sums(lanes.fresh, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
-    room = longest + LANES
-    here = Row(
-        zeros(room, state.dtype),
-        zeros(room, np.int64),
-        np.ones(room, state.dtype),
-        np.ones(room, state.dtype),
-        zeros(room * width, state.dtype),
-        zeros(room * width, state.dtype),
-        zeros(room, state.dtype),
+    here = new_row(longest + LANES, width, state)
+    scratch = zeros((11, width), state.dtype)
+    each = Each(
+        *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
+        *(scratch[6], scratch[7], scratch[8], scratch[9], scratch[10]),
     )
-    scratch = zeros((8, width), state.dtype)
-    each = Each(*(scratch[0], scratch[1], scratch[2], scratch[3]), *(scratch[4], scratch[5], scratch[6], scratch[7]))
+    _make_fades(each, fade)
 
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = unit_of(log_length) if counted > 0.0 else 1.0
@@ -338,7 +348,7 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         # the row in units of the stream
         new_log_length = log_length
         if counted < SETTLED and length > 0:
-            new_log_length += (_log_length(values, start, start + length) - log_length) / (counted + 1.0)
+            new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
             row_unit = unit_of(new_log_length)
             stale |= row_unit != unit
             unit = row_unit
@@ -348,24 +358,27 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         counts = stream[OTHER] > 0.0
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            counts |= _scaled_row(here.xs, values, start, length, dtype(unit), bound)
+            counts |= scaled_row(here.xs, values, start, length, dtype(unit), bound)
         elif filled != dtype(unit):
             filled = dtype(unit)
             here.xs[:] = filled
         if counts:
-            _row_squares(here, squares, indices, values, start, length, most)
+            row_squares(here, squares, indices, values, start, length, most)
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
         if start + AHEAD + length <= end:
-            _ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
-        for k in range(length):
-            here.places[k] = np.int64(indices[np.uint64(start + k)]) * stride
-        _score_row(
-            state, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, counts, most, farthest
-        )
+            ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
+        row_places(here, indices, groups, start, length, width)
+        known = state, held, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, most, farthest
+        if counts:
+            _score_row(False, True, *known)
+        elif ones:
+            _score_row(True, False, *known)
+        else:
+            _score_row(False, False, *known)
         for at in range(0, width, LANES):
-            store(told, 2 * row * wide + at, load(each.m, at))
-            store(told, (2 * row + 1) * wide + at, load(each.s, at))
+            store(room_said, 2 * row * wide + at, load(each.m, at))
+            store(room_said, (2 * row + 1) * wide + at, load(each.s, at))
         row += 1
         if c == 0.0:
             continue
@@ -373,13 +386,26 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         # what the label tells them
         examples += 1
         _learn_label(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
-        _row_phases(here.phases, indices, start, length, examples)
-        _learn_row(state, here, length, each, tables, any_rate, counts, most)
+        row_phases(here.phases, indices, start, length, examples)
+        if grouped and each.least[0] == 0:
+            note_groups(lanes.groups, state, here.places, indices, groups, start, length)
+        told = state, fresh, here, length, each, tables, any_rate, any_natural, most
+        if counts:
+            _learn_row(False, True, *told)
+        elif ones:
+            _learn_row(True, False, *told)
+        else:
+            _learn_row(False, False, *told)
+        if any_natural and examples % EVERY == 0:
+            renew_priors(lanes.priors, fresh, learned, lanes.held, settings[PRECISION], n_groups)
+        if any_fading:
+            fade_lanes(fade, tables.stays)
+            _make_fades(each, fade)
 
         # what is counted
         if counts:
             stream[OTHER] = 1.0
-            _count_row(squares, here.mean_squares, indices, start, length)
+            count_row(squares, here.mean_squares, indices, start, length)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length
@@ -388,4 +414,5 @@ def run_lanes(indptr, indices, values, longest, ones, signs, weights, lanes, row
         if examples == stop:
             break
     stream[ROWS], stream[LOG_LENGTH] = counted, log_length
+    keep_fresh(lanes.fresh, fresh, learned, n_groups)
     return row, examples

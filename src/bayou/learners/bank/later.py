@@ -4,7 +4,7 @@ The live combination answers for the next example, with every label told: it lea
 stacker that forgets, on shares that follow. A model that is trained and then only predicts has none of that. This one
 (a `Combination` of its own, beside the live one, nothing per feature) answers for later examples:
 
-    outputs     those of lanes without memory
+    outputs     those of lanes without memory by use; one that fades by time, over ten thousand examples, is among them
     evidence    L_k = sum log p_k(y), w_k ~ exp(L_k): Bayes, without fixed share. Kept as losses, never as shares
     stacker     the one that does not forget; Bayes between it and the mixture
 

@@ -15,6 +15,8 @@ and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 =
     normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter. When q
                 changes, mu/v stays: mu <- mu (q_old/v0 + gained) / (q_new/v0 + gained) before each use
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
+    fading      1/v - 1/v0 loses this share at every example, used or not; means and the intercept stay (`priors`)
+    learned     the prior variance of each column is learned, from the weights that are known so far (`priors`)
 
 A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
 c <= 1 multiply dm and dv; of a larger one the first unit counts as above and the rest where it leaves the score, at
@@ -34,9 +36,9 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
 
-**Later rows.** A model that has stopped learning predicts by a second combination, of the lanes without memory, that is
-learned from delayed outputs (`later`); it answers `predict(batch, horizon="later")`. The weights are those of this one,
-linearised as it stands (`weights`).
+**Later rows.** A model that has stopped learning predicts by a second combination, of lanes without memory by use, that
+is learned from delayed outputs (`later`) and answers `predict(batch, horizon="later")`. The weights are those of this
+one, linearised as it stands (`weights`).
 
 Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
 learned afresh from rows that they do not know (`in_parts`).
@@ -46,10 +48,8 @@ Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,19 +61,12 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
-from bayou.kernels.vector import aligned_zeros
 from bayou.learners.bank.combination import Combination, combine, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.in_parts import ENOUGH, LEARNED, RESTS, InParts
 from bayou.learners.bank.inspection import Output, levels_of, outputs_of
-from bayou.learners.bank.lanes import (
-    BIAS_PRIOR,
-    PRECISION,
-    SCALED,
-    Lanes,
-    run_lanes,
-)
+from bayou.learners.bank.lanes import new_lanes, run_lanes
 from bayou.learners.bank.later import (
     LOST,
     LaterLoss,
@@ -85,8 +78,7 @@ from bayou.learners.bank.later import (
     next_block,
 )
 from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
-from bayou.learners.bank.presets import PRESETS, most_careful, own_lanes, settings_of
-from bayou.learners.bank.steps import SCALE_FARTHEST
+from bayou.learners.bank.presets import PRESETS, SaysItsLanes, as_mappings, most_careful, own_lanes, settings_of
 from bayou.learners.bank.weights import (
     intercept_of,
     lane_part,
@@ -107,7 +99,7 @@ class Told(NamedTuple):
     delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
 
 
-class Bank(Dropping, InParts):
+class Bank(SaysItsLanes, Dropping, InParts):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -130,16 +122,16 @@ class Bank(Dropping, InParts):
     >>> bool(p[0] == 0.5 and p[1] > 0.5)
     True
     >>> [str(output.lane) for output in learner.lanes][:3]
-    ['scaled 0.1', 'scaled 10', 'tempered 0.1']
+    ['scaled learned 0.1', 'scaled 10', 'tempered 0.1, fading 0.0001']
     """
 
     name = "bank"
-    _per_feature: tuple[str, ...] = ("state", "squares")  # type: ignore[misc]
+    _per_feature: tuple[str, ...] = ("state", "squares", "groups")  # type: ignore[misc]
     _by_rows_at_hand = (
         *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
         *("later damping", "later kept", "tally", "delayed"),
     )
-    _newer = ("damping", *_by_rows_at_hand)
+    _newer = ("damping", "fade", "groups", "priors", "fresh priors", *_by_rows_at_hand)
 
     def __init__(
         self,
@@ -164,7 +156,7 @@ class Bank(Dropping, InParts):
             dtype=dtype,
             intercept=intercept,
             preset=preset,
-            lanes=None if lanes is None else [asdict(lane) | {"temper": list(lane.temper)} for lane in chosen],
+            lanes=None if chosen == PRESETS.get(preset) else as_mappings(chosen),
             combine=combine,
             narrowing=yes_or_no("narrowing", narrowing),
             intercept_variance=intercept_variance,
@@ -179,20 +171,10 @@ class Bank(Dropping, InParts):
         firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
         self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
         settings = settings_of(chosen, intercept_variance)
-        widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / settings[PRECISION]
-        self._widest = max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max()))
-        width = settings.shape[1]
-        self._lanes = Lanes(
-            settings=settings,
-            has_intercept=self._has_intercept,
-            widest=self._widest,
-            state=aligned_zeros(self._n_features, 2 * width, self._dtype),
-            squares=np.zeros((self._n_features, 2), self._dtype),
-            stream=np.zeros(4),
-            intercept=np.zeros((2, width)),
-            scale=np.zeros((2, width)),
-        )
-        self._pairs, self.wants_groups = None, pairs is not None
+        self._lanes = new_lanes(settings, self._n_features, self._has_intercept, self._dtype)
+        self._widest, width = self._lanes.widest, self._lanes.width
+        self._fill_held()
+        self._pairs, self.wants_groups = None, pairs is not None or len(self._lanes.priors) > 0
         if pairs is not None:
             own = self._n_features, self._has_intercept, self._dtype
             self._pairs = Pairs(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)
@@ -213,11 +195,12 @@ class Bank(Dropping, InParts):
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
         small = {"stream": lanes.stream, "intercept": lanes.intercept, "scale": lanes.scale, "delayed": self._delayed}
+        small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.fresh}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
-        pairs = {} if self._pairs is None else self._pairs.arrays()
-        return {"state": lanes.state, "squares": lanes.squares, "tally": self._tally} | pairs | rows
+        tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._tally}
+        return tables | ({} if self._pairs is None else self._pairs.arrays()) | rows
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -236,6 +219,8 @@ class Bank(Dropping, InParts):
     def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, said: np.ndarray) -> Told:
         """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say."""
         rows = len(batch)
+        if weights.any():
+            self._fold()
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if told else None
@@ -302,15 +287,12 @@ class Bank(Dropping, InParts):
         stop: int,
         said: np.ndarray,
     ) -> tuple[int, int]:
-        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones
+        groups = self._groups_of(batch)
+        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups
         end = run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
         if self._pairs is not None:
-            self._pairs.run(batch, self._groups_of(batch), signs, weights, row, end[0], examples, said)
+            self._pairs.run(batch, groups, signs, weights, row, end[0], examples, said)
         return end
-
-    def _groups_of(self, batch: Batch) -> np.ndarray:
-        """The column of each non-zero; nothing where there is one for all."""
-        return np.empty(0, np.uint8) if batch.groups is None else batch.groups
 
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What lanes say of some rows before they learn any of them."""
@@ -370,6 +352,7 @@ class Bank(Dropping, InParts):
             self._delayed[RESTS] = 0.0
 
     def _check_state(self) -> None:
+        super()._check_state()
         self._rest()
 
     # --- looking inside -----------------------------------------------------------------------------------------

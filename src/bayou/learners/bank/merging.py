@@ -9,6 +9,7 @@ lanes than those that come out.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -34,17 +35,21 @@ from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
-    LEAST_SQUARE,
     LOG_LENGTH,
+    NATURAL,
     OTHER,
     PER_SQUARE,
+    PRECISION,
     PRIOR,
     RATE,
     ROWS,
+    STAYS,
     WEIGHT,
     Lanes,
 )
-from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
+from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
+from bayou.learners.bank.rows import LEAST_SQUARE
+from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features at a time, to bound what is held in float64.
 BLOCK = 1 << 16
@@ -53,20 +58,24 @@ BLOCK = 1 << 16
 def rules_of(lanes: Lanes) -> np.ndarray:
     """By which of the rules of `core.gains` each lane is merged."""
     settings = lanes.settings
-    return np.where(settings[RATE] > 0, GRADIENT, np.where(settings[KEEP] < 1, RECENT, EVIDENCE))
+    forgets = (settings[KEEP] < 1) | (settings[STAYS] < 1)
+    return np.where(settings[RATE] > 0, GRADIENT, np.where(forgets, RECENT, EVIDENCE))
 
 
 def gain_at(
-    lanes: Lanes, base_state: np.ndarray, base_squares: np.ndarray, features: np.ndarray, rules: np.ndarray
+    lanes: Lanes, base: Mapping[str, np.ndarray], base_fade: np.ndarray, features: np.ndarray, rules: np.ndarray
 ) -> np.ndarray:
-    """What lanes have learned of some features since they stood so: A and B of every lane, uses and summed squares.
+    """What lanes have learned of some features since they stood so: A and B of each lane, uses, summed squares, groups.
 
     In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
-    scale: a feature that was not met has gained nothing.
+    scale, and has faded: a feature that was not met has gained nothing.
     """
-    gains, each = np.empty((len(features), 2 * lanes.width + 2)), _rules(lanes, rules)
-    each = each._replace(into_b=np.where(rules == RECENT, lanes.factors(), 1.0 / lanes.factors()))
-    if _gain_at(lanes.state, lanes.squares, base_state, base_squares, features.astype(np.int64), each, gains):
+    gains, each = np.empty((len(features), 2 * lanes.width + 3)), _rules(lanes, rules)
+    each = each._replace(
+        into_b=np.where(rules == RECENT, lanes.factors(), 1.0 / lanes.factors()), base_fade=_faded(lanes, base_fade)
+    )
+    before = base["state"], base["squares"], base["groups"]
+    if _gain_at(lanes.state, lanes.squares, lanes.groups, *before, features.astype(np.int64), each, gains):
         raise knows_more()
     return gains
 
@@ -75,21 +84,31 @@ def join_at(
     lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
-    most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
+    most, highest = (LIMIT_32, FARTHEST_32) if lanes.state.itemsize == 4 else (LIMIT_64, FARTHEST_64)
     some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
-    _join_at(lanes.state, lanes.squares, *some, float(weight), _rules(lanes, rules), most, math.sqrt(most))
+    limits = most, math.sqrt(most), highest
+    _join_at(lanes.state, lanes.squares, lanes.groups, *some, float(weight), _rules(lanes, rules), lanes.held, *limits)
 
 
 def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned since `base` of the intercept, of their scales and of the stream."""
+    """What lanes have learned since `base` of intercept, scales, stream and priors, and how far evidence has faded."""
     intercept = gained(_intercepts(lanes), _intercepts(base), rules)
     scale = gained(_scales(lanes), _scales(base), _lasting(rules))
-    return np.concatenate([*intercept, *scale, _summed(lanes.stream) - _summed(base.stream)])
+    counted, fade = _summed(lanes.stream) - _summed(base.stream), _faded(lanes, base.fade) / base.fade[0] - 1.0
+    return np.concatenate([*intercept, *scale, counted, fade, (_sums(lanes) - _sums(base)).ravel()])
+
+
+def n_apart(lanes: Lanes) -> int:
+    """How many numbers `gain_apart` has."""
+    return 5 * lanes.width + len(lanes.stream) + 4 * GROUPS * len(lanes.priors)
 
 
 def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
     """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
-    *pairs, more = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
+    *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
+    more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
+    sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS) / weight
+    lanes.fade[0] = np.maximum(lanes.fade[0] * np.maximum(1.0 + fade / max(parts, 1), 0.0) ** weight, LEAST_FADE)
     intercept, scale = _intercepts(lanes), _scales(lanes)
     lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
     lanes.scale[:] = joined(scale, scale.held, pairs[2], pairs[3], parts, weight, _lasting(rules))
@@ -98,6 +117,7 @@ def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
     length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
     lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER] > 0, total[WEIGHT]
+    _put_sums(lanes, sums)
 
 
 def discount_lanes(lanes: Lanes, share: float) -> None:
@@ -105,9 +125,18 @@ def discount_lanes(lanes: Lanes, share: float) -> None:
     lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
-    blocks = lasting.reshape(-1, LANES)
     rows = nonzero_rows(lanes.state)
-    lanes.state[rows] *= np.stack([np.ones_like(blocks), blocks], axis=1).ravel().astype(lanes.state.dtype)
+    natural = np.flatnonzero(lanes.settings[NATURAL])
+    place = natural // LANES * 2 * LANES + natural % LANES
+    for start in range(0, len(rows), BLOCK):
+        here = rows[start : start + BLOCK]
+        held = lanes.held[lanes.groups[here]][:, natural].astype(np.float64)
+        block = lanes.state[here].astype(np.float64)
+        gained_ = block[:, place + LANES]
+        block[:, place] *= (held + lasting[natural] * gained_) / (held + gained_)
+        gains = block.reshape(len(here), -1, 2, LANES)[:, :, 1]
+        gains *= lasting.reshape(-1, LANES)
+        lanes.state[here] = block
 
 
 def changed_at(lanes: Lanes, base: Lanes) -> np.ndarray:
@@ -122,16 +151,17 @@ def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
     """
     rules = rules_of(into)
     rules = np.where(rules == EVIDENCE, AVERAGE, rules)
-    base = into._replace(**{name: getattr(into, name).copy() for name in ("stream", "intercept", "scale")})
+    small = ("stream", "intercept", "scale", "fade", "priors", "fresh", "held")
+    base = into._replace(**{name: getattr(into, name).copy() for name in small})
     met = [changed_at(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
     learned = sum(bool(part.stream[WEIGHT] > base.stream[WEIGHT]) for part in parts)
     join_apart(into, np.sum([gain_apart(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
         here = features[start : start + BLOCK]
-        before = base.state[here], base.squares[here]
+        before = {name: getattr(base, name)[here] for name in ("state", "squares", "groups")}
         count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
-        gains = np.sum([gain_at(part, *before, here, rules) for part in parts], axis=0)
+        gains = np.sum([gain_at(part, before, base.fade, here, rules) for part in parts], axis=0)
         join_at(into, here, gains, count, 1.0, rules)
 
 
@@ -148,16 +178,20 @@ class _Rules(NamedTuple):
     into_b: np.ndarray
     prior: np.ndarray  # the precision of a feature's prior, and what its mean square adds; plain gradients have none
     per_square: np.ndarray
+    natural: np.ndarray  # whether it keeps precision times mean
+    fade: np.ndarray
+    base_fade: np.ndarray
 
 
 def _rules(lanes: Lanes, rules: np.ndarray) -> _Rules:
     factors, settings = lanes.factors(), lanes.settings
     prior, per_square = np.where(settings[RATE] > 0, 0.0, settings[[PRIOR, PER_SQUARE]])
-    return _Rules(rules, factors**2, np.where(rules == RECENT, 1.0 / factors, factors), prior, per_square)
+    into_b, natural = np.where(rules == RECENT, 1.0 / factors, factors), settings[NATURAL] > 0
+    return _Rules(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
 
 
 @kernel
-def _gain_at(state, squares, base_state, base_squares, features, lanes, gains):
+def _gain_at(state, squares, groups, base_state, base_squares, base_groups, features, lanes, gains):
     """Fill `gains`, a row for each feature; whether the base knows more."""
     width, less = lanes.rule.size, False
     for row in range(features.size):
@@ -166,21 +200,27 @@ def _gain_at(state, squares, base_state, base_squares, features, lanes, gains):
         base_square, base_uses = np.float64(base_squares[row, 0]), np.float64(base_squares[row, 1])
         gains[row, 2 * width] = uses - base_uses
         gains[row, 2 * width + 1] = uses * square - base_uses * base_square
+        gains[row, 2 * width + 2] = np.float64(groups[feature]) - np.float64(base_groups[row])
         square, base_square = square if uses > 0 else 1.0, base_square if base_uses > 0 else 1.0
         for k in range(width):
             at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
-            known = np.float64(base_state[row, at + LANES])
-            a, b = gained_one(
-                np.float64(state[feature, at]), np.float64(state[feature, at + LANES]), prior + per_square * square,
-                np.float64(base_state[row, at]), known, prior + per_square * base_square, lanes.rule[k],
-            )  # fmt: skip
+            place, base_place = np.float64(state[feature, at]), np.float64(base_state[row, at])
+            strength = np.float64(state[feature, at + LANES]) * lanes.fade[k]
+            known = np.float64(base_state[row, at + LANES]) * lanes.base_fade[k]
+            if lanes.natural[k]:
+                a, b = strength - known, place - base_place
+            else:
+                a, b = gained_one(
+                    place, strength, prior + per_square * square,
+                    base_place, known, prior + per_square * base_square, lanes.rule[k],
+                )  # fmt: skip
             less |= lanes.rule[k] != RECENT and a < LESS * known
             gains[row, k], gains[row, width + k] = a / lanes.into_a[k], b * lanes.into_b[k]
     return less
 
 
 @kernel
-def _join_at(state, squares, features, gains, met, weight, lanes, most, far):
+def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, most, far, highest):
     width = lanes.rule.size
     for row in range(features.size):
         feature = features[row]
@@ -189,16 +229,49 @@ def _join_at(state, squares, features, gains, met, weight, lanes, most, far):
         squared = base_uses * base_square + max(gains[row, 2 * width + 1], 0.0)
         square = min(max(squared / uses if uses > 0 else 1.0, LEAST_SQUARE), most)
         base_square = base_square if base_uses > 0 else 1.0
+        # Parts that have met a feature have it in the same group, unless two columns share it.
+        group = np.float64(groups[feature]) + gains[row, 2 * width + 2] / max(met[row], 1.0)
+        groups[feature] = np.uint8(min(max(group + 0.5, 0.0), 255.0))
         for k in range(width):
             at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            mean, strength = np.float64(state[feature, at]), np.float64(state[feature, at + LANES]) * lanes.fade[k]
+            if lanes.natural[k]:
+                prior = np.float64(held[groups[feature], k])
+                mean /= prior + strength
             mean, strength = joined_one(
-                np.float64(state[feature, at]), np.float64(state[feature, at + LANES]),
-                prior + per_square * base_square, prior + per_square * square,
+                mean, strength, prior + per_square * base_square, prior + per_square * square,
                 gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
                 met[row], lanes.rule[k], weight,
             )  # fmt: skip
-            state[feature, at], state[feature, at + LANES] = min(max(mean, -far), far), min(strength, most)
+            mean, strength = min(max(mean, -far), far), min(strength, most)
+            state[feature, at] = mean * (prior + strength) if lanes.natural[k] else mean
+            state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
+
+
+def _faded(lanes: Lanes, base: np.ndarray) -> np.ndarray:
+    """By what the base's own evidence is multiplied by now, `base` being its `fade` then."""
+    return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
+
+
+def _units(lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+    """The lanes that learn their priors, and what makes their sums those of weights in units of the features."""
+    learned = np.flatnonzero(lanes.settings[NATURAL])
+    return learned, np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+
+
+def _sums(lanes: Lanes) -> np.ndarray:
+    """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
+    _, units = _units(lanes)
+    return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
+
+
+def _put_sums(lanes: Lanes, sums: np.ndarray) -> None:
+    """What `_sums` has read."""
+    learned, units = _units(lanes)
+    lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
+    renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
+    lanes.priors[:, HELD] *= sums[:, 0].any(axis=1)  # as before anything was learned: 0
 
 
 def _intercepts(lanes: Lanes) -> Places:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from bayou.learners.bank.lanes import (
     BIAS_PRIOR,
     KEEP,
     LIVE,
+    NATURAL,
     NORMALISED,
     PER_SQUARE,
     PRECISION,
@@ -26,6 +27,7 @@ from bayou.learners.bank.lanes import (
     RATE,
     SCALED,
     SPREAD,
+    STAYS,
 )
 
 MAX_LANES = 64
@@ -48,13 +50,21 @@ class Lane:
     normalise: bool = False
     memory: float = 0.0
     rate: float | None = None
+    learned_prior: bool = False  # prior_variance is where that of each group of features begins
+    fading: float = 0.0  # what was learned fades by this share at every example
+
+    @property
+    def forgets(self) -> bool:
+        """Whether old evidence fades, by use or by time."""
+        return self.memory > 0.0 or self.fading > 0.0
 
     def __str__(self) -> str:
         if self.rate is not None:
             return f"AdaGrad {self.rate:g}"
         words = ["scaled"] * self.scale + ["tempered"] * (self.temper[0] < 1.0) + ["normalised"] * self.normalise
-        memory = f", memory {self.memory:g}" if self.memory else ""
-        return f"{' '.join(words) or 'plain'} {self.prior_variance:g}{memory}"
+        words += ["learned"] * self.learned_prior
+        fades = (f", {word} {share:g}" for word, share in (("memory", self.memory), ("fading", self.fading)) if share)
+        return f"{' '.join(words) or 'plain'} {self.prior_variance:g}{''.join(fades)}"
 
 
 def _scaled(v0: float, memory: float = 0.0) -> Lane:
@@ -71,8 +81,8 @@ def _normalised(v0: float) -> Lane:
 
 PRESETS = {
     "slim": (
-        *(_scaled(0.1), _scaled(10.0)),
-        *(_tempered(0.1), _tempered(10.0, second=0.3)),
+        *(Lane(0.1, scale=True, learned_prior=True), _scaled(10.0)),
+        *(Lane(0.1, temper=(0.3, 0.1), fading=1e-4), _tempered(10.0, second=0.3)),
         _normalised(1.0),
         *(_tempered(1.0, memory=0.1), _tempered(10.0, memory=0.01)),
         Lane(rate=0.8),
@@ -86,6 +96,30 @@ PRESETS = {
         Lane(rate=0.8),
     ),
 }
+
+
+# What they were when files did not say which lanes a model has.
+EARLIER = PRESETS | {"slim": (_scaled(0.1), PRESETS["slim"][1], _tempered(0.1), *PRESETS["slim"][3:])}
+
+
+def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
+    """As JSON can say them."""
+    return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
+
+
+class SaysItsLanes:
+    """The part of a `Bank` by which its files say which lanes it has, whatever a preset comes to be."""
+
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
+        return parameters | {"lanes": lanes}
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        preset = parameters.get("preset", "slim")
+        lanes = parameters.pop("lanes", None) or as_mappings(EARLIER[preset])
+        return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
 
 def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
@@ -106,6 +140,9 @@ def _own_lane(given: Any) -> Lane:
         raise BadInput(f"a lane's temper is {lane.temper}; both numbers must be from 0.01 to 100.")
     second = None if lane.second is None else positive_number("second of a lane", lane.second, zero=True, high=100.0)
     rate = None if lane.rate is None else positive_number("rate of a lane", lane.rate, high=1e6)
+    learned = yes_or_no("learned_prior of a lane", lane.learned_prior)
+    if learned and (rate is not None or lane.normalise or lane.memory or lane.fading):
+        raise BadInput("a lane with learned_prior is Gaussian, not normalised, and does not forget.")
     variance = positive_number("prior_variance of a lane", lane.prior_variance, high=1e6)
     if variance < 1e-6:
         raise BadInput(f"prior_variance of a lane is {variance:g}; it must be from 1e-6 to 1e6.")
@@ -117,12 +154,14 @@ def _own_lane(given: Any) -> Lane:
         normalise=yes_or_no("normalise of a lane", lane.normalise),
         memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
         rate=rate,
+        learned_prior=learned,
+        fading=positive_number("fading of a lane", lane.fading, zero=True, high=0.5),
     )
 
 
 def most_careful(lanes: Sequence[Lane]) -> int:
     """The scaled lane of the smallest prior: of all lanes the nearest to logistic regression over all examples."""
-    scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.memory and lane.rate is None]
+    scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.forgets and lane.rate is None]
     if not scaled:
         raise BadInput("the bank has no scaled lane without memory, which would show what was associated.")
     return min(scaled, key=lambda k: lanes[k].prior_variance)
@@ -130,8 +169,8 @@ def most_careful(lanes: Sequence[Lane]) -> int:
 
 def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
     """What the kernels must know of every lane, a column each; `intercept_variance` None is max(3, prior_variance)."""
-    settings = np.zeros((PRECISION + 1, padded(len(lanes))))
-    settings[[PRIOR, PRECISION, KEEP, BIAS_PRIOR]] = 1.0  # of lanes that only fill the block
+    settings = np.zeros((STAYS + 1, padded(len(lanes))))
+    settings[[PRIOR, PRECISION, KEEP, STAYS, BIAS_PRIOR]] = 1.0  # of lanes that only fill the block
     for k, lane in enumerate(lanes):
         mine = settings[:, k]
         mine[SPREAD], mine[LIVE] = C8 * lane.temper[0], 1.0
@@ -142,6 +181,7 @@ def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.n
         mine[PRIOR], mine[PER_SQUARE] = (0.0, precision) if lane.normalise else (precision, 0.0)
         mine[PRECISION], mine[KEEP] = precision, 1.0 / (1.0 + lane.memory)
         mine[SCALED], mine[NORMALISED] = lane.scale, lane.normalise
+        mine[NATURAL], mine[STAYS] = lane.learned_prior, 1.0 - lane.fading
         wide = max(3.0, lane.prior_variance) if intercept_variance is None else intercept_variance
         mine[BIAS_PRIOR] = 1.0 / wide
     return settings

@@ -12,6 +12,8 @@ from bayou.kernels.vector import like, sqrt, where_above
 from bayou.learners.bases.evidence import settled, slope_and_curvature
 
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
+# What may stand for a precision that was gained, in the units of a lane that fades.
+FARTHEST_32, FARTHEST_64 = 1e37, 1e300
 # l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
 SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
 # A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
@@ -60,10 +62,13 @@ def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fal
 
 @kernel(forceinline=True)
 def weight_step(gained, x, xv, rate, any_rate, step, fall):
-    """How far a feature's means move and how much its precisions gain."""
+    """How far a feature's means move, how much its precisions gain, and what share of their variances stays.
+
+    The share is at least a half; where that is more than moment matching asks for, they fall more slowly than it says.
+    """
     xf = x * fall
-    top, bottom = x * xf, max(1.0 - xv * xf, 0.5)
-    shift = xv * step
+    top, share = x * xf, max(1.0 - xv * xf, 0.5)
+    shift, bottom = xv * step, share
     if any_rate:
         gradient = x * step
         square = gradient * gradient
@@ -71,5 +76,5 @@ def weight_step(gained, x, xv, rate, any_rate, step, fall):
         bottom = where_above(rate, 0.0, max(sqrt(gained + square), LEAST_ROOT), bottom)
         more = top / bottom
         shift = where_above(rate, 0.0, more, shift)
-        return shift, where_above(rate, 0.0, square, more)
-    return shift, top / bottom
+        return shift, where_above(rate, 0.0, square, more), share
+    return shift, top / bottom, share

@@ -18,9 +18,10 @@ from bayou.core.batch import Batch
 from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
+from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
-from bayou.learners.bank.lanes import BIAS_PRIOR, PER_SQUARE, PRIOR, RATE, Lanes
+from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, Lanes
 from bayou.learners.bank.levels import SUREST_STACKED
 from bayou.learners.bank.pairs import Pairs
 
@@ -161,12 +162,13 @@ def _stacked_variance(combination: Combination) -> float:
 def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> Weights:
     """What one lane believes of some weights."""
     place, factor = lane // LANES * 2 * LANES + lane % LANES, lanes.factors()[lane]
-    mean = factor * lanes.state[features, place].astype(np.float64)
+    mean, gained = (lanes.state[features, place + at].astype(np.float64) for at in (0, LANES))
     if lanes.settings[RATE, lane] > 0:
-        return Weights(mean, np.zeros(len(features)))
+        return Weights(factor * mean, np.zeros(len(features)))
     square = np.where(lanes.squares[features, 1] > 0, lanes.squares[features, 0].astype(np.float64), 1.0)
-    prior = lanes.settings[PRIOR, lane] + lanes.settings[PER_SQUARE, lane] * square
-    return Weights(mean, factor**2 / (prior + lanes.state[features, place + LANES].astype(np.float64)))
+    prior = lanes.held[lanes.groups[features], lane] + lanes.settings[PER_SQUARE, lane] * square
+    variance = 1.0 / (prior + lanes.fade[0, lane] * gained)
+    return Weights(factor * (mean * variance if lanes.settings[NATURAL, lane] else mean), factor**2 * variance)
 
 
 def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
@@ -237,30 +239,32 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pai
         middle = (mixing * stretched) @ means
         found[:] = coefficients @ means, mixing @ (own + (stretched[:, None] * means - middle) ** 2)
         return found
-    state, squares, settings = lanes.state, lanes.squares, lanes.settings
-    _weights(features, state, squares, settings, lanes.factors(), coefficients, mixing, stretched, found)
+    _weights(features, lanes, lanes.factors(), coefficients, mixing, stretched, found)
     return found
 
 
 @kernel
-def _weights(numbers, state, squares, settings, factors, coefficients, mixing, stretched, found):
+def _weights(numbers, lanes, factors, coefficients, mixing, stretched, found):
     """(means, variances) of some features' weights in the linearised combination of all lanes."""
     most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
+    state, squares, settings = lanes.state, lanes.squares, lanes.settings
+    width = settings.shape[1]
+    weights, variances = zeros(width, np.float64), zeros(width, np.float64)
     for n in range(numbers.size):
         i = numbers[n]
         square = squares[i, 0] if squares[i, 1] > 0 else 1.0
-        mean = middle = 0.0
-        for k in range(settings.shape[1]):
-            weight = factors[k] * state[i, k // LANES * 2 * LANES + k % LANES]
-            mean += coefficients[k] * weight
-            middle += mixing[k] * stretched[k] * weight
-        variance = 0.0
-        for k in range(settings.shape[1]):
+        mean = middle = variance = 0.0
+        for k in range(width):
+            place = k // LANES * 2 * LANES + k % LANES
+            prior = lanes.held[lanes.groups[i], k] + settings[PER_SQUARE, k] * square
+            v = 1.0 / (prior + lanes.fade[0, k] * state[i, place + LANES])
+            weights[k] = factors[k] * state[i, place] * (v if settings[NATURAL, k] > 0.0 else 1.0)
+            variances[k] = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] * v
+            mean += coefficients[k] * weights[k]
+            middle += mixing[k] * stretched[k] * weights[k]
+        for k in range(width):
             if mixing[k] > 0.0:
-                place = k // LANES * 2 * LANES + k % LANES
-                apart = stretched[k] * factors[k] * state[i, place] - middle
-                precision = settings[PRIOR, k] + settings[PER_SQUARE, k] * square + state[i, place + LANES]
-                own = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] / precision
-                variance += mixing[k] * (own + apart * apart)
+                apart = stretched[k] * weights[k] - middle
+                variance += mixing[k] * (variances[k] + apart * apart)
         found[0, n] = min(max(mean, -most), most)
         found[1, n] = min(variance, most)

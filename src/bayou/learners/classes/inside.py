@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core import registry
 from bayou.core.batch import Batch
 from bayou.core.checks import shown
 from bayou.core.class_prediction import class_names
@@ -143,6 +144,14 @@ class Inside(Learner):
 
     # --- files --------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._written(parameters)
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._meant(parameters)
+
     def _arrays(self) -> dict[str, np.ndarray]:
         n_classes, numbering = len(self._learners), self._table.numbering
         ids = self._ids if self._ids.size or numbering is None else numbering.arrays()["ids"]
@@ -160,6 +169,10 @@ class Inside(Learner):
     @property
     def _per_feature(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._under(self._like._per_feature)
+
+    @property
+    def _newer(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._under(self._like._newer)
 
     @property
     def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]

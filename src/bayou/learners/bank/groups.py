@@ -1,0 +1,72 @@
+"""Of what groups a bank's features are, what prior it has learned for each, and lanes that fade, seen from outside."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.core.arrays import read_only
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner
+from bayou.core.model_file import nonzero_rows
+from bayou.learners.bank.lanes import NATURAL, PRIOR, STAYS, Lanes
+from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
+
+NO_GROUPS = read_only(np.zeros(0, np.uint8))
+
+
+class LearnedPrior(NamedTuple):
+    """What a bank has learned of the weights of one group of features before it knows any of them."""
+
+    group: int  # its number in `Batch.groups`
+    sd: float  # the prior's standard deviation, in units of the features
+    features: int  # that were met
+
+
+class Grouped(Learner):
+    """The part of a `Bank` that knows of groups."""
+
+    _lanes: Lanes
+    _grouped = False  # whether any feature is of another group than 0
+
+    def _groups_of(self, batch: Batch) -> np.ndarray:
+        """Of each non-zero its group, as the batch or else the table has it; nothing if all are of one."""
+        if batch.groups is not None:
+            self._grouped = True
+            return batch.groups
+        return read_only(self._lanes.groups[batch.indices]) if self._grouped else NO_GROUPS
+
+    def _fill_held(self) -> None:
+        """What follows from the settings, and from what was learned of priors."""
+        lanes = self._lanes
+        fill_held(lanes.held, lanes.settings[PRIOR], lanes.priors, np.flatnonzero(lanes.settings[NATURAL]))
+
+    def _check_state(self) -> None:
+        self._grouped = bool(self._lanes.groups.any())
+        np.clip(self._lanes.fade[0], LEAST_FADE, 1.0, out=self._lanes.fade[0])
+
+    def _fold(self) -> None:
+        if (self._lanes.fade[0] < FOLD).any():
+            fold(self._lanes.state.reshape(-1), self._lanes.fade)
+
+    def rewrites(self, examples: int) -> bool:
+        return bool((self._lanes.fade[0] * self._lanes.settings[STAYS] ** examples < FOLD).any())
+
+    def priors(self) -> list[LearnedPrior]:
+        """The prior of each group that was met, as the first lane that learns it has it; none if there is no such lane.
+
+        >>> from bayou.learners import Bank
+        >>> bank = Bank(n_features=4)
+        >>> rows = Batch.from_rows([{0: 1.0, 2: 1.0}, {1: 1.0, 3: 1.0}], labels=[1, 0]).with_groups([0, 1, 0, 1])
+        >>> p = bank.learn(rows)
+        >>> [(prior.group, prior.features) for prior in bank.priors()]
+        [(0, 2), (1, 2)]
+        """
+        with self._lock:
+            lanes, learned = self._lanes, np.flatnonzero(self._lanes.settings[NATURAL])
+            if not len(learned):
+                return []
+            met = np.bincount(lanes.groups[nonzero_rows(lanes.state)], minlength=len(lanes.held))
+            sds = lanes.factors()[learned[0]] / np.sqrt(lanes.held[:, learned[0]].astype(np.float64))
+        return [LearnedPrior(group, float(sds[group]), int(met[group])) for group in np.flatnonzero(met).tolist()]

@@ -1,0 +1,128 @@
+"""Prior variances that a lane learns, one for each group of features; and lanes whose evidence fades by time.
+
+A group is a column or a namespace, by its number in the batch (`Batch.groups`). Of group g the precision of the prior
+is made anew after every 16th example, empirical Bayes as MacKay has it, in the units of the lane:
+
+    A_g += d (2 mu + d)      N_g += P_g v min(h, 1/2)      d = x v dm, h = x^2 v dv, at each use of a feature
+    P_g = (2 + max(N_g, 0)) / (2 v0 + max(A_g, 0)), from 1e-3 to 1e4
+
+A_g is the sum of squared weights, N_g how many of them are known, by how far their variances have fallen. When P_g
+moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu.
+
+What a lane has gained that fades is G = f G', f = (1 - fading)^t for all features: nothing but f changes from one
+example to the next. Before some rows are learned G' takes up what has become small, in powers of two, which changes no
+bit. A shard of a round, of which nothing but the features it meets may change, leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
+from bayou.kernels.vector import LANES
+
+GROUPS, EVERY = 256, 16
+# What is kept of each group: A, N, P. A precision of 0 stands for the one it begins with.
+SQUARES, KNOWN, HELD = range(3)
+# The prior counts as much as so many weights, and P stays within these.
+COUNTED, LEAST, MOST = 2.0, 1e-3, 1e4
+# From where on G' takes up its factor; and the least that this comes to where that cannot be, in a shard.
+FOLD, LEAST_FADE = 2.0**-40, 2.0**-80
+
+
+@inlined
+def note_groups(known, state, places, indices, groups, start, length):
+    """Remember of what groups features are that are learned for the first time."""
+    for k in range(np.uint64(length)):
+        if state[np.uint64(places[k] + LANES)] == 0:
+            known[np.uint64(indices[np.uint64(start) + k])] = groups[np.uint64(start) + k]
+
+
+@kernel
+def fresh_sums(kept, numbers, width, n_groups):
+    """What is not yet in A and N, laid out for vectors across all lanes; `numbers` has those that learn priors."""
+    fresh = zeros(n_groups * 2 * width, kept.dtype)
+    for j in range(numbers.size):
+        for group in range(n_groups):
+            place = _place_of(group, numbers[j], width)
+            fresh[place], fresh[place + LANES] = kept[j, group, SQUARES], kept[j, group, KNOWN]
+    return fresh
+
+
+@kernel
+def keep_fresh(kept, fresh, numbers, n_groups):
+    """The way back."""
+    for j in range(numbers.size):
+        for group in range(n_groups):
+            place = _place_of(group, numbers[j], fresh.size // (2 * n_groups))
+            kept[j, group, SQUARES], kept[j, group, KNOWN] = fresh[place], fresh[place + LANES]
+
+
+@inlined
+def _place_of(group, lane, width):
+    return 2 * (np.int64(group) * width + lane // LANES * LANES) + lane % LANES
+
+
+@inlined
+def renew_priors(priors, fresh, numbers, held, starts, n_groups):
+    """Take in what is fresh, and make all priors anew; `starts` has the precisions that lanes begin with."""
+    for j in range(numbers.size):
+        lane, width = numbers[j], held.shape[1]
+        more = COUNTED / starts[lane]
+        for group in range(np.uint64(n_groups)):
+            place = np.uint64(_place_of(group, lane, width))
+            squares = priors[j, SQUARES, group] + fresh[place]
+            known = priors[j, KNOWN, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
+            p = (COUNTED + max(known, 0.0)) / (more + max(squares, 0.0))
+            p = min(max(p, LEAST), MOST)
+            priors[j, SQUARES, group], priors[j, KNOWN, group], priors[j, HELD, group] = squares, known, p
+            held[group, lane] = p
+            fresh[place] = fresh[place + np.uint64(LANES)] = 0.0
+
+
+@kernel
+def groups_met(fresh, priors, groups, start, stop):
+    """One more than the highest group of which anything was learned or stands in `groups` from `start` to `stop`."""
+    last = 0
+    for k in range(start, stop if groups.size else start):
+        last = max(last, np.int64(groups[k]))
+    for group in range(GROUPS - 1, last, -1):
+        if priors[0, HELD, group] != 0.0 or fresh[0, group, KNOWN] != 0.0:
+            return group + 1
+    return last + 1
+
+
+@kernel
+def renewed(priors, numbers, held, starts):
+    """`renew_priors` with nothing fresh."""
+    fresh = zeros(2 * held.size, held.dtype)
+    renew_priors(priors, fresh, numbers, held, starts, held.shape[0])
+
+
+def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: np.ndarray) -> None:
+    """The table that kernels read, from what every lane begins with and what was learned."""
+    held[:] = fixed
+    learned = np.where(priors[:, HELD] > 0, np.clip(priors[:, HELD], LEAST, MOST), fixed[numbers, None])
+    held[:, numbers] = learned.T
+
+
+@inlined
+def fade_lanes(fade, stays):
+    """One example more."""
+    for lane in range(stays.size):
+        fade[lane] = max(fade[lane] * stays[lane], LEAST_FADE)
+
+
+@kernel
+def fold(state, fade):
+    """Let what was gained take up its factor where that has become small: by a power of two, so that no bit changes."""
+    width = fade.shape[1]
+    for lane in range(width):
+        while fade[0, lane] < FOLD:
+            for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * width):
+                if state[at] != 0:  # what was never met stays untouched
+                    state[at] *= FOLD
+            fade[0, lane] /= FOLD
+            fade[1, lane] += 1.0

@@ -1,0 +1,136 @@
+"""How a row is laid out for the lanes: values in units of the stream, and where in the tables its features stand."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.gather import prefetch
+from bayou.kernels.inlining import inlined
+from bayou.kernels.room import zeros
+from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
+from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, store
+
+# A typical row's length is brought to between these, and is settled after SETTLED rows.
+SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
+# Mean squares are at least this, so that v0/q stays a float32.
+LEAST_SQUARE = 1e-30
+# Non-zeros between a feature and the one whose lanes are asked for.
+AHEAD = 96
+
+
+class Row(NamedTuple):
+    """Scratch for the features of a row."""
+
+    xs: np.ndarray  # values in units of the stream
+    places: np.ndarray  # where their lanes begin in the state
+    mean_squares: np.ndarray  # this row counted
+    squares_before: np.ndarray  # and as they were
+    means: np.ndarray  # of their weights in every lane, the prior being that of this row's mean squares
+    vs: np.ndarray  # and their variances
+    phases: np.ndarray  # what sums are rounded by
+    held: np.ndarray  # where their priors begin
+
+
+@kernel(forceinline=True)
+def new_row(room, width, state):
+    """For rows of so many features, in the type of the state."""
+    return Row(
+        zeros(room, state.dtype),
+        zeros(room, np.int64),
+        np.ones(room, state.dtype),
+        np.ones(room, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room * width, state.dtype),
+        zeros(room, state.dtype),
+        zeros(room, np.int64),
+    )
+
+
+@kernel
+def unit_of(log_length):
+    """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
+    there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
+    return math.exp(min(max(there - log_length, -69.0), 69.0))
+
+
+@kernel
+def row_log_length(values, start, stop):
+    square = 0.0
+    for k in range(start, stop):
+        square += np.float64(values[k]) ** 2
+    return 0.5 * math.log(max(square, 1e-300))
+
+
+@inlined
+def scaled_row(xs, values, start, length, unit, bound):
+    """Lay out a row in units of the stream; whether a value is other than 1 or -1."""
+    other = False
+    whole = length // LANES * LANES
+    for k in range(0, whole, LANES):
+        copy_lanes(xs, k, values, start + k)
+        x = load(xs, k)
+        other |= any_above(magnitude(x * x - 1.0), 0.0)
+        store(xs, k, max(min(x * unit, bound), -bound))
+    for k in range(whole, length):
+        x = xs.dtype.type(values[start + k])
+        other |= x * x != xs.dtype.type(1)
+        xs[k] = max(min(x * unit, bound), -bound)
+    return other
+
+
+@inlined
+def row_squares(row, squares, indices, values, start, length, most):
+    """Each feature's mean square, this row counted, and as it was; what was not yet counted was learned with 1."""
+    dtype = squares.dtype.type
+    mean_squares, squares_before = row.mean_squares, row.squares_before
+    for k in range(length):
+        there = 2 * np.int64(indices[start + k])
+        x = dtype(values[start + k])
+        q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
+        mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
+        squares_before[k] = squares[there] if squares[there + 1] > dtype(0) else dtype(1)
+
+
+@inlined
+def ask_for(state, squares, indices, start, stop, stride, counts):
+    """Have the lanes of some non-zeros in the cache by the time they come."""
+    for k in range(start, stop):
+        there = np.int64(indices[np.uint64(k)])
+        for at in range(0, stride, 2 * LANES):
+            prefetch(state, there * stride + at)
+        if counts:
+            prefetch(squares, 2 * there)
+
+
+@inlined
+def row_places(row, indices, groups, start, length, width):
+    """Where the lanes of a row's features begin, and where their priors do."""
+    places, held, first = row.places, row.held, np.uint64(start)
+    for k in range(np.uint64(length)):
+        places[k] = np.int64(indices[first + k]) * (2 * width)
+    if groups.size:
+        for k in range(np.uint64(length)):
+            held[k] = np.int64(groups[first + k]) * width
+
+
+@inlined
+def row_phases(phases, indices, start, length, examples):
+    """What each feature's sums are rounded by, as shares of the power of two below."""
+    zero = fill(load(phases, 0), 0.0)
+    whole = length // LANES * LANES
+    for k in range(0, whole, LANES):
+        store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)) * LAST_PLACE)
+    for k in range(whole, length):
+        phases[k] = rounding_phase(indices[np.uint64(start + k)], examples) * LAST_PLACE
+
+
+@inlined
+def count_row(squares, mean_squares, indices, start, length):
+    for k in range(length):
+        there = 2 * np.int64(indices[start + k])
+        squares[there] = mean_squares[k]
+        squares[there + 1] += squares.dtype.type(1)
