@@ -1,13 +1,15 @@
 """How fast bayou learns from files compared with its peers, in one run on the same rows.
 
     python benchmarks/streams.py [--rows 1000000] [--repeats 5] [--json out.json] [--picture out.png] [--folder DIR]
-    python benchmarks/streams.py --only "marginal, VW text" "bank, VW text" "VW, text"
+    python benchmarks/streams.py --only "marginal, VW text" "bank, VW text" "VW, text" waiting
 
 Rows have 39 indicators over 2^22 columns, each field following Zipf's law. The same rows are written as svmlight text,
-as VW text with numbers and with names, and as Parquet with 39 columns of text. Times are from the first example to the
-last one: bayou reports it itself, and for the peers the time of a run on a file of one row is subtracted. Contenders
-alternate, so that a busy machine is as busy for all; medians. Each is also shown as a share of the machine's limits:
-copying the bytes in memory, and the learner's arithmetic with all weights in the cache.
+as VW text with numbers and with names, and as Parquet with 39 columns of text; other rows, of a label, five numbers and
+eight words, as CSV and as JSON lines. Times are from the first example to the last one: bayou reports it itself; for
+the peers, and for `bayou predict`, the time of a run on a file of one row is subtracted. Contenders alternate, so that
+a busy machine is as busy for all; medians. Each is also shown as a share of the machine's limits: copying the bytes in
+memory, and the learner's arithmetic with all weights in the cache. At the end, what people wait for besides: `bayou
+info` and `bayou features` of a bank of 2^24 weights, and its file.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -40,10 +43,10 @@ CHUNK = 200_000  # rows made at a time
 
 def write_files(rows: int, folder: Path) -> dict[str, Path]:
     """The same rows in every format; files written by an earlier run are reused."""
-    files = {name: folder / f"{rows}.{name}" for name in ("svm", "numbers.vw", "names.vw", "parquet")}
+    files = {name: folder / f"{rows}.{name}" for name in ("svm", "numbers.vw", "names.vw", "csv", "jsonl", "parquet")}
     ones = {name: folder / f"one.{name}" for name in files}
     everything = files | {f"one {name}": path for name, path in ones.items()}
-    whole = folder / f"{rows}.whole"
+    whole = folder / f"{rows}.written"
     if whole.exists():
         return everything
     print(f"writing {rows:,} rows in every format ...", file=sys.stderr)
@@ -62,6 +65,7 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
         text = pc.binary_join(pa.ListArray.from_arrays(pa.array(X.indptr), names), " ")
         _write(handles["names.vw"], pc.binary_join_element_wise(labels, text, " | "))
         tables.append(_table(X, y))
+        _write_columns(min(CHUNK, rows - start), seed, handles)
     # Row groups of a million rows, as Arrow makes them by default.
     pq.write_table(pa.concat_tables(tables).unify_dictionaries(), files["parquet"], row_group_size=1 << 20)
     for handle in handles.values():
@@ -72,9 +76,28 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
             pq.write_table(pa.Table.from_pylist(first.to_pylist()), ones[name])
         else:
             with open(path, "rb") as file:
-                ones[name].write_bytes(file.readline())
+                ones[name].write_bytes(b"".join(file.readline() for _ in range(1 + (name == "csv"))))
     whole.touch()
     return everything
+
+
+def _write_columns(rows: int, seed: int, handles: dict) -> None:
+    """A label, five numbers and eight words of fifty thousand, as CSV and as JSON lines."""
+    rng = np.random.default_rng(seed)
+    words = _words(np.minimum(rng.zipf(1.3, (8, rows)), 50_000).ravel())
+    columns = {"clicked": pa.array((rng.random(rows) < 0.3).astype(np.int8)).cast(pa.string())}
+    for k, numbers in enumerate(rng.lognormal(1, 2, (5, rows)).round(2)):
+        columns[f"n{k}"] = pa.array(numbers).cast(pa.string())
+    for k in range(8):
+        columns[f"c{k}"] = words[k * rows : (k + 1) * rows]
+    if not seed:
+        handles["csv"].write(",".join(columns).encode() + b"\n")
+    _write(handles["csv"], pc.binary_join_element_wise(*columns.values(), ","))
+    cells = []
+    for name, texts in columns.items():
+        mark = '"' if name.startswith("c") and name != "clicked" else ""
+        cells.append(pc.binary_join_element_wise(f'"{name}":{mark}', texts, mark, ""))
+    _write(handles["jsonl"], pc.binary_join_element_wise("{", pc.binary_join_element_wise(*cells, ","), "}", ""))
 
 
 def _write(file, lines: pa.Array) -> None:
@@ -130,6 +153,22 @@ def bayou_seconds(learner: str, path: Path, *more: str) -> tuple[float, float]:
     start = time.perf_counter()
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(done.stdout)["seconds"], time.perf_counter() - start
+
+
+def predict_seconds(model: Path, path: Path, one: Path) -> tuple[float, float]:
+    """(from first to last example, whole process) of writing predictions as CSV."""
+    command = [
+        sys.executable,
+        "-m",
+        "bayou",
+        "predict",
+        "--model",
+        str(model),
+        "--out",
+        str(path.with_suffix(".out.csv")),
+    ]
+    whole = seconds_of([*command, str(path)])
+    return whole - seconds_of([*command, str(one)]), whole
 
 
 def vw_seconds(path: Path, one: Path, *more: str) -> tuple[float, float]:
@@ -204,8 +243,14 @@ def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
     files = write_files(rows, folder)
     few = first_rows(files["svm"], min(rows, 100_000))
     very_few = first_rows(files["svm"], min(rows, 5_000))
-    seconds_of([*VW, "-d", str(files["numbers.vw"]), "-c"])  # writes the cache
-    seconds_of([*VW, "-d", str(files["one numbers.vw"]), "-c"])
+    if not only or "VW, its cache".startswith(tuple(only)):
+        for name in ("numbers.vw", "one numbers.vw"):
+            seconds_of([*VW, "-d", str(files[name]), "-c"])  # writes the cache
+
+    models = {name: folder / f"{rows}.{name}.bayou" for name in ("bank", "marginal")}
+    for name, model in models.items():
+        if any(f"{name}, predict".startswith(start) for start in only or [""]):
+            bayou_seconds(name, files["svm"], "--model", str(model))
 
     def vw(name: str, *more: str) -> Callable[[], tuple[float, float]]:
         return lambda: vw_seconds(files[name], files[f"one {name}"], *more)
@@ -225,6 +270,10 @@ def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
         "marginal, VW text, names": lambda: bayou_seconds("marginal", files["names.vw"]),
         "VW, text, names": vw("names.vw"),
         "marginal, Parquet": lambda: bayou_seconds("marginal", files["parquet"], "--label", "label"),
+        "marginal, CSV, 14 columns": lambda: bayou_seconds("marginal", files["csv"], "--label", "clicked"),
+        "marginal, JSON lines, 14 columns": lambda: bayou_seconds("marginal", files["jsonl"], "--label", "clicked"),
+        "bank, predict, svmlight": lambda: predict_seconds(models["bank"], files["svm"], files["one svm"]),
+        "marginal, predict, svmlight": lambda: predict_seconds(models["marginal"], files["svm"], files["one svm"]),
     }
     if only:
         contenders = {name: run for name, run in contenders.items() if name.startswith(tuple(only))}
@@ -237,8 +286,10 @@ def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
                 times[name].append(found)
     rate = {name: rows / statistics.median(t for t, _ in found) for name, found in times.items()}
     whole = {name: statistics.median(t for _, t in found) for name, found in times.items()}
+    waited = waiting(files["svm"], folder, repeats) if not only or "waiting" in only else {}
     if only:
-        return {"rows": rows, "rows per second": rate, "whole process, seconds": whole, "limits": {}, "memory": {}}
+        found = {"rows": rows, "rows per second": rate, "whole process, seconds": whole, "limits": {}, "memory": {}}
+        return found | {"waiting": waited}
     rate["scikit-learn, load + partial_fit"] = min(rows, 100_000) / script_seconds(SKLEARN, few)
     rate["river, learn_one + predict_one"] = min(rows, 5_000) / script_seconds(RIVER, very_few)
     start_up = statistics.median(bayou_seconds("bank", files["one svm"])[1] for _ in range(repeats))
@@ -268,7 +319,42 @@ def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
         "start-up, seconds": start_up,
         "limits": limits,
         "memory": memory,
+        "waiting": waited,
     }
+
+
+def waiting(data: Path, folder: Path, repeats: int) -> dict[str, float]:
+    """Seconds that people wait for a bank of 2^24 weights, and what its file takes; in turns, medians."""
+    import bayou
+
+    model, again = folder / "waiting.bayou", folder / "again.bayou"
+    seconds_of([*BAYOU, "--bits", "24", "--learner", "bank", "--model", str(model), str(data)])
+    learner, content = bayou.load(model), model.read_bytes()
+
+    def write() -> None:
+        with open(again, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def seconds(work: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    works: dict[str, Callable[[], None]] = {
+        "bayou info": lambda: seconds_of([*BAYOU[:3], "info", str(model)]),
+        "bayou features": lambda: seconds_of([*BAYOU[:3], "features", str(model)]),
+        "bayou.load": lambda: bayou.load(model),
+        "save": lambda: learner.save(again),
+        "its bytes written to the disk": write,
+    }
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    found = {name: statistics.median(each) for name, each in times.items()}
+    return found | {"megabytes": len(content) / 1e6, "touched": len(learner.touched)}
 
 
 OURS = ("bank", "marginal", "ftrl", "spike-slab")
@@ -282,6 +368,8 @@ RIVALS = {
     "marginal, svmlight": ["VW, text, numbers", "VW, its cache"],
     "marginal, VW text, numbers": ["VW, text, numbers"],
     "marginal, VW text, names": ["VW, text, names"],
+    "bank, predict, svmlight": ["bank, svmlight"],
+    "marginal, predict, svmlight": ["marginal, svmlight"],
 }
 
 
@@ -293,7 +381,8 @@ def show(found: dict) -> None:
         limits = list(found["limits"].get(name, {}).values())
         shares = "".join(f"{value / limit:>{width}.0%}" for limit, width in zip(limits, (11, 15), strict=False))
         process = f"{whole[name]:12.2f}" if name in whole else " " * 12
-        print(f"{name:36}{value:12,.0f}{1e9 / value / FIELDS:12.1f}{process}{shares}")
+        each = "" if name.endswith("columns") else f"{1e9 / value / FIELDS:.1f}"
+        print(f"{name:36}{value:12,.0f}{each:>12}{process}{shares}")
     print()
     for name, rivals in RIVALS.items():
         for rival in rivals:
@@ -305,6 +394,9 @@ def show(found: dict) -> None:
         print(f"start-up to the end of a file of one row: {found['start-up, seconds']:.2f} s")
     for what, size in found["memory"].items():
         print(f"peak memory, {what}: {size / 1e6:.0f} MB")
+    if waited := found["waiting"]:
+        told = ", ".join(f"{name} {value:.2f} s" for name, value in list(waited.items())[:-2])
+        print(f"A bank of 2^24 weights, {waited['touched']:,} met, {waited['megabytes']:.0f} MB: {told}")
 
 
 def draw(found: dict, path: str) -> None:

@@ -82,6 +82,27 @@ def test_neither_the_order_of_arrival_nor_who_learns_changes_a_bit(make):
     assert bits(base) == bits(elsewhere) != before
 
 
+@each
+def test_a_shard_goes_back_to_its_base_and_what_it_refuses_leaves_no_trace(make):
+    base = make()
+    rounds.learn_part(base, rows(1200, 0))
+    shard, other = (rounds.Shard(copy.copy(base)) for _ in range(2))
+    for part, seed in ((shard, 1), (other, 2)):
+        part.learn(rows(300, seed), 2.0)
+    refused = [Batch.from_rows([{5: 1.0, FEATURES: 1.0}], labels=[1]), Batch.from_rows([{17: 1e30}], labels=[1])]
+    alone = shard.gain(0)
+    for batch in refused:
+        with pytest.raises(BadInput, match="row 0"):
+            shard.learn(batch, 2.0)
+    assert shard.gain(0).equals(alone)
+    assert alone.equals(rounds.learn_shard(base, [rows(300, 1)], 2.0, 0))
+    summed = rounds.add([alone, other.gain(1)])
+    rounds.apply(base, summed, 2.0)
+    for part in (shard, other):
+        part.apply(summed, 2.0)
+        assert bits(part.part) == bits(base)
+
+
 def test_of_independent_weights_rounds_are_exact():
     """Each row has one feature and no intercept: what rows tell of a weight adds up, but for where they are told."""
     base = Marginal(FEATURES, dtype="float64", intercept=False, prior_variance=1e-4)
@@ -240,6 +261,9 @@ def test_what_cannot_add_up_gets_a_sentence():
     for other, summed in ((Marginal(16), rounds.add([gain])), (base, pa.Table.from_pylist(spoiled, rounds.SUM))):
         with pytest.raises(BadInput, match="does not fit the model"):
             rounds.apply(other, summed, 1.0)
+    spoiled[1]["numbers"][0] = None
+    with pytest.raises(BadInput, match="has gaps"):
+        rounds.apply(base, pa.Table.from_pylist(spoiled, rounds.SUM), 1.0)
     wide = Bank(64)
     wide.learn(Batch.from_rows([{40: 1.0}], labels=[1]))
     with pytest.raises(BadInput, match="does not fit the model"):

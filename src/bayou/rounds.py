@@ -128,6 +128,7 @@ class Shard:
 
     def learn(self, batch: Batch, weight: float) -> None:
         """Learn some rows, each counting `weight` times."""
+        self._part._check(batch)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
         features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
         before = _rows_at(self._part, features)

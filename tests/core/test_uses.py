@@ -43,6 +43,17 @@ def test_many_rows_are_counted_by_a_sample_that_stands_for_them_however_they_are
     np.testing.assert_allclose(cut.at(features).seen, whole.at(features).seen, rtol=1e-12)
 
 
+def test_many_features_in_order_have_what_each_of_them_has():
+    X, y = rows(400)
+    X = sp.csr_matrix((X.data, X.indices * 7, X.indptr), shape=(400, 210))  # most of the numbers between never come
+    uses, order = counted(X, y), np.random.default_rng(0).permutation(250)
+    for some in (np.arange(250), np.arange(250, dtype=np.uint32), np.arange(3, 60)):
+        for found, expected in zip(uses.at(some), uses.at(order), strict=True):
+            np.testing.assert_array_equal(found, expected[np.argsort(order)][some])
+    assert [len(part) for part in uses.at(np.arange(0))] == [0, 0, 0]
+    assert (Uses().at(np.arange(5)).seen == 0).all()
+
+
 def test_merging_adds_and_counts_the_base_once():
     X, y = rows(600)
     base, whole = counted(X[:200], y[:200]), counted(X, y)

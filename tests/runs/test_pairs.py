@@ -8,6 +8,7 @@ import bayou
 from bayou import BadInput, sources
 from bayou.outputs.explanations import Explainer
 from bayou.outputs.shown_pairs import has_pairs, shown_pairs
+from bayou.outputs.shown_weights import shown_weights
 
 
 def clicks(n: int = 3000, seed: int = 0) -> dict[str, list]:
@@ -41,6 +42,9 @@ def test_pairs_have_names_and_explain(trained):
     shown = shown_pairs(trained)
     assert has_pairs(trained)
     found = {shown.name(k): shown.mean[k] for k in shown.largest(4)}
+    weights = shown_weights(trained)  # of features alone
+    assert 0.001 < weights.sd.min() < weights.sd.max() < 0.5
+    assert trained.variance[weights.features].min() > 1e-6
     assert {name for name, mean in found.items() if mean > 0} == {"user=young & ad=game", "user=old & ad=tea"}
     (batch,) = sources.open(pa.table(clicks(40, seed=2)), extras=trained.extras, groups=True)
     told = trained.predict(batch, horizon="later")

@@ -271,3 +271,31 @@ def test_bad_lines_are_counted_by_kind(form, tmp_path, monkeypatch) -> None:
     assert (first[0], second[0], source.skipped) == (400, 1, 401)
     assert f"x.{form}:{len(head) + 2}:" in first[1]
     assert f"x.{form}:{len(head) + 402}:" in second[1]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_blocks_that_others_read_give_the_same_rows_and_bad_lines_by_the_same_places(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 1 << 12)
+    lines = random_lines(2000).splitlines()
+    lines[700] = lines[1500] = b"1 2:x"
+    text = b"\n".join(lines)
+    path = write(tmp_path / "a.svm", gzip.compress(text) if packed else text)
+
+    def opened() -> sources.Source:
+        return sources.open(path, format="svmlight", on_error="skip")
+
+    whole = opened()
+    rows = list(whole)
+    cutter, parts = opened(), [opened(), opened()]
+    read, places = [], []
+    for number, cut in enumerate(cutter.blocks()):
+        part = parts[number % 2]
+        read.append(part.read(cut))
+        places += (np.asarray(read[-1].positions) + part.uncounted).tolist()
+    for part in parts:
+        cutter.hear(part.told())
+    assert learned(read) == learned(rows)
+    assert places == [place for batch in rows for place in batch.positions.tolist()]
+    assert (cutter.rows, cutter.lines, cutter.skipped) == (whole.rows, whole.lines, whole.skipped)
+    assert sorted(cutter.bad) == sorted(whole.bad)
+    assert [said.split(":")[1] for said in sorted(whole.bad)] == ["1501", "701"]

@@ -100,7 +100,12 @@ _RECIPE: dict[str, Any] = {
     ],
     "ranges": Annotated[
         list[str] | None,
-        typer.Option(help="svmlight: a=1-10,b=11-500 makes namespaces of features, for --cross and -q."),
+        typer.Option(
+            "--ranges",
+            "--groups",
+            help="svmlight: a=1-10,b=11-500 makes namespaces of features, for --cross, --pairs and -q; names may be "
+            "left out.",
+        ),
     ],
     "exact": Annotated[
         bool | None,
@@ -194,10 +199,10 @@ def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
         return None
     found = []
     for part in columns(options) or ():
-        match = re.fullmatch(r"(.+)=(\d{1,10})-(\d{1,10})", part, re.ASCII)
+        match = re.fullmatch(r"(?:(.+)=)?(\d{1,10})-(\d{1,10})", part, re.ASCII)
         if match is None:
             raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
-        found.append((match[1], int(match[2]), int(match[3])))
+        found.append((match[1] or part, int(match[2]), int(match[3])))
     return found
 
 

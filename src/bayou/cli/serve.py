@@ -39,7 +39,7 @@ def serve(
         str | None, typer.Option(help="The label of rows whose own did not come; if not given, they are not learned.")
     ] = None,
     open_rows: Annotated[int, typer.Option(min=1, help="Rows that wait for labels, at most.")] = 10_000_000,
-    snapshot_every: Annotated[int, typer.Option(min=1, help="Examples between two snapshots.")] = 100_000,
+    snapshot_every: Annotated[int, typer.Option(min=1, help="Examples between two snapshots, at least.")] = 100_000,
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 32 << 20,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request, at most.")] = 100_000,
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait, at most.")] = 4096,

@@ -1,6 +1,7 @@
 """Gains, and sums of them, as Arrow tables: a row for each block of BLOCK features, one of block -1 for all else.
 
-Numbers go from NumPy to Arrow and back by their buffers: Arrow's own ways load pandas first, where there is one.
+Numbers go from NumPy to Arrow and back by their buffers: Arrow's own ways load pandas first, where there is one, which
+takes longer than all else that a process loads to learn a shard.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.core.errors import BadInput
 
@@ -45,7 +45,8 @@ def checked(what: str, table: Any, schema: pa.Schema) -> pa.Table:
     """A table that somebody gave, if it is one of these."""
     if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
         raise BadInput(f"this is no {what} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
-    return (pa.table(table) if isinstance(table, pa.RecordBatch) else table).cast(schema)
+    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def table_of(
@@ -82,7 +83,10 @@ def table_of(
 
 def in_order(table: pa.Table, rows: np.ndarray) -> pa.Table:
     """Some rows, by their blocks."""
-    return table.take(_to_arrow(rows[np.argsort(to_numpy(table["block"])[rows])]))
+    rows = rows[np.argsort(to_numpy(table["block"])[rows])]
+    if len(rows) and (np.diff(rows) == 1).all():
+        return table.slice(rows[0], len(rows))
+    return table.take(_to_arrow(rows))
 
 
 def flat(table: pa.Table, name: str) -> Any:
@@ -93,7 +97,7 @@ def flat(table: pa.Table, name: str) -> Any:
 
 def features_in(table: pa.Table, name: str) -> np.ndarray:
     """The features that a column of places speaks of."""
-    lengths = to_numpy(pc.list_value_length(table[name]))
+    lengths = np.diff(to_numpy(table[name].combine_chunks().offsets))
     return np.repeat(to_numpy(table["block"]).astype(np.int64) * BLOCK, lengths) + flat(table, name)
 
 
@@ -102,12 +106,15 @@ def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
     if isinstance(values, list):
         ends, text = np.cumsum([0, *map(len, values)]), b"".join(values)
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(text)])
-    made = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
-    return made if kind is None else made.cast(kind)
+    kind = pa.from_numpy_dtype(values.dtype) if kind is None else kind
+    values = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Numbers without nulls."""
+    """Numbers, all of which must be there."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if array.null_count:
+        raise BadInput("a gain or a sum of bayou.rounds has gaps; give it as it was made.")
     found = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
     return found[array.offset : array.offset + len(array)]

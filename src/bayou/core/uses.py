@@ -80,10 +80,18 @@ class Uses:
 
     def at(self, features: np.ndarray) -> Moments:
         """Of some features; of those that were not in the sample nothing is known, and all is 0."""
-        places = self._numbering.find(_ids_of(np.asarray(features)))
-        known = places != UNKNOWN
-        found = np.zeros((3, len(places)))
-        found[:, known] = self._sums[:, places[known]] / max(self.counted, 1e-300)
+        features = np.asarray(features)
+        if len(features) > len(self) and (features[1:] > features[:-1]).all():  # it is quicker to look for the few
+            own = self._features.astype(features.dtype)
+            known = np.minimum(np.searchsorted(features, own), len(features) - 1)
+            places = np.flatnonzero(features[known] == own)
+            known = known[places]
+        else:
+            places = self._numbering.find(_ids_of(features))
+            known = np.flatnonzero(places != UNKNOWN)
+            places = places[known]
+        found = np.zeros((3, len(features)))
+        found[:, known] = self._sums[:, places] / max(self.counted, 1e-300)
         return Moments(*found)
 
     def merge(self, other: Uses, base: Uses | None = None) -> Uses:

@@ -9,7 +9,7 @@ import numpy as np
 from bayou.core.learner import Learner
 from bayou.learners.bank import Bank
 from bayou.learners.bank.crosses import PAIRS, PRIORS
-from bayou.learners.bank.weights import pairs_in_log_odds
+from bayou.learners.bank.weights import in_log_odds, linearised
 from bayou.outputs.shown_weights import AND
 
 
@@ -57,7 +57,8 @@ def shown_pairs(learner: Learner) -> ShownPairs:
         pairs, lane = learner._pairs, learner._pairs.crosses
         places = np.flatnonzero(lane.features[:, 1])
         owners, weights = lane.features[places].astype(np.int64) - 1, lane.weights[places].astype(np.float64)
-        size = pairs_in_log_odds(learner._lanes, learner._frozen_combination)[0] * pairs.factor_of(PAIRS)
+        linear = linearised(learner._lanes, in_log_odds(learner._frozen_combination))
+        size = linear.coefficients[pairs.column] * pairs.factor_of(PAIRS)
     order = np.lexsort(owners.T[::-1])
     owners, weights = owners[order], weights[order]
     met, of = np.unique(owners, return_inverse=True)

@@ -10,7 +10,6 @@ out depends on the data and on N, not on who was quicker.
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import sys
@@ -27,13 +26,11 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.kernels.scan import PADDING
 from bayou.runs.interrupts import Interrupt
 from bayou.runs.rows import Refused, written_as
 from bayou.runs.warming import own_python
 from bayou.sources import Source
-from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.opening import NEWLINE
+from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.source import Cut
 
 # With fewer rows one process is as quick.
@@ -285,7 +282,7 @@ class _Within:
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
-        self._room, self._files = np.empty(0, np.uint8), dict[str, int]()
+        self._texts = Texts()
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
@@ -311,30 +308,12 @@ class _Within:
     def hear(self, heard: Any, block: Block) -> None:
         """The bytes of the next block, if they come behind the message."""
         if block.at is None:
-            heard.readinto(self._room_for(block)[: block.size].data)
-
-    def _room_for(self, block: Block) -> np.ndarray:
-        """Used again and again: new memory is dear. Newlines stand behind the bytes of a block."""
-        size = block.size + PADDING
-        if len(self._room) < size:
-            self._room = np.empty(2 * size, np.uint8)
-        self._room[block.size : size] = NEWLINE
-        return self._room[:size]
-
-    def _read_file(self, block: Block, at: int) -> None:
-        if block.file not in self._files:
-            self._files[block.file] = os.open(block.file, os.O_RDONLY)
-        text, got = self._room_for(block)[: block.size], 0
-        while got < block.size and (more := os.preadv(self._files[block.file], [text[got:].data], at + got)):
-            got += more
-        if got < block.size - 1:
-            raise BadInput(f"{block.file}: the file has become shorter while it was learned; learn it again.")
-        text[got:] = NEWLINE  # which the last line of a file may lack
+            heard.readinto(self._texts.room_for(block.size)[: block.size].data)
 
     def _block(self, cut: Cut) -> None:
-        if cut.block.at is not None:
-            self._read_file(cut.block, cut.block.at)
-        batch = written_as(self._shard.part, self._source.read(cut.with_text(self._room_for(cut.block))))
+        if cut.block.at is None:
+            cut = cut.with_text(self._texts.room_for(cut.block.size))
+        batch = written_as(self._shard.part, self._source.read(cut))
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

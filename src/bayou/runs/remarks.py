@@ -80,27 +80,45 @@ def _telling(batch: Batch, source: Source) -> list[str]:
         return []
     features, which = np.unique(batch.indices, return_inverse=True)
     rows, kinds = np.repeat(np.arange(n), np.diff(batch.indptr)), len(of_each)
-    names, column_of = _columns(features, source)
+    shown, column_of = _columns(features, source)
+    size = len(features) if shown is None else len(shown)
     met = np.bincount(np.unique(which * kinds + label[rows]) // kinds, minlength=len(features))  # labels of each value
-    mixed = np.bincount(column_of, met > 1, len(names)) > 0
-    values = np.bincount(column_of, minlength=len(names))
+    mixed = np.bincount(column_of, met > 1, size) > 0
+    values = np.bincount(column_of, minlength=size)
     pairs = np.unique(column_of[which] * n + rows)  # each column that a row has, once
     have, times = np.unique(pairs // n * kinds + label[pairs % n], return_counts=True)
-    complete = np.bincount(have // kinds, times == of_each[have % kinds], len(names))  # labels whose rows all have it
-    return [names[k] for k in np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))]
+    complete = np.bincount(have // kinds, times == of_each[have % kinds], size)  # labels whose rows all have it
+    telling = np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))
+    if shown is None:
+        return [_feature(*one) for one in _named(features[telling], source)]
+    return [shown[k] for k in telling]
 
 
-def _columns(features: np.ndarray, source: Source) -> tuple[list[str], np.ndarray]:
-    """Columns by name, and the number of each feature's; a feature that is of no column is one of its own."""
+def _named(features: np.ndarray, source: Source) -> list[tuple[int, str | None]]:
+    """Features and their names, if they have any."""
     known = source.extras.names
     called = [None] * len(features) if known is None else known.name_of(features)
+    return list(zip(features.tolist(), called, strict=True))
+
+
+def _feature(number: int, name: str | None) -> str:
+    return f"feature {number if name is None else name!r}"
+
+
+def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np.ndarray]:
+    """Columns by name, and the number of each feature's; a feature that is of no column is one of its own.
+
+    Where there are no columns at all no feature is looked at, of which there may be many.
+    """
     columns = {column.name for column in source.recipe.columns or ()}
+    if not columns:
+        return None, np.arange(len(features))
     numbers: dict[str, int] = {}
     found = []
-    for feature, name in zip(features.tolist(), called, strict=True):
+    for feature, name in _named(features, source):
         cuts = [] if name is None else [at for after in _AFTER if (at := name.find(after)) > 0]
         column = next((name[:at] for at in sorted(cuts) if name and name[:at] in columns), None)
         column = name if name in columns else column  # its number itself, or its slope
-        shown = f"feature {feature if name is None else name!r}" if column is None else f"column {column!r}"
+        shown = _feature(feature, name) if column is None else f"column {column!r}"
         found.append(numbers.setdefault(shown, len(numbers)))
     return list(numbers), np.array(found, np.int64)

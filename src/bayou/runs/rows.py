@@ -119,7 +119,7 @@ class Refused:
                 yield first, part, answer
 
     def refuse(self, row: Batch, why: str) -> None:
-        sentence = why if row.positions is None else f"line {row.positions[0]}: {why}"
+        sentence = why if row.positions is None else f"line {row.positions[0] + self._source.uncounted}: {why}"
         if not self._skips:
             raise BadInput(sentence)
         self.count += 1

@@ -192,5 +192,5 @@ def _read_file(path: Path, format: str) -> None:
     from bayou import sources
 
     recipe = None if format in ("svmlight", "vw") else {"label": "clicked"}
-    for _ in sources.open(str(path), format=format, recipe=recipe, threads=0):
+    for _ in sources.open(str(path), format=format, recipe=recipe, threads=0, groups=True):
         pass

@@ -54,7 +54,7 @@ class Options:
     """How models are served.
 
     Attributes:
-        snapshot_every: examples between two snapshots.
+        snapshot_every: examples between two snapshots, at least; they also pause for a while after each (`PAUSE`).
         wait: seconds that a row waits for its label; default: the label of those that wait in vain, or None.
         open_rows: how many rows wait at most.
         read_only: follow the snapshots of another server.

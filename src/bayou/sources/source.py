@@ -14,7 +14,7 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
-from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
 from bayou.sources.reading.reader import Placed, Reader
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     """A block of text, not read yet."""
 
     task: Any  # as its reader has it
-    line: int  # lines of its file before it
+    line: int | None  # lines of its file before it, if somebody has counted them
     done: float  # the share of the data that lies before its end
 
     @property
@@ -107,6 +107,7 @@ class Source:
         self._ahead: InOrder | None = None
         self.decided, self.n_classes = "", 0
         self._both = False  # negatives are written in both ways
+        self._texts = Texts()
         self.forget()
 
     @property
@@ -150,6 +151,7 @@ class Source:
         self.kinds: dict[str, tuple[int, str]] = {}
         self.odd: dict[str, tuple[int, list[str]]] = {}
         self._line = 0  # lines of the present file before the present block
+        self._uncounted: Block | None = None  # that block, where nobody has counted them
         self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
 
     @property
@@ -193,19 +195,26 @@ class Source:
         self.forget()
         self.settle()
         line = 0
-        for placed in self._reader.tasks():
+        for placed in self._reader.unread():
             block = _text_of(placed.task)
             if block is not None:
                 line = 0 if block.first else line
-                yield Cut(placed.task, line, placed.done or 0.0)
-                line += _lines_in(block)
+                yield Cut(placed.task, None if block.unread else line, placed.done or 0.0)
+                line += 0 if block.unread else _lines_in(block)
 
     def read(self, cut: Cut) -> Batch:
         """The rows of a block that this source has cut, or one like it."""
-        self._line = cut.line
+        self._line, self._uncounted = cut.line or 0, cut.block if cut.line is None else None
+        if cut.block.unread:
+            cut = cut.with_text(self._texts.of(cut.block))
         batch = self._finish(self._work(Placed(cut.task)))
         self.rows += len(batch)
         return batch
+
+    @property
+    def uncounted(self) -> int:
+        """How many lines of its file stand before the block that was read last, where positions do not count them."""
+        return 0 if self._uncounted is None else self._texts.lines_before(self._uncounted)
 
     def told(self) -> dict[str, Any]:
         """What was counted and found bad in this pass, for the source that has cut the blocks (`hear`)."""
@@ -286,7 +295,7 @@ class Source:
         if ready.first:
             self._line = 0
         if parsed.broken is not None:  # no bad line that could be skipped: nobody knows how much is missing
-            raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line:,}.")
+            raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line + self.uncounted:,}.")
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
             self.extras.numbering.number(parsed)
@@ -322,7 +331,7 @@ class Source:
             self.odd[name] = (before + more, places or [self._placed(file, cell) for cell in cells])
 
     def _placed(self, file: str, bad: BadLine) -> str:
-        place = f"{file}:{self._line + bad.line + 1}"
+        place = f"{file}:{self._line + self.uncounted + bad.line + 1}"
         return f"{place}:{bad.column}: {bad.what}" if bad.column else f"{place}: {bad.what}"
 
     @property

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bayou.core.errors import BadInput
 from bayou.kernels.scan import PADDING
 from bayou.sources.reading import blocks
-from bayou.sources.reading.blocks import Files, whole_lines
+from bayou.sources.reading.blocks import Files, Texts, whole_lines
 from bayou.sources.reading.opening import expand
 
 
@@ -174,3 +174,38 @@ def test_whole_lines(text: bytes) -> None:
 
 
 # --- InOrder --------------------------------------------------------------------------------------------------------
+
+
+# --- blocks that are not read -----------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from([b"\n", b"1 2:3\n", b"x" * 30, b"y" * 9, b"\n\n", b"ab\n"])
+
+
+@given(st.lists(PIECES, max_size=40), st.booleans(), st.integers(4, 40), st.sampled_from([30, 60, 10_000]))
+def test_unread_blocks_are_those_that_are_read(tmp_path_factory, pieces, bom, size, longest):
+    path = tmp_path_factory.mktemp("unread") / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbf" * bom + b"".join(pieces))
+    files, texts = Files([str(path)] * 2, block_bytes=size), Texts()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(blocks, "LONGEST_LINE", longest)
+        read = [(block, files.bytes_done) for block in files]
+        unread = [(block, files.bytes_done) for block in files.unread()]
+    assert [(b.size, b.first, b.trouble, b.lines) for b, _ in unread] == [
+        (b.size, b.first, b.trouble, b.lines) for b, _ in read
+    ]
+    for (mine, done), (theirs, expected) in zip(unread, read, strict=True):
+        if mine.trouble is None:
+            assert done == expected or longest < 10_000  # how far one reads in search of the end of a long line
+            assert mine.unread
+            assert mine.at == theirs.at
+            assert texts.of(mine).tobytes() == theirs.data[: theirs.size + PADDING].tobytes()
+            assert texts.lines_before(mine) == path.read_bytes()[: mine.at].count(b"\n")
+
+
+def test_a_file_that_has_become_shorter_is_told_of(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"1 2:3\n" * 100)
+    (block,) = Files([str(path)]).unread()
+    path.write_bytes(b"1 2:3\n")
+    with pytest.raises(BadInput, match="has become shorter"):
+        Texts().of(block)

@@ -83,16 +83,13 @@ from bayou.learners.bank.weights import (
     intercept_of,
     lane_part,
     lane_reading,
-    linearised,
     log_odds_reading,
-    pairs_in_log_odds,
     weights_of,
 )
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
-_NO_FEATURES = np.empty(0, np.int64)
 
 
 class Told(NamedTuple):
@@ -392,23 +389,13 @@ class Bank(SaysItsLanes, Dropping, InParts):
         """Means and variances of some weights."""
         asked = isinstance(features, np.ndarray) and features.dtype.kind in "iu"
         places = features.astype(np.int64, copy=False) if asked else np.arange(self._n_features)[features]
-        found = weights_of(self._lanes, self._frozen_combination, places)
-        if self._pairs is not None:
-            found[0] += self._pairs.alone(places, linearised(self._lanes, self._frozen_combination).of_pairs)[0]
-        return found
+        return weights_of(self._lanes, self._frozen_combination, places, self._pairs)
 
     def _intercept(self) -> tuple[float, float]:
-        mean, variance = intercept_of(self._lanes, self._frozen_combination)
-        if self._pairs is not None:
-            mean += self._pairs.alone(_NO_FEATURES, linearised(self._lanes, self._frozen_combination).of_pairs)[1]
-        return mean, variance
+        return intercept_of(self._lanes, self._frozen_combination, self._pairs)
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-        reading = log_odds_reading(self._lanes, self._frozen_combination, features, squares)
-        if self._pairs is None:
-            return reading
-        weights, intercept = self._pairs.alone(features, pairs_in_log_odds(self._lanes, self._frozen_combination))
-        return reading._replace(mean=reading.mean + weights, intercept=reading.intercept + intercept)
+        return log_odds_reading(self._lanes, self._frozen_combination, features, squares, self._pairs)
 
     def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
         return lane_reading(self._lanes, most_careful(self._chosen), features, squares)

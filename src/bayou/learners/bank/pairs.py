@@ -185,12 +185,6 @@ class Pairs:
         own = _intercept(lanes.has_intercept, lanes.intercept, factors.BIAS_PRIOR)
         return Part(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)
 
-    def alone(self, features: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, float]:
-        """Weights of features, and the intercept, in lanes that count so much."""
-        parts = list(zip(coefficients.tolist(), self.parts(features), strict=False))
-        weights = sum((c * part.weights.mean for c, part in parts), np.zeros(len(features)))
-        return weights, float(sum(c * part.intercept[0] for c, part in parts))
-
 
 def _intercept(there: bool, intercept: np.ndarray, prior: float) -> tuple[float, float]:
     return (float(intercept[0]), 1.0 / (prior + float(intercept[1]))) if there else (0.0, 0.0)

@@ -23,40 +23,45 @@ from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
 from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, Lanes
 from bayou.learners.bank.levels import SUREST_STACKED
+from bayou.learners.bank.pairs import Pairs
 
+# So many of the lanes of pairs have weights of features alone.
+ALONE = 2
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
 
 
 class Linear(NamedTuple):
-    """The combination as a sum over lanes; an array entry for each lane."""
+    """The combination as a sum over lanes; an array entry for each lane, those of pairs behind the others."""
 
     coefficients: np.ndarray  # of the lane's score
     mixing: np.ndarray  # its weight in the mixture of those that have a variance
     stretched: np.ndarray  # how far its means are stretched there
     offset: float
-    of_pairs: np.ndarray  # coefficients of the lanes of pairs
 
 
 def linearised(lanes: Lanes, combination: Combination) -> Linear:
-    width, of, slots = lanes.width, combination.lane_of, combination.slots
-    damping = combination.damping
+    of, slots, damping = combination.lane_of, combination.slots, combination.damping
+    width = max(lanes.width, int(of.max()) + 1)
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
     each, offset = _outputs(combination)
-    each_share = np.bincount(of, shares, minlength=width)[:width]
-    gaussian = np.where(lanes.settings[RATE] > 0, 0.0, each_share)
+    each_share = np.bincount(of, shares, minlength=width)
+    silent = np.zeros(width, bool)
+    silent[: lanes.width] = lanes.settings[RATE] > 0
+    silent[lanes.width + ALONE :] = True
+    gaussian = np.where(silent, 0.0, each_share)
     if not gaussian.sum():
-        gaussian = each_share if each_share.any() else np.ones(width)
-    stretched = np.bincount(of, shares * stretch, minlength=width)[:width] / np.where(each_share > 0, each_share, 1.0)
+        gaussian = each_share
+    stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
     coefficients = np.bincount(of, each * stretch, minlength=width)
-    return Linear(coefficients[:width], gaussian / gaussian.sum(), stretched, float(offset), coefficients[width:])
+    return Linear(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
 
 
-def pairs_in_log_odds(lanes: Lanes, combination: Combination) -> np.ndarray:
-    """How much the score of each lane of pairs counts in the log-odds."""
+def in_log_odds(combination: Combination) -> Combination:
+    """The same with what outputs are damped by, and not how much more than the score is."""
     damping = combination.damping.copy()
     damping[SCORE] = 0.0
-    return linearised(lanes, combination._replace(damping=damping)).of_pairs
+    return combination._replace(damping=damping)
 
 
 def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
@@ -132,13 +137,16 @@ def _cut(logits: Any) -> Any:
     return np.clip(logits, -SUREST_STACKED, SUREST_STACKED)
 
 
-def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
+def intercept_of(lanes: Lanes, combination: Combination, pairs: Pairs | None = None) -> tuple[float, float]:
     """Mean and variance of the intercept."""
-    coefficients, mixing, stretched, offset, _ = linearised(lanes, combination)
-    mean = float(coefficients @ lanes.intercept[0]) + offset
-    means = stretched * lanes.intercept[0]
-    variances = _intercept_variances(lanes) + _stacked_variance(combination)
-    return mean, float(mixing @ (variances + (means - mixing @ means) ** 2))
+    coefficients, mixing, stretched, offset = linearised(lanes, combination)
+    intercepts, variances = lanes.intercept[0], _intercept_variances(lanes)
+    if pairs is not None:
+        more, unsure = zip(*(part.intercept for part in pairs.parts(np.empty(0, np.int64))), strict=True)
+        intercepts, variances = np.append(intercepts, more), np.append(variances, unsure)
+    means = stretched * intercepts
+    variances = variances + _stacked_variance(combination)
+    return float(coefficients @ intercepts) + offset, float(mixing @ (variances + (means - mixing @ means) ** 2))
 
 
 def _intercept_variances(lanes: Lanes) -> np.ndarray:
@@ -189,7 +197,11 @@ def lane_reading(lanes: Lanes, lane: int, features: np.ndarray, squares: np.ndar
 
 
 def log_odds_reading(
-    lanes: Lanes, combination: Combination, features: np.ndarray, squares: np.ndarray | None
+    lanes: Lanes,
+    combination: Combination,
+    features: np.ndarray,
+    squares: np.ndarray | None,
+    pairs: Pairs | None = None,
 ) -> Reading:
     """The combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and the lanes one by one.
 
@@ -197,29 +209,36 @@ def log_odds_reading(
     without, roots are as they were in the mean of about the last thousand examples.
     """
     parts = [lane_part(lanes, k, features) for k in range(lanes.width)]
-    damping = combination.damping.copy()
-    damping[SCORE] = 0.0
+    combination = in_log_odds(combination)
+    damping = combination.damping
     if squares is not None:
         s = np.array([_row_variance(part, squares) for part in parts])
         own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they were
         spread = combination.output_spread[2 + own].astype(np.float64) * s[combination.lane_of[own]]
         damping[2 + own] = np.sqrt(1.0 + spread) - 1.0
-    combination = combination._replace(damping=damping)
-    _, mixing, stretched, _, _ = linearised(lanes, combination)
+    _, mixing, stretched, _ = linearised(lanes, combination)
+    parts += [] if pairs is None else pairs.parts(features)
     stacked = _stacked_variance(combination)
     shown = [
         _stretched(parts[k], float(stretched[k]), float(mixing[k]), stacked)
         for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()
     ]
-    mean = weights_of(lanes, combination, features)[0].astype(np.float64)
-    intercept = intercept_of(lanes, combination)[0] if lanes.has_intercept else 0.0
+    mean = weights_of(lanes, combination, features, pairs)[0].astype(np.float64)
+    intercept = intercept_of(lanes, combination, pairs)[0] if lanes.has_intercept else 0.0
     return Reading(mean, intercept, shown, "log_odds")
 
 
-def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
+def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pairs: Pairs | None = None) -> np.ndarray:
     """Means and variances of some features' weights."""
-    coefficients, mixing, stretched, _, _ = linearised(lanes, combination)
+    coefficients, mixing, stretched, _ = linearised(lanes, combination)
     found = np.empty((2, len(features)), lanes.state.dtype)
+    if pairs is not None:
+        parts = [*(lane_part(lanes, k, features) for k in range(lanes.width)), *pairs.parts(features)]
+        means = np.array([part.weights.mean for part in parts])
+        own = np.array([part.weights.variance for part in parts])
+        middle = (mixing * stretched) @ means
+        found[:] = coefficients @ means, mixing @ (own + (stretched[:, None] * means - middle) ** 2)
+        return found
     _weights(features, lanes, lanes.factors(), coefficients, mixing, stretched, found)
     return found
 

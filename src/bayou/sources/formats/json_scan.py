@@ -193,7 +193,8 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
     """(rows, slow rows) of the lines data[:size]; where each column's cells are, and on which line each row stands.
 
     names: (text, where each column's name starts in it and the last one stops, the order of their hashes). ways: how
-    numbers become cells of each column. A line for Python has a row, too, of empty cells: slow[k] = (row, start, stop).
+    numbers become cells of each column. starts and stops are zeros, an empty cell, before. A line for Python has a row,
+    too: slow[k] = (row, start, stop).
     """
     text, places, _ = names
     base, called = address_of(data), address_of(text)
@@ -209,8 +210,6 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
         if n == 0 and behind < 0:  # a line of blanks
             at, line = -behind, line + 1
             continue
-        starts[:, row] = 0
-        stops[:, row] = 0
         fine = n >= 0
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]

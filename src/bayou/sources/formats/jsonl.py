@@ -44,11 +44,10 @@ class JsonLines:
     """Parses blocks of JSON lines: plain ones by a kernel where they stand, any other by Python."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self.plan = plan
         self._names = [column.name for column in plan.columns]
         self._roles = [column.role for column in plan.columns]
         self._texts = [c for c, role in enumerate(self._roles) if role == "text"]
-
         text = [name.encode("utf-8", "surrogatepass") for name in self._names]
         hashes = np.array([hash_bytes(name) for name in text], np.uint32)
         order = np.argsort(hashes, kind="stable")
@@ -58,11 +57,11 @@ class JsonLines:
         self._ways = np.array([_WAYS.get(role, AS_WRITTEN) for role in self._roles], np.int64)
 
     def parse(self, block: Block) -> ParsedBlock:
-        return self._plan.parse(self._columns(block))
+        return self.plan.parse(self._columns(block))
 
     def _columns(self, block: Block) -> Columns:
         n_lines, width = int(np.count_nonzero(block.data[: block.size] == _NEWLINE)), len(self._names)
-        starts, stops = np.empty((2, width, n_lines), np.uint32)
+        starts, stops = np.zeros((2, width, n_lines), np.uint32)
         lines, slow = np.empty(n_lines, np.int64), np.empty((n_lines, 3), np.int64)
         plan = self._called, self._hashes, self._ways
         n, left = read_cells(block.data, block.size, is_utf8(block), *plan, starts, stops, lines, slow)
@@ -79,7 +78,7 @@ class JsonLines:
         room = starts.shape[1]
         starts, stops = starts.reshape(-1), stops.reshape(-1)
         for c in self._texts:
-            data = text_of_words(data, starts, stops, c * room, 1, n, self._plan.recipe)
+            data = text_of_words(data, starts, stops, c * room, 1, n, self.plan.recipe)
         table = np.zeros((width, 8), np.int64)
         table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
         table[:, cells.STARTS] = starts.ctypes.data + 4 * room * np.arange(width)
@@ -107,7 +106,7 @@ class JsonLines:
         cells_of: list[bytes] = []
         lists = np.zeros(len(self._names), np.uint8)
         for c, (name, role) in enumerate(zip(self._names, self._roles, strict=True)):
-            column, lists[c] = column_as_cells([one.get(name) for one in objects], role, self._plan.positive)
+            column, lists[c] = column_as_cells([one.get(name) for one in objects], role, self.plan.positive)
             cells_of += column
         data, begins, ends = places_of(cells_of)
         starts[:, rows] = begins.reshape(len(self._names), len(objects)) + len(block.data)
@@ -184,6 +183,7 @@ class JsonReader(FittingReader):
     def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
         self._lines = files
+        self._parser: JsonLines | None = None
         self._read_from(files)
 
     def _pass(self) -> Iterator[Block]:
@@ -205,4 +205,7 @@ class JsonReader(FittingReader):
     def _parse(self, block: Block) -> ParsedBlock:
         if block.trouble is not None:
             return ParsedBlock.unreadable(block)
-        return JsonLines(self.plan).parse(block)
+        parser = self._parser
+        if parser is None or parser.plan is not self.plan:
+            parser = self._parser = JsonLines(self.plan)
+        return parser.parse(block)

@@ -83,6 +83,10 @@ class Reader:
         """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
         raise NotImplementedError
 
+    def unread(self) -> Iterable[Placed]:
+        """The tasks of one pass, of text without its bytes where somebody else can read them."""
+        return self.tasks()
+
     def parse(self, task: Any) -> ParsedBlock:
         """The examples of a task; any thread may call this."""
         raise NotImplementedError
@@ -133,6 +137,10 @@ class TextReader(Reader):
     def tasks(self) -> Iterable[Placed]:
         begun, self._begun = self._begun, None
         return self._placed(self._text) if begun is None else begun
+
+    def unread(self) -> Iterable[Placed]:
+        self._begun = None
+        return self._placed(self._text.unread())
 
     def parse(self, block: Block) -> ParsedBlock:
         return ParsedBlock.unreadable(block) if block.trouble is not None else self._parser.parse(block)
