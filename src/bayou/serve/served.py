@@ -44,7 +44,7 @@ SAMPLES = {
     "svmlight": [b"1 1:1"],
 }
 # After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
-PAUSE = 20.0
+PAUSE = 50.0
 # How often a replica looks for a newer snapshot, in seconds.
 LOOK = 1.0
 
