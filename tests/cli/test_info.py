@@ -154,3 +154,15 @@ def test_a_model_of_several_classes_made_in_python_goes_on(run, tmp_path):
     model = load(path)
     assert model.extras.classes == ["0", "1", "7"]
     assert model.labels.tolist() == [1, 0, 2]  # in which order it met them
+
+
+def test_the_bank_tells_how_large_the_weights_of_each_column_are(run, tmp_path):
+    table = tmp_path / "t.csv"
+    rows = [f"{'ab'[k % 2]},{'xyz'[k % 3]},{k % 2}" for k in range(120)]
+    table.write_text("\n".join(["large,small,y", *rows]) + "\n")
+    done = run("train", table, "--label", "y", "--quiet", "--model", tmp_path / "m.bayou")
+    assert done.exit_code == 0, done.output
+    large, small = json.loads(run("info", tmp_path / "m.bayou", "--json").stdout)["priors"]
+    assert [prior["column"] for prior in (large, small)] == ["large", "small"]
+    assert large["sd"] > 2 * small["sd"]
+    assert "weights of about" in run("info", tmp_path / "m.bayou").stdout
