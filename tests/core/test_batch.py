@@ -523,15 +523,15 @@ def test_a_masked_array_without_a_mask_is_an_array():
 
 
 def test_groups_stay_with_their_non_zeros():
-    """Whatever is cut, taken, merged or put together, each non-zero keeps its group; of duplicates the first counts."""
+    """Whatever is cut, taken, merged or put together, non-zeros keep their groups; of duplicates the lowest counts."""
     indptr, indices, values = [0, 4, 4, 6], [5, 2, 5, 7, 1, 2], [1.0, 0.0, 2.0, 3.0, 1e-60, 1.0]
     batch = Batch.from_arrays(indptr, indices, values, labels=[1, -1, 1], groups=[9, 8, 7, 6, 5, 255])
     assert batch.indices.tolist() == [5, 7, 1, 2]
-    assert batch.groups.tolist() == [9, 6, 5, 255]
+    assert batch.groups.tolist() == [7, 6, 5, 255]
     assert batch[1:].groups.tolist() == [5, 255]
-    assert batch.take([2, 0]).groups.tolist() == [5, 255, 9, 6]
-    assert batch.astype("float32").groups.tolist() == [9, 6, 255]  # one value is too small for float32
-    assert Batch.concatenate([batch[2:], batch[:1]]).groups.tolist() == [5, 255, 9, 6]
+    assert batch.take([2, 0]).groups.tolist() == [5, 255, 7, 6]
+    assert batch.astype("float32").groups.tolist() == [7, 6, 255]  # one value is too small for float32
+    assert Batch.concatenate([batch[2:], batch[:1]]).groups.tolist() == [5, 255, 7, 6]
     assert batch.with_labels([1, 1, 1]).groups is batch.groups
     assert not batch.groups.flags.writeable
     assert Batch.concatenate([batch, batch.with_groups(None)]).groups is None

@@ -10,6 +10,8 @@ from bayou.runs.rows import Refused, spread_evenly
 
 
 class Some:
+    uncounted = 0
+
     def __init__(self, skips):
         self.skips = skips
 

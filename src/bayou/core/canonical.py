@@ -66,7 +66,7 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
 def canonical(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
 ) -> Arrays | None:
-    """The rows with duplicates summed and zeros dropped; None if there are neither. A feature has its first group."""
+    """The rows with duplicates summed and zeros dropped; None if there are neither. Groups: the lowest of a feature."""
     flags = np.zeros(len(indptr) - 1, np.bool_)
     if seen.zeros:
         _flag_zeros(indptr, values, flags)
@@ -193,7 +193,10 @@ def _merge(indptr, indices, values, groups, longest, flags):
         for k in range(first, last):
             at = _place(slots, owners, row, indices[k])
             if owners[at] == row:
-                new_values[places[at]] += values[k]
+                place = places[at]
+                if grouped and values[k] != 0:
+                    new_groups[place] = min(new_groups[place], groups[k]) if new_values[place] != 0 else groups[k]
+                new_values[place] += values[k]
             else:
                 owners[at] = row
                 slots[at] = indices[k]

@@ -27,6 +27,7 @@ class BankClassifier(OnlineClassifier):
         narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
         intercept_variance: the prior variance of the intercept; in each lane max(3, prior_variance) if None.
         pairs: "crosses", "factors", "auto" or "auto,factors" for lanes of pairs of features; for two classes.
+        cross, pair_bits: which pairs, of features that have columns, and 2^pair_bits places for their weights.
         horizon: what predictions are for: "later" for rows that come after learning has stopped, "next" for the next
             row of a stream whose labels are all told before it, as in a loop of `predict_proba` and `partial_fit`.
             Read when predicting.
@@ -48,6 +49,8 @@ class BankClassifier(OnlineClassifier):
     narrowing: bool = False
     intercept_variance: float | None = None
     pairs: str | None = None
+    cross: Any = "columns"
+    pair_bits: int = 22
     horizon: str = "later"
 
 

@@ -224,7 +224,7 @@ class Reading:
 
         parts, first = [], 0
         for batch in batches:
-            table = ArrowTable(self._parsers[learns]._plan, names_of(batch.schema), "the table")
+            table = ArrowTable(self._parsers[learns].plan, names_of(batch.schema), "the table")
             read = self._finished(table.convert(batch), batch.num_rows, learns)
             bad = {first + row: why for row, why in read.bad.items()}
             good = set(np.asarray(_numbered(read.batch).positions).tolist())

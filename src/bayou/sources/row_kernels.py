@@ -89,6 +89,8 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         while place < size and indices[place] != index:
             place += 1
         if place < size:
+            if groups is not None and value != 0:  # the lowest group that there is a value of
+                groups[place] = min(groups[place], groups[k]) if tidied[place] != 0 else groups[k]
             tidied[place] += value
         else:
             indices[size] = index

@@ -30,10 +30,13 @@ class Grouped(Learner):
     _lanes: Lanes
     _grouped = False  # whether any feature is of another group than 0
 
-    def _groups_of(self, batch: Batch) -> np.ndarray:
-        """Of each non-zero its group, as the batch or else the table has it; nothing if all are of one."""
-        if batch.groups is not None:
-            self._grouped = True
+    def _groups_of(self, batch: Batch, learns: bool = False) -> np.ndarray:
+        """Of each non-zero its group, as the batch or else the table has it; nothing if all are of one.
+
+        Where a bank has learned without groups, rows that have some are predicted without.
+        """
+        self._grouped |= learns and batch.groups is not None
+        if batch.groups is not None and self._grouped:
             return batch.groups
         return read_only(self._lanes.groups[batch.indices]) if self._grouped else NO_GROUPS
 

@@ -287,7 +287,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         stop: int,
         said: np.ndarray,
     ) -> tuple[int, int]:
-        groups = self._groups_of(batch)
+        groups = self._groups_of(batch, learns=bool(weights.any()))
         rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups
         end = run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
         if self._pairs is not None:

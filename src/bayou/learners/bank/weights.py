@@ -142,7 +142,8 @@ def intercept_of(lanes: Lanes, combination: Combination, pairs: Pairs | None = N
     coefficients, mixing, stretched, offset = linearised(lanes, combination)
     intercepts, variances = lanes.intercept[0], _intercept_variances(lanes)
     if pairs is not None:
-        more, unsure = zip(*(part.intercept for part in pairs.parts(np.empty(0, np.int64))), strict=True)
+        there = pairs.parts(np.empty(0, np.int64))[: len(mixing) - lanes.width]
+        more, unsure = zip(*(part.intercept for part in there), strict=True)
         intercepts, variances = np.append(intercepts, more), np.append(variances, unsure)
     means = stretched * intercepts
     variances = variances + _stacked_variance(combination)
@@ -233,7 +234,8 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pai
     coefficients, mixing, stretched, _ = linearised(lanes, combination)
     found = np.empty((2, len(features)), lanes.state.dtype)
     if pairs is not None:
-        parts = [*(lane_part(lanes, k, features) for k in range(lanes.width)), *pairs.parts(features)]
+        there = pairs.parts(features)[: len(mixing) - lanes.width]
+        parts = [*(lane_part(lanes, k, features) for k in range(lanes.width)), *there]
         means = np.array([part.weights.mean for part in parts])
         own = np.array([part.weights.variance for part in parts])
         middle = (mixing * stretched) @ means
