@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -205,46 +206,47 @@ def cost(args) -> None:
             f"  {name:8} bank {times[0]:.2f}  crosses +{times[1] - times[0]:.2f}  P and Q +{times[2] - times[1]:.2f}  "
             f"{factor:.2f} times the bank"
         )
-    print("from files, whole process, seconds: bank with factors, VW -q ::, ratio")
+    print("from files, rows a second in the stream (bayou's own count), and VW -q :: as a whole process: ratios")
     for name in ("frappe", "adult"):
-        print(f"  {name:8} " + "  ".join(f"{value:.2f}" for value in from_files(name, args.data, args.cache)))
+        rows, *rates = from_files(name, args.data, args.cache)
+        ratios = "  ".join(f"{rate / rates[-1]:.2f}" for rate in rates[:-1])
+        told = "  ".join(f"{rate:9,.0f}" for rate in rates)
+        print(f"  {name:8} {rows:9,.0f} rows  crosses, factors, VW: {told}  {ratios}")
 
 
-def from_files(name: str, data: Path, cache: Path) -> tuple[float, float, float]:
-    """Both read the same VW text, a namespace for each field; the least of three, in turns."""
+def from_files(name: str, data: Path, cache: Path, times: int = 10) -> tuple[float, ...]:
+    """All read the same VW text, a namespace for each field, the rows so many times; the best of three, in turns."""
     X, y = quality_sets.load(name, data, cache)
     fields = quality_sets.fields(name, data, cache)
+    lines = []
+    for row, label in enumerate(y):
+        at = slice(X.indptr[row], X.indptr[row + 1])
+        cells = zip(X.indices[at].tolist(), X.data[at].tolist(), strict=True)
+        told = " ".join(f"|f{fields[i]} {i}" + (f":{x:.9g}" if x != 1 else "") for i, x in cells)
+        lines.append(f"{int(label)} {told}\n")
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "rows.vw"
         with text.open("w") as file:
-            for row, label in enumerate(y):
-                at = slice(X.indptr[row], X.indptr[row + 1])
-                cells = zip(X.indices[at].tolist(), X.data[at].tolist(), strict=True)
-                told = " ".join(f"|f{fields[i]} {i}" + (f":{x:.9g}" if x != 1 else "") for i, x in cells)
-                file.write(f"{int(label)} {told}\n")
-        ours = [sys.executable, "-m", "bayou", "train", str(text), "--pairs", "factors", "--quiet"]
-        theirs = [
-            sys.executable,
-            "-m",
-            "vowpalwabbit",
-            "--loss_function",
-            "logistic",
-            "--quiet",
-            "-q",
-            "::",
-            "-b",
-            "22",
-        ]
-        times = []
-        for _ in range(3):
-            each = []
-            for command in (ours, [*theirs, "-d", str(text)]):
-                start = time.perf_counter()
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                each.append(time.perf_counter() - start)
-            times.append(each)
-    own_time, other = np.min(times, axis=0)
-    return float(own_time), float(other), float(other / own_time)
+            for _ in range(times):
+                file.writelines(lines)
+        own_command = [sys.executable, "-m", "bayou", "train", str(text), "--quiet", "--json", "--pairs"]
+        vw_command = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "--quiet", "-q", "::"]
+        ways = [partial(stream, [*own_command, kind]) for kind in ("crosses", "factors")]
+        ways.append(partial(wall, [*vw_command, "-b", "22", "-d", str(text)]))
+        seconds = np.array([[way() for way in ways] for _ in range(3)]).min(axis=0)
+    rows = times * len(y)
+    return rows, *(rows / seconds).tolist()
+
+
+def stream(command: list[str]) -> float:
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return float(json.loads(done.stdout)["seconds"])
+
+
+def wall(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - start
 
 
 def main() -> None:

@@ -90,6 +90,8 @@ from bayou.learners.bank.weights import (
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # The combination follows the lanes this many rows behind.
 STRIDE = 1024
+# From so many rows on, lanes of pairs work beside the others.
+APART = 128
 
 
 class Told(NamedTuple):
@@ -250,6 +252,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         `delayed` gets what the later combination said and lost; where it is None, that one learns nothing.
         """
         behind: list[Future[None]] = []
+        stride = STRIDE if self._pairs is None else 4 * STRIDE  # which work beside each other, and wait at its end
 
         def follow(*work: Any) -> None:
             if behind or row < len(batch):
@@ -266,7 +269,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
                     )
                     ahead = self._said_ahead(batch, signs, kept) if len(kept) and size > 1 else None
                 while row < end and examples != stop:
-                    first, before, last = row, examples, min(row + STRIDE, end)
+                    first, before, last = row, examples, min(row + stride, end)
                     row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
                     follow(combine, said, signs, weights, self._combination, first, row, before, *scores[:3])
                 if delayed is not None and len(kept):
@@ -289,10 +292,21 @@ class Bank(SaysItsLanes, Dropping, InParts):
     ) -> tuple[int, int]:
         groups = self._groups_of(batch, learns=bool(weights.any()))
         rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups
-        end = run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
-        if self._pairs is not None:
-            self._pairs.run(batch, groups, signs, weights, row, end[0], examples, said)
-        return end
+        if self._pairs is None:
+            return run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
+        end: list[tuple[int, int]] = []
+
+        def run() -> None:
+            end.append(run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said))
+
+        told = batch, groups, signs, weights, row
+        if stop >= 0 and examples + last - row >= stop:  # nobody knows yet where it ends
+            run()
+            threads.all_done(self._pairs.work(*told, end[0][0], examples, said), apart=False)
+        else:
+            work = [run, *self._pairs.work(*told, last, examples, said)]
+            threads.all_done(work, apart=last - row >= APART)
+        return end[0]
 
     def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What lanes say of some rows before they learn any of them."""

@@ -9,8 +9,9 @@ all others) nor to the stackers (the evidence that its coefficient is not 0, in 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class Pairs:
             was.factors = f._replace(**own)
         return was
 
-    def run(
+    def work(
         self,
         batch: Batch,
         groups: np.ndarray,
@@ -142,15 +143,18 @@ class Pairs:
         last: int,
         examples: int,
         said: np.ndarray,
-    ) -> None:
-        """Predict rows from `row` to `last` and learn from those whose weight is not 0."""
+    ) -> list[Callable[[], Any]]:
+        """What predicts rows from `row` to `last` and learns from those whose weight is not 0; in whatever order."""
         rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
         if not all(self.live):
             said[row:last, :, self.column :] = 0.0
-        if self.live[0]:
-            crosses.run_crosses(*rows, self.crosses, row, last, examples, self.column, said)
+        found: list[Callable[[], Any]] = []
         if self.factors is not None and any(self.live[1:]):
-            factors.run_factors(*rows, self.factors, row, last, examples, self.column + 1, said)
+            told = row, last, examples, self.column + 1, said
+            found.append(partial(factors.run_factors, *rows, self.factors, *told))
+        if self.live[0]:
+            found.append(partial(crosses.run_crosses, *rows, self.crosses, row, last, examples, self.column, said))
+        return found
 
     def next_look(self, examples: int) -> int:
         """After how many examples lanes are looked at next; -1 for never."""
