@@ -142,6 +142,17 @@ def test_an_error_in_a_thread_is_raised_once_all_are_done():
     assert done == [1]
 
 
+def test_threads_that_wait_for_threads_do_the_work_themselves():
+    """More tasks than there are threads, each of which has several: none waits for one that waits."""
+    done = []
+
+    def task() -> None:
+        threads.all_done([lambda: done.append(1)] * 3, apart=True)
+
+    threads.all_done([task] * 20, apart=True)
+    assert len(done) == 60
+
+
 def test_classes_join_at_their_first_row():
     batch = stream(1200)
     late = (batch.labels == 3) & (np.arange(1200) < 600)

@@ -41,7 +41,8 @@ def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
     >>> sorted(done)
     [1, 2]
     """
-    if not apart or len(work) < 2 or _cores() < 2:
+    # One of those threads must not wait for them: there might be none left to do its work.
+    if not apart or len(work) < 2 or _cores() < 2 or getattr(_here, "one_of_many", False):
         for task in work:
             task()
         return
