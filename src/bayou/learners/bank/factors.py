@@ -45,6 +45,9 @@ ALONE = LANES - 1  # the factor of P that is a weight of the feature alone
 UPDATE, SAYS = 0.3, 0.1  # ku, kp
 FACTOR_PRIOR, ALONE_PRIOR, BIAS_PRIOR, PAIR_PRIORS = 0.1, 1.0, 1.0 / 3.0, (10.0, 1.0)
 KEEPS = (1.0, 1.0 / 1.01)
+# How far a value in units of the stream, a factor and a ratio of groups may go: squares of sums of their products are
+# still numbers of float32.
+LONGEST, MOST_FACTOR, MOST_RATIO = 100.0, 1e5, 1e3
 # Of what is said of a row.
 M, S = range(2)
 # So many non-zeros between a feature and the one that is asked for.
@@ -131,7 +134,7 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, number):
         row.groups[k] = g
         row.bits[k] = np.int64(found & np.uint64(0xFFFF))
         x = max(min(np.float64(values[start + k]), bound), -bound)
-        row.xs[k], row.ts[k] = dtype(x), dtype(max(min(x * unit, bound), -bound))
+        row.xs[k], row.ts[k] = dtype(x), dtype(max(min(x * unit, LONGEST), -LONGEST))
         if row.marks[g] != number:
             row.marks[g] = number
             row.there[n] = g
@@ -245,7 +248,8 @@ def _learn_factors(row, into, indices, start, length, machine, step, fall, examp
         phase = dtype(rounding_phase(indices[np.uint64(start + k)], examples))
         square = j * j * dtype(fall)
         more = square / max(1.0 - square * v, 0.5)
-        store(state, place, max(min(mean + (j * v * dtype(step) + phase * last_place(mean)), most), -most))
+        mean = mean + (j * v * dtype(step) + phase * last_place(mean))
+        store(state, place, max(min(mean, MOST_FACTOR), -MOST_FACTOR))
         grown = gained + (more + phase * last_place(gained))
         store(state, place + LANES, min(max(grown * keep - lost, 0.0), most))
 
@@ -263,7 +267,7 @@ def _learn_pairs(row, sums, into, n, machine, step, fall):
             )
             square = d * d * dtype(fall)
             more = square / max(1.0 - square * v, 0.5)
-            store(r, at, max(min(load(r, at) + like(d * v * dtype(step), wide), LIMIT_32), -LIMIT_32))
+            store(r, at, max(min(load(r, at) + like(d * v * dtype(step), wide), MOST_RATIO), -MOST_RATIO))
             store(gained, at, min(load(gained, at) + like(more, wide), LIMIT_64))
 
 
