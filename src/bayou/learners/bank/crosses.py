@@ -75,7 +75,7 @@ def new_crosses(crossed: np.ndarray, has_intercept: bool, bits: int, dtype: str)
     )
 
 
-class Told(NamedTuple):
+class Row(NamedTuple):
     """Scratch for a row: its features, then its pairs, each padded to whole vectors."""
 
     places: np.ndarray
@@ -94,20 +94,26 @@ def _feature_hash(feature):
 
 
 @kernel
-def _place_of(found, shift):
+def _at_hash(found, shift):
     """Where the weight of a hash stands."""
     return np.uint32((found * _SPREAD) >> shift)
 
 
 @kernel
+def place_of(one, other, bits):
+    """Where the weight of a feature stands, or, if another is given (not -1), of the pair of them."""
+    found = _feature_hash(one)
+    if other >= 0:
+        found ^= _feature_hash(other)
+    return np.int64(_at_hash(found, np.uint64(64 - bits)))
+
+
+@kernel
 def places_of(ones, others, bits):
-    """Where the weights of some features stand, or, if another is given (not -1), of pairs of them."""
+    """`place_of` for many."""
     found = empty(ones.size, np.int64)
     for k in range(ones.size):
-        mine = _feature_hash(ones[k])
-        if others[k] >= 0:
-            mine ^= _feature_hash(others[k])
-        found[k] = _place_of(mine, np.uint64(64 - bits))
+        found[k] = place_of(ones[k], others[k], bits)
     return found
 
 
@@ -120,7 +126,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
     for k in range(length):
         found = _feature_hash(indices[np.uint64(start + k)])
         hashes[k] = found
-        places[k] = _place_of(found, shift)
+        places[k] = _at_hash(found, shift)
         xs[k] = max(min(dtype(values[start + k]) * unit, bound), -bound)
         owners[2 * k], owners[2 * k + 1] = k, -1
         prefetch(weights, 2 * np.int64(places[k]))
@@ -142,7 +148,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
                     continue
             if at >= most:
                 break
-            place = _place_of(hashes[k] ^ hashes[other], shift)
+            place = _at_hash(hashes[k] ^ hashes[other], shift)
             places[at], xs[at] = place, xs[k] * xs[other]
             owners[2 * at], owners[2 * at + 1] = k, other
             prefetch(weights, 2 * np.int64(place))
@@ -185,7 +191,7 @@ def _learn_weights(row, table, first, last, factor, step, fall, examples, most):
 
 
 @inlined
-def _name_places(row, into, indices, start, first, last, length):
+def _name_places(row, into, indices, start, first, last):
     """Keep the features of places that were never used."""
     features = into.features
     for k in range(first, last):
@@ -226,7 +232,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         size, shift = 2 * size, shift - np.uint64(1)
     nowhere = np.uint32(table.shape[0] - 1)
     room = longest + MOST_PAIRS + 2 * LANES
-    here = Told(
+    here = Row(
         zeros(room, np.uint32),
         aligned(room, table.dtype),
         aligned(room, table.dtype),
@@ -257,8 +263,8 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
             continue
         examples += 1
         step, fall = heard(m, s, np.float64(signs[r]), c, 1.0, zero)
-        _name_places(here, into, indices, start, 0, length, length)
-        _name_places(here, into, indices, start, middle, end, length)
+        _name_places(here, into, indices, start, 0, length)
+        _name_places(here, into, indices, start, middle, end)
         _learn_weights(here, table, 0, middle, f_1, step, fall, examples, most)
         _learn_weights(here, table, middle, end, f_2, step, fall, examples, most)
         _learn_scale(scale, FEATURES, m_1, v_1, step, fall)

@@ -40,6 +40,8 @@ back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`
 is learned from delayed outputs (`later`) and answers `predict(batch, horizon="later")`. The weights are those of this
 one, linearised as it stands (`weights`).
 
+**Pairs** of features have lanes of their own, one output each (`pairs`).
+
 Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
 learned afresh from rows that they do not know (`in_parts`).
 

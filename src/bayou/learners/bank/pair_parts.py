@@ -10,11 +10,11 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.room import empty, zeros
+from bayou.kernels.room import zeros
 from bayou.kernels.sorting import insert
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import factors
-from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, places_of
+from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, place_of
 
 # A pair among things that rows are explained by: (the first's place in its row + 1) * PAIR + the other's in the batch.
 PAIR = 1 << 40
@@ -64,7 +64,6 @@ def _explain_pairs(
     which,
 ):
     amounts = zeros((longest, longest), np.float64)
-    one, other = empty(1, np.int64), empty(1, np.int64)
     for row in range(indptr.size - 1):
         start, length = indptr[row], indptr[row + 1] - indptr[row]
         left = MOST_PAIRS
@@ -74,8 +73,7 @@ def _explain_pairs(
                 amount, product = 0.0, np.float64(values[a]) * np.float64(values[b])
                 if counts[row, 0] != 0.0 and left > 0 and crossed[_group(groups, a), _group(groups, b)]:
                     left -= 1
-                    one[0], other[0] = indices[a], indices[b]
-                    place = places_of(one, other, bits)[0]
+                    place = place_of(np.int64(indices[a]), np.int64(indices[b]), bits)
                     amount = counts[row, 0] * scale * product * np.float64(weights[place, 0])
                 for machine in range(factors.MACHINES):
                     if counts[row, 1 + machine] != 0.0:

@@ -2,8 +2,8 @@
 
 Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane
 has to show that it helps. Those of "auto" are looked at after FIRST_LOOK examples and then at each doubling: one goes
-that is worth less than WORTH of the loss so far, neither in the mixture (by how much less it has lost than the best of
-all others) nor to the stackers (the evidence that its coefficient is not 0, in the mean by the stackers' shares).
+that is worth less than WORTH of the loss so far both in the mixture (by how much less it has lost than the best of all
+others) and to the stackers (the evidence that its coefficient is not 0, in the mean by the stackers' shares).
 """
 
 from __future__ import annotations
