@@ -89,7 +89,7 @@ def test_a_shard_goes_back_to_its_base_and_what_it_refuses_leaves_no_trace(make)
     shard, other = (rounds.Shard(copy.copy(base)) for _ in range(2))
     for part, seed in ((shard, 1), (other, 2)):
         part.learn(rows(300, seed), 2.0)
-    refused = [Batch.from_rows([{5: 1.0, FEATURES: 1.0}], labels=[1]), Batch.from_rows([{17: 1e30}], labels=[1])]
+    refused = [Batch.from_rows([{5: 1.0, FEATURES: 1.0}], labels=[1]), Batch.from_rows([{17: 1e300}], labels=[1])]
     alone = shard.gain(0)
     for batch in refused:
         with pytest.raises(BadInput, match="row 0"):
