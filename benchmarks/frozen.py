@@ -1,12 +1,14 @@
 """What a model is worth that is trained and then frozen: real streams in the order of time, and shuffled.
 
-    python benchmarks/frozen.py [--sets flights1,adult] [--no-peers] [--reuse results.json] [--json out.json]
+    python benchmarks/frozen.py [--sets flights1,adult] [--no-peers] [--peers-of results.json] [--json out.json]
                                 [--markdown out.md] [--data DIR] [--cache DIR]
 
 **Origins.** The bank learns the first 40, 50, ... 90 % of a stream; each time it predicts the next fifth of the rows,
 frozen: by its live combination (`horizon="next"`) and by the one for later rows (`horizon="later"`). Shown is
 100 ln(later / live) of the log losses, the mean of six origins, for rows in the order of the file and shuffled. Each
-time it also says what it expects later rows to cost (`later_loss`), and whether that differs from what it prints.
+time it also says what it expects later rows to cost (`later_loss`), and whether that differs from what it prints. The
+lanes that were the default before learned priors and fading (`presets.EARLIER`) learn the same rows, and 100 ln(now /
+then) of both losses is shown, too: live as it learned, and for later rows.
 
 **At 70 %.** All later rows, predicted frozen, against: the share of positives so far; Marginal; AdaGrad; Vowpal Wabbit
 at its defaults, and the best of 15 settings *by these very rows*; scikit-learn's LogisticRegression, C chosen on a
@@ -14,9 +16,10 @@ random third of the training rows.
 
 **Alternating.** Rows of one set, ordered so that labels go 1, 0, 1, 0: whoever follows labels closely is fooled.
 
-A set's results are written to the JSON as soon as it is done; --reuse goes on from there. --no-peers leaves out those
-that are slow. How features are made: quality_sets.py, and here for flights (slices of 100,000 rows; `raw`:
-numbers as numbers; `cli`: as `bayou train` reads the CSV) and bike (more rentals than the median hour).
+A set's results are written to the JSON as soon as it is done; --peers-of takes what slow peers reached from an earlier
+one, --no-peers leaves them out. How features are made: quality_sets.py, and here for flights (slices of 100,000 rows;
+`raw`: numbers as numbers; `cli`: as `bayou train` reads the CSV) and bike (more rentals than the median hour). The bank
+is told the columns of features where a set has columns, as readers of tables tell it.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,13 +44,16 @@ from scipy import sparse
 
 from bayou import Batch, sources
 from bayou.learners import AdaGrad, Bank, Marginal
+from bayou.learners.bank.presets import EARLIER, as_mappings
 
-Rows = quality_sets.Rows
+Rows, Table, Columns = quality_sets.Rows, quality_sets.Table, quality_sets.Columns
 ORIGINS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 AHEAD = 0.2
 HORIZONS = ("next", "later")
+ORDERS = ("ordered", "shuffled")
 SLICE = 100_000
-PEERS = ("base rate", "Marginal", "AdaGrad", "VW", "VW tuned", "LogisticRegression")
+SLOW = ("VW", "VW tuned", "LogisticRegression")
+PEERS = ("base rate", "Marginal", "AdaGrad", *SLOW)
 
 
 # --- streams in the order of time -----------------------------------------------------------------------------------
@@ -64,21 +71,23 @@ CATEGORIES = ["month", "day", "carrier", "tailnum", "origin", "dest"]
 NUMBERS = ["sched_dep_time", "sched_arr_time", "flight"]
 
 
-def flights(first: int) -> Callable[[Path], Rows]:
-    return lambda data: quality_sets.table(*_arrived(data, first), NUMBERS, CATEGORIES)
+def flights(first: int) -> Callable[[Path], Table]:
+    return lambda data: Table(*_arrived(data, first), NUMBERS, CATEGORIES)
 
 
-def flights_raw(data: Path) -> Rows:
+def flights_raw(data: Path) -> Columns:
     """Numbers as they are, beside the indicators of the other columns."""
     frame, late = _arrived(data, 0)
-    X, y = quality_sets.table(frame, late, [], CATEGORIES)
-    return sparse.hstack([X, frame[NUMBERS].to_numpy(float)]).tocsr(), y
+    categories = Table(frame, late, [], CATEGORIES)
+    X = sparse.hstack([categories.rows()[0], frame[NUMBERS].to_numpy(float)]).tocsr()
+    numbers = len(CATEGORIES) + 1 + np.arange(len(NUMBERS))
+    return Columns(X, late, np.concatenate([categories.fields(), numbers]))
 
 
-def flights_cli(first: int) -> Callable[[Path], Rows]:
+def flights_cli(first: int) -> Callable[[Path], Columns]:
     """Every column that is known before departure, as the command takes it by itself."""
 
-    def read(data: Path) -> Rows:
+    def read(data: Path) -> Columns:
         frame, late = _arrived(data, first)
         known_too_late = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
         frame = frame.drop(columns=known_too_late).assign(late=late.astype(int))
@@ -87,21 +96,23 @@ def flights_cli(first: int) -> Callable[[Path], Rows]:
     return read
 
 
-def as_the_command_reads(frame: pd.DataFrame, label: str) -> Rows:
+def as_the_command_reads(frame: pd.DataFrame, label: str) -> Columns:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         frame.to_csv(path, index=False)
-        batch = Batch.concatenate(list(sources.open(str(path), recipe={"label": label, "bits": 22})))
+        batch = Batch.concatenate(list(sources.open(str(path), recipe={"label": label, "bits": 22}, groups=True)))
     used, columns = np.unique(batch.indices, return_inverse=True)  # as many columns as there are features
     X = sparse.csr_matrix((batch.values.astype(float), columns, batch.indptr), shape=(len(batch), len(used)))
-    return X, np.where(batch.labels > 0, 1.0, -1.0)
+    fields = np.zeros(len(used), np.uint8)
+    fields[columns] = batch.groups
+    return Columns(X, batch.labels > 0, fields)
 
 
-def bike(data: Path) -> Rows:
+def bike(data: Path) -> Table:
     frame = pd.read_csv(data / "bike_sharing_hourly.csv.gz")
     numbers = ["temp", "atemp", "hum", "windspeed"]
     categories = ["season", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit"]
-    return quality_sets.table(frame, (frame["cnt"] > frame["cnt"].median()).to_numpy(), numbers, categories)
+    return Table(frame, (frame["cnt"] > frame["cnt"].median()).to_numpy(), numbers, categories)
 
 
 FLIGHTS = {
@@ -124,27 +135,49 @@ def loss(probability: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.logaddexp(0.0, -y * logits)))
 
 
-def origins(X, y) -> list[dict]:
-    """Both frozen losses of the next fifth, after each origin, and what was expected."""
-    found, bank, learned = [], Bank(X.shape[1]), 0
-    live = np.empty(0)
+class Stream(NamedTuple):
+    """Rows in an order, and the column of each feature where there are columns."""
+
+    X: sparse.csr_matrix
+    y: np.ndarray
+    fields: np.ndarray | None
+
+    def batch(self, start: int, stop: int) -> Batch:
+        X = self.X[start:stop]
+        groups = None if self.fields is None else self.fields[X.indices]
+        return Batch.from_arrays(X.indptr, X.indices, X.data, self.y[start:stop], groups=groups)
+
+    def taken(self, rows: np.ndarray) -> Stream:
+        return self._replace(X=self.X[rows], y=self.y[rows])
+
+
+def origins(stream: Stream) -> list[dict]:
+    """Both frozen losses of the next fifth, after each origin, what was expected, and the earlier default's."""
+    n, width = stream.X.shape
+    banks = {"now": Bank(width), "earlier": Bank(width, lanes=as_mappings(EARLIER["slim"]))}
+    live = {name: np.empty(0) for name in banks}
+    found, learned = [], 0
     for origin in ORIGINS:
-        here, ahead = int(origin * len(y)), min(int((origin + AHEAD) * len(y)), len(y))
-        live = np.concatenate([live, bank.learn(Batch.from_csr(X[learned:here], y[learned:here]))])
+        here, ahead = int(origin * n), min(int((origin + AHEAD) * n), n)
+        more, rows, told = stream.batch(learned, here), stream.batch(here, ahead), stream.y[here:ahead]
+        about = {"origin": origin}
+        for name, bank in banks.items():
+            live[name] = np.concatenate([live[name], bank.learn(more)])
+            words = "" if name == "now" else f"{name} "
+            about[f"{words}progressive"] = loss(live[name][here // 2 :], stream.y[here // 2 : here])
+            for horizon in HORIZONS:
+                about[words + horizon] = loss(bank.predict(rows, horizon=horizon).probability, told)
         learned = here
-        rows = Batch.from_csr(X[here:ahead])
-        told = {horizon: loss(bank.predict(rows, horizon=horizon).probability, y[here:ahead]) for horizon in HORIZONS}
-        later = bank.later_loss()
-        found.append(
-            {"origin": origin, **told, "progressive": loss(live[here // 2 :], y[here // 2 : here])}
-            | {"expected": later.expected, "error": later.error, "differs": later.differs}
-        )
+        later = banks["now"].later_loss()
+        found.append(about | {"expected": later.expected, "error": later.error, "differs": later.differs})
     return found
 
 
-def at_70(X, y, peers: bool) -> dict[str, float]:
+def at_70(stream: Stream, known: dict[str, float] | None, peers: bool) -> dict[str, float]:
+    """`known` has what slow peers reached on these rows."""
+    X, y, _ = stream
     here = int(0.7 * len(y))
-    train, test, told = Batch.from_csr(X[:here], y[:here]), Batch.from_csr(X[here:]), y[here:]
+    train, test, told = stream.batch(0, here), stream.batch(here, len(y)), y[here:]
     bank = Bank(X.shape[1])
     found = {"progressive": loss(bank.learn(train), y[:here])}
     found |= {horizon: loss(bank.predict(test, horizon=horizon).probability, told) for horizon in HORIZONS}
@@ -153,7 +186,9 @@ def at_70(X, y, peers: bool) -> dict[str, float]:
     for name, learner in {"Marginal": Marginal(X.shape[1]), "AdaGrad": AdaGrad(X.shape[1])}.items():
         learner.learn(train)
         found[name] = loss(learner.predict(test).probability, told)
-    if peers:
+    if known and peers:
+        found |= {name: known[name] for name in SLOW}
+    elif peers:
         found |= vowpal_wabbit(X, y, here)
         found["LogisticRegression"] = logistic_regression(X, y, here)
     return found
@@ -194,49 +229,66 @@ def logistic_regression(X, y, here: int) -> float:
     return loss(best.predict_proba(X[here:])[:, 1], y[here:])
 
 
-def shuffled(X, y, seed: int = 0) -> Rows:
-    rows = np.random.default_rng(seed).permutation(len(y))
-    return X[rows], y[rows]
+def shuffled(stream: Stream, seed: int = 0) -> Stream:
+    return stream.taken(np.random.default_rng(seed).permutation(len(stream.y)))
 
 
-def alternating(X, y) -> Rows:
+def alternating(stream: Stream) -> Stream:
     """As many rows of one label as of the other, in turns."""
-    one, other = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    one, other = np.flatnonzero(stream.y > 0), np.flatnonzero(stream.y < 0)
     n = min(len(one), len(other))
-    rows = np.column_stack([one[:n], other[:n]]).ravel()
-    return X[rows], y[rows]
+    return stream.taken(np.column_stack([one[:n], other[:n]]).ravel())
 
 
-def run(name: str, data: Path, cache: Path, peers: bool) -> dict:
-    X, y = quality_sets.load(name, data, cache)
-    found: dict = {"rows": len(y), "ordered": origins(X, y), "at 70 %": at_70(X, y, peers), "peers": peers}
-    mixed = shuffled(X, y)
-    found["shuffled"] = origins(*mixed)
-    found["shuffled at 70 %"] = at_70(*mixed, peers)
-    return found
+def load(name: str, data: Path, cache: Path) -> Stream:
+    return Stream(*quality_sets.load(name, data, cache), quality_sets.fields(name, data, cache))
+
+
+def run(name: str, data: Path, cache: Path, known: dict, peers: bool) -> dict:
+    found: dict = {}
+    stream = load(name, data, cache)
+    for words, there, rows in ("ordered", "at 70 %", stream), ("shuffled", "shuffled at 70 %", shuffled(stream)):
+        found |= {words: origins(rows), there: at_70(rows, known.get(there), peers)}
+    return {"rows": len(stream.y), **found}
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def gain(results: list[dict]) -> float:
-    """100 ln(later / live), the mean of the origins."""
-    return 100.0 * float(np.mean([math.log(r["later"] / r["next"]) for r in results]))
+def gain(results: list[dict], one: str = "later", other: str = "next") -> float:
+    """100 ln(one / other), the mean of the origins."""
+    return 100.0 * float(np.mean([math.log(r[one] / r[other]) for r in results]))
 
 
 def origins_table(found: dict) -> list[list[str]]:
     lines = [["set", "rows", "in order", "shuffled", "expects more, of 6", "shuffled, of 6"]]
     for name, about in found.items():
-        fires = [str(sum(r["differs"] for r in about[how])) for how in ("ordered", "shuffled")]
-        gains = [f"{gain(about[how]):+.1f} %" for how in ("ordered", "shuffled")]
-        lines.append([name, f"{about['rows']:,}", *gains, *fires])
-    for words, names in ("flights, mean", FLIGHTS), ("others, mean", OTHERS):
-        there = [about for name, about in found.items() if name in names]
-        if there:
-            means = [f"{np.mean([gain(about[how]) for about in there]):+.1f} %" for how in ("ordered", "shuffled")]
-            fires = [str(sum(r["differs"] for a in there for r in a[how])) for how in ("ordered", "shuffled")]
-            lines.append([words, "", *means, *fires])
+        fires = [str(sum(r["differs"] for r in about[how])) for how in ORDERS]
+        lines.append([name, f"{about['rows']:,}", *(f"{gain(about[how]):+.1f} %" for how in ORDERS), *fires])
+    for words, there in kinds(found):
+        means = [f"{np.mean([gain(about[how]) for about in there]):+.1f} %" for how in ORDERS]
+        fires = [str(sum(r["differs"] for a in there for r in a[how])) for how in ORDERS]
+        lines.append([f"{words}, mean", "", *means, *fires])
     return lines
+
+
+def earlier_table(found: dict) -> list[list[str]]:
+    def gains(about: dict) -> list[float]:
+        return [gain(about[how], each, f"earlier {each}") for how in ORDERS for each in ("progressive", "later")]
+
+    lines = [["set", "live, in order", "later, in order", "live, shuffled", "later, shuffled"]]
+    lines += [[name, *(f"{each:+.2f} %" for each in gains(about))] for name, about in found.items()]
+    for words, there in [*kinds(found), ("all", list(found.values()))]:
+        means = np.mean([gains(about) for about in there], axis=0)
+        lines.append([f"{words}, mean", *(f"{mean:+.2f} %" for mean in means)])
+    return lines
+
+
+def kinds(found: dict) -> list[tuple[str, list[dict]]]:
+    every = [
+        (words, [found[n] for n in names if n in found]) for words, names in (("flights", FLIGHTS), ("others", OTHERS))
+    ]
+    return [(words, there) for words, there in every if there]
 
 
 def peers_table(found: dict, which: str) -> list[list[str]]:
@@ -244,8 +296,8 @@ def peers_table(found: dict, which: str) -> list[list[str]]:
     lines = [["set", *columns]]
     for name, about in found.items():
         lines.append([name, *(f"{about[which][c]:.4f}" if c in about[which] else "" for c in columns)])
-    for words, names in ("flights", FLIGHTS), ("others", OTHERS):
-        there = [about[which] for name, about in found.items() if name in names]
+    for words, abouts in kinds(found):
+        there = [about[which] for about in abouts]
         against = {}
         for peer in ("next", *PEERS):
             both = [(each["later"], each[peer]) for each in there if peer in each]
@@ -257,36 +309,34 @@ def peers_table(found: dict, which: str) -> list[list[str]]:
 
 
 def alternating_line(data: Path, cache: Path) -> str:
-    X, y = alternating(*quality_sets.load("higgs", data, cache))
-    about = at_70(X, y, peers=False)
+    stream = alternating(load("higgs", data, cache))
+    about = at_70(stream, None, peers=False)
     said = ", ".join(f"{name} {about[name]:.3f}" for name in ("progressive", *HORIZONS))
-    return f"alternating labels (higgs, {len(y):,} rows, frozen at 70 %): {said}; a coin costs {math.log(2):.3f}"
+    return f"alternating labels (higgs, {len(stream.y):,} rows, frozen at 70 %): {said}; a coin costs {math.log(2):.3f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join([*FLIGHTS, *OTHERS]))
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--reuse", type=Path)
+    parser.add_argument("--peers-of", type=Path, help="results that have the slow peers")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "bayou-quality")
     options = parser.parse_args()
-    known = json.loads(options.reuse.read_text()) if options.reuse and options.reuse.exists() else {}
+    known = json.loads(options.peers_of.read_text()) if options.peers_of else {}
     found = {}
     for name in options.sets.split(","):
         start = time.perf_counter()
-        if name in known and (known[name]["peers"] or options.no_peers):
-            found[name] = known[name]
-            continue
-        found[name] = about = run(name, options.data, options.cache, not options.no_peers)
+        found[name] = about = run(name, options.data, options.cache, known.get(name, {}), not options.no_peers)
         if options.json:
-            options.json.write_text(json.dumps(known | found, indent=1))
-        gains = ", ".join(f"{how} {gain(about[how]):+.1f} %" for how in ("ordered", "shuffled"))
+            options.json.write_text(json.dumps(found, indent=1))
+        gains = ", ".join(f"{how} {gain(about[how]):+.1f} %" for how in ORDERS)
         print(f"{name}: {gains} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     tables = {
         "The next fifth, six origins: log loss for later rows against the live combination": origins_table(found),
+        "The same, against the default of before": earlier_table(found),
         "All rows after 70 %, in order": peers_table(found, "at 70 %"),
         "All rows after 70 %, shuffled": peers_table(found, "shuffled at 70 %"),
     }

@@ -77,6 +77,20 @@ def table(frame: pd.DataFrame, labels: np.ndarray, numbers: list[str], categorie
     return Table(frame, labels, numbers, categories).rows()
 
 
+class Columns(NamedTuple):
+    """Rows whose features are of known columns: of each feature its number from 1 on, or 0."""
+
+    X: sparse.csr_matrix
+    labels: np.ndarray
+    of_features: np.ndarray
+
+    def rows(self) -> Rows:
+        return self.X, np.where(self.labels, 1.0, -1.0)
+
+    def fields(self) -> np.ndarray:
+        return self.of_features.astype(np.uint8)
+
+
 def one_hot_fields(X) -> np.ndarray:
     """Where every field gives a row one feature, and features are numbered field by field: the field of each feature.
 
@@ -184,7 +198,7 @@ def _labelled(row: dict) -> bool:
     return row["label"] == 1
 
 
-SETS: dict[str, Callable[[Path], Rows | Table]] = {
+SETS: dict[str, Callable[[Path], Rows | Table | Columns]] = {
     # used while the bank was designed; small ones first
     "mushrooms": lambda data: svmlight(data, "mushrooms.train"),
     "rcv1": lambda data: svmlight(data, "rcv1.train1k", "rcv1.test500"),
@@ -215,7 +229,10 @@ SETS: dict[str, Callable[[Path], Rows | Table]] = {
     "nsl_kdd": _nsl_kdd,
 }
 # For pairs of features only.
-MORE: dict[str, Callable[[Path], Rows | Table]] = {"criteo_raw": _criteo_raw, "covtype_binned": _covtype_binned}
+MORE: dict[str, Callable[[Path], Rows | Table | Columns]] = {
+    "criteo_raw": _criteo_raw,
+    "covtype_binned": _covtype_binned,
+}
 # svmlight files that have a feature for each of their fields.
 ONE_HOT = {"criteo", "frappe", "ipinyou", "mushrooms"}
 ASIDE = {"phishing", "splice", "higgs", "madelon", "basehock", "pcmac", "relathe", "openbandit", "nsl_kdd"}
@@ -226,7 +243,7 @@ def load(name: str, data: Path, cache: Path) -> Rows:
     path = cache / f"{name}.npz"
     if not path.exists():
         made = (SETS | MORE)[name](data)
-        X, y = made.rows() if isinstance(made, Table) else made
+        X, y = made.rows() if isinstance(made, Table | Columns) else made
         X.eliminate_zeros()
         cache.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}.npz")  # several processes may write it at once
@@ -246,6 +263,6 @@ def fields(name: str, data: Path, cache: Path) -> np.ndarray | None:
     path = cache / f"{name}.fields.npy"
     if not path.exists():
         made = (SETS | MORE)[name](data)
-        np.save(path, made.fields() if isinstance(made, Table) else np.zeros(0, np.uint8))
+        np.save(path, made.fields() if isinstance(made, Table | Columns) else np.zeros(0, np.uint8))
     found = np.load(path)
     return found if len(found) else None
