@@ -1,10 +1,11 @@
 """Tables as people have them: `bayou train` with no option but the label, against what a person writes in an hour.
 
-    python benchmarks/tables.py [--sets dirty_flights,adult] [--before SRC] [--no-peer] [--json out.json]
-                                [--markdown out.md] [--bins 20] [--data DIR]
+    python benchmarks/tables.py [--sets dirty_flights,adult] [--before SRC] [--options=--pairs=auto] [--no-peer]
+                                [--json out.json] [--markdown out.md] [--bins 20] [--data DIR]
 
 Each set is written as two CSV files; `bayou train` learns the first and `bayou predict` says what it makes of the
-second: its log loss there. `--before SRC` does the same with other sources of bayou, the folder src of an older one.
+second: its log loss there. `--before SRC` does the same with other sources of bayou, the folder src of an older one;
+`--options` are given to `bayou train` besides.
 
 The peer is scikit-learn's LogisticRegression over columns that a person has looked at: numbers standardised and cut
 into 20 quantiles (one-hot if they are whole and at most 60), missing ones as the mean and an indicator, texts one-hot
@@ -156,7 +157,7 @@ def loss(p: np.ndarray, y: np.ndarray) -> float:
     return float(-np.mean(np.where(y > 0, np.log(p), np.log1p(-p))))
 
 
-def by_command(table: Table, sources: Path | None) -> dict[str, float]:
+def by_command(table: Table, sources: Path | None, options: list[str]) -> dict[str, float]:
     """`bayou train`, then `bayou predict`."""
     command = [sys.executable, "-m", "bayou"]
     path = {} if sources is None else {"PYTHONPATH": str(sources)}
@@ -166,13 +167,11 @@ def by_command(table: Table, sources: Path | None) -> dict[str, float]:
         table.frame[table.split :].drop(columns=LABEL).to_csv(test, index=False)
         begin = time.perf_counter()
 
-        def run(*options: str) -> str:
-            done = subprocess.run(
-                [*command, *options], env=os.environ | path, check=True, capture_output=True, text=True
-            )
+        def run(*words: str) -> str:
+            done = subprocess.run([*command, *words], env=os.environ | path, check=True, capture_output=True, text=True)
             return done.stdout
 
-        told = json.loads(run("train", train, "--label", LABEL, "--model", model, "--json"))
+        told = json.loads(run("train", train, "--label", LABEL, "--model", model, "--json", *options))
         run("predict", test, "--model", model, "--out", out)
         p = pd.read_csv(out)["probability"].to_numpy()
         weights = json.loads(run("info", model, "--json"))["touched"]
@@ -261,6 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--before", type=Path, help="the folder src of an older bayou")
+    parser.add_argument("--options", type=str.split, default=[], help="of `bayou train`, besides")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--bins", type=int, default=20, help="of the peer's numbers")
     parser.add_argument("--json", type=Path)
@@ -273,9 +273,9 @@ def main() -> None:
         y = table.frame[LABEL].to_numpy()
         share = y[: table.split].mean()
         found: dict = {"rows": len(y), "base": loss(np.full(len(y) - table.split, share), y[table.split :])}
-        found["after"] = by_command(table, None)
+        found["after"] = by_command(table, None, options.options)
         if options.before is not None:
-            found["before"] = by_command(table, options.before)
+            found["before"] = by_command(table, options.before, [])
         if not options.no_peer:
             found["peer"] = by_scikit_learn(table, options.bins)
         results[name] = found

@@ -316,3 +316,19 @@ def test_columns_of_a_table_come_before_their_values(tmp_path) -> None:
     assert bars["customdata"][0][0] == "site"
     assert "<b>" not in bars["customdata"][0][2]
     assert re.search(r"move the score the most, .*: site \(\d\.\d+; most telling: site=", text)
+    assert [view["name"] for view in parsed.figures["columns"]] == ["spread"]  # this learner is told its prior
+
+
+def test_columns_by_the_scale_of_their_priors(tmp_path) -> None:
+    rng = np.random.default_rng(1)
+    site, word = rng.integers(0, 50, 3000), rng.integers(0, 50, 3000)
+    late = rng.random(3000) < 1 / (1 + np.exp(-4.0 * rng.normal(size=50)[site]))
+    bayou.train(
+        pa.table({"word": np.char.mod("w%d", word), "<site>": np.char.mod("s%d", site), "late": late.astype(int)}),
+        label="late", bits=10, report=tmp_path / "r.html",
+    )  # fmt: skip
+    spread, priors = Parsed((tmp_path / "r.html").read_text()).figures["columns"]
+    assert (spread["name"], priors["name"]) == ("spread", "prior scale")
+    (bars,) = priors["data"]
+    assert [name for name, _ in bars["customdata"]] == ["&lt;site&gt;", "word"]
+    assert bars["x"][0] > 3 * bars["x"][1] > 0

@@ -41,6 +41,8 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
     """Everything, as JSON can say it."""
     import numpy as np
 
+    from bayou.outputs.shown_priors import shown_priors
+
     parameters, extras = learner.parameters, learner.extras
     attached, later = extras.to_json(), learner.later_loss()
     return {
@@ -53,7 +55,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "intercept": _intercept(learner),
         "classes": _classes(learner),
         "parts": learner.parts(),
-        "priors": _priors(learner),
+        "priors": [prior._asdict() for prior in shown_priors(learner)],
         "later_loss": None if later is None else later.as_dict(),
         "recipe": attached.get("recipe"),
         "counters": attached.get("counters"),
@@ -72,16 +74,6 @@ def _intercept(learner: Learner) -> dict[str, float] | None:
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
 
 
-def _priors(learner: Any) -> list[dict[str, Any]]:
-    """What was learned of the size of each column's weights, the largest first; of learners that learn that."""
-    from bayou.core.groups import columns_by_group
-
-    recipe = learner.extras.recipe
-    names = {} if recipe is None else columns_by_group(recipe)
-    found = sorted(learner.priors(), key=lambda prior: -prior.sd) if hasattr(learner, "priors") else []
-    return [{"group": p.group, "column": names.get(p.group), "sd": p.sd, "features": p.features} for p in found]
-
-
 def _classes(learner: Any) -> list[dict[str, Any]] | None:
     """Of several classes each with its examples, the commonest first."""
     if learner.record.task != "classes":
@@ -93,6 +85,7 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
     from bayou.cli.terminal import model as words
+    from bayou.outputs.shown_priors import shown_priors
     from bayou.runs.memory import bytes_in_words
 
     plain = _plain(path, learner)
@@ -111,7 +104,7 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
     lines += _titled("seen", words.seen(plain))
     lines += _titled("parts", [words.part_in_words(part) for part in plain["parts"]])
-    lines += _titled("priors", [words.prior_in_words(prior) for prior in plain["priors"]])
+    lines += _titled("priors", [words.prior_in_words(prior) for prior in shown_priors(learner)])
     recipe = learner.extras.recipe
     if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))

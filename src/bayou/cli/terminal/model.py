@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayou.core.printable import printable
 from bayou.core.recipe import Column, Recipe
+
+if TYPE_CHECKING:
+    from bayou.outputs.shown_priors import ShownPrior
 
 # How many classes are named.
 CLASSES = 20
@@ -104,10 +107,9 @@ def part_in_words(part: dict[str, Any]) -> str:
     return f"{part['name']:<26}" + "  ".join(numbers)
 
 
-def prior_in_words(prior: dict[str, Any]) -> str:
+def prior_in_words(prior: ShownPrior) -> str:
     """How large the weights of a column are, before any of them is known."""
-    name = prior["column"] or ("of no column" if prior["group"] == 0 else f"group {prior['group']}")
-    return f"{name:<26}weights of about {prior['sd']:.3g}, {prior['features']:,} features met"
+    return f"{prior.name:<26}weights of about {prior.sd:.3g}, {prior.features:,} features met"
 
 
 def value_in_words(value: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayou.core.prediction import reach
 from bayou.outputs.shown_pairs import ShownPairs, has_pairs, shown_pairs
+from bayou.outputs.shown_priors import ShownPrior, shown_priors
 from bayou.outputs.shown_weights import ColumnShown
 from bayou.report import words
 from bayou.report.facts import DRAWN, RunFacts
@@ -25,11 +26,18 @@ def columns(facts: RunFacts) -> Figure | None:
     ]
     if not views:
         return None
+    priors = [prior for prior in shown_priors(facts.learner) if prior.column is not None]
     how = (
         "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
         "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
         "values."
     )
+    if priors:
+        views.append(_priors_view(priors))
+        how += (
+            " “Prior scale”: how large the weights of a column are thought to be before any one of them is known, as "
+            "learned from its others: a new value of a column at the top may say much, one at the bottom hardly will."
+        )
     height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
     return Figure("columns", "Columns", how, views, height=height, wide=True)
 
@@ -60,6 +68,22 @@ def _columns_view(view: str, influence: Influence, found: list[ColumnShown]) -> 
     axis = {"title": {"text": "how far it moves the score from row to row (sd)"}, "rangemode": "tozero"}
     layout = _named_rows([column.name for column in found]) | {"xaxis": axis}
     return View(words.shortened(view, 16), [bars], layout)
+
+
+def _priors_view(priors: list[ShownPrior]) -> View:
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [prior.sd for prior in priors],
+        "y": list(range(len(priors))),
+        "marker": {"color": "@blue/65"},
+        "customdata": [
+            [escaped(words.shortened(prior.name, 80)), words.count(prior.features, "feature")] for prior in priors
+        ],
+        "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>weights of about %{x:.3g}<extra></extra>",
+    }
+    axis = {"title": {"text": "weights of about (sd of the learned prior)"}, "rangemode": "tozero"}
+    return View("prior scale", [bars], _named_rows([prior.name for prior in priors]) | {"xaxis": axis})
 
 
 def features(facts: RunFacts) -> Figure | None:
