@@ -103,8 +103,8 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     shown = {name: value for name, value in plain["parameters"].items() if name not in ("n_features", "intercept")}
     lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
     lines += _titled("seen", words.seen(plain))
-    lines += _titled("parts", [words.part_in_words(part) for part in plain["parts"]])
-    lines += _titled("priors", [words.prior_in_words(prior) for prior in shown_priors(learner)])
+    lines += _titled("parts", words.parts_in_words(plain["parts"]))
+    lines += _titled("priors", words.priors_in_words(shown_priors(learner)))
     recipe = learner.extras.recipe
     if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.printable import printable
@@ -101,15 +102,21 @@ def column_in_words(column: Column) -> str:
     return f"{text}: {', '.join(column.examples)}" if column.examples else text
 
 
-def part_in_words(part: dict[str, Any]) -> str:
-    """A name, then numbers in columns."""
-    numbers = (f"{name} {value:8.5f}" for name, value in part.items() if name != "name")
-    return f"{part['name']:<26}" + "  ".join(numbers)
+def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
+    """Names, then numbers in columns."""
+    numbers = ("  ".join(f"{name} {value:8.5f}" for name, value in part.items() if name != "name") for part in parts)
+    return _beside([part["name"] for part in parts], numbers)
 
 
-def prior_in_words(prior: ShownPrior) -> str:
-    """How large the weights of a column are, before any of them is known."""
-    return f"{prior.name:<26}weights of about {prior.sd:.3g}, {prior.features:,} features met"
+def priors_in_words(priors: list[ShownPrior]) -> list[str]:
+    """How large the weights of each column are, before any of them is known."""
+    said = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
+    return _beside([prior.name for prior in priors], said)
+
+
+def _beside(names: list[str], texts: Iterable[str]) -> list[str]:
+    width = max(map(len, names), default=0) + 2
+    return [f"{name:<{width}}{text}" for name, text in zip(names, texts, strict=True)]
 
 
 def value_in_words(value: Any) -> str:
