@@ -54,7 +54,9 @@ def rows_of(name: str, data: Path, cache: Path) -> Batch:
     if name in SIMULATED:
         make, examples = SIMULATED[name]
         return Batch.concatenate(list(make().batches(examples)))
-    return Batch.from_csr(*quality_sets.load(name, data, cache))
+    X, y = quality_sets.load(name, data, cache)
+    fields = quality_sets.fields(name, data, cache)
+    return Batch.from_arrays(X.indptr, X.indices, X.data, y, groups=None if fields is None else fields[X.indices])
 
 
 def ordered(rows: Batch, name: str, order: int) -> Batch:
