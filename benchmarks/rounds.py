@@ -9,7 +9,7 @@ Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An 
 order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
 pass, in per cent, for the next row and for later ones.
 
-**quality**: doubling rounds over at most so many shards of at least 5,000 rows, the combination learned afresh on 2 %
+**quality**: doubling rounds over at most so many shards of at least 10,000 rows, the combination learned afresh on 2 %
 of the rows (at least 20,000, or a twentieth of them all); rounds where the loss on those rises are counted.
 
 **merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5 %; merged, and merged with

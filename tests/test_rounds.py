@@ -137,6 +137,44 @@ def test_corrections_that_all_shards_make_are_made_once():
     assert found[1.0] > 1.1 * found[16.0]
 
 
+def grouped(n: int, seed: int) -> Batch:
+    """Two columns, of large and of small weights."""
+    rng = np.random.default_rng(seed)
+    weights = np.random.default_rng(7).normal(size=400) * np.repeat([2.0, 0.1], 200)
+    features = rng.integers(0, 200, (n, 2)) + np.array([0, 200])
+    labels = rng.random(n) < 1 / (1 + np.exp(-weights[features].sum(axis=1)))
+    ones = np.ones(2 * n, np.float32)
+    groups = np.tile([1, 2], n)
+    return Batch.from_arrays(np.arange(0, 2 * n + 1, 2), features.ravel(), ones, labels, groups=groups)
+
+
+def test_shards_leave_priors_alone_and_weights_that_have_come_together_tell_them():
+    base, parts = Bank(400), [grouped(3000, k) for k in range(1, 9)]
+    rounds.learn_part(base, grouped(2000, 0))
+    before, shard = copy.copy(base), rounds.Shard(copy.copy(base))
+    shard.learn(parts[0], 8.0)
+    np.testing.assert_array_equal(shard.part._arrays()["priors"], before._arrays()["priors"])
+    assert [prior.features for prior in before.priors()] == [200, 200]
+    rounds.apply(base, rounds.add(rounds.learn_shard(base, [one], 8.0, k) for k, one in enumerate(parts)), 8.0)
+
+    # The sums of MacKay's rule, from the weights before and after: lane 0 keeps precision times mean.
+    def told(bank: Bank, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        eta, gained = bank._lanes.state[:, [0, 8]].astype(float).T
+        groups = np.repeat([1, 2], 200)
+        precision = held[groups] + gained
+        return np.bincount(groups, (eta / precision) ** 2), -np.bincount(groups, held[groups] / precision)
+
+    held = before._lanes.held[:, 0].astype(float)
+    for now, then, sums, was in zip(
+        told(base, held), told(before, held), base._lanes.priors[0], before._lanes.priors[0], strict=False
+    ):
+        np.testing.assert_allclose((sums - was)[1:3], (now - then)[1:3], rtol=1e-4, atol=1e-4)
+    one = Bank(400)
+    rounds.learn_part(one, Batch.concatenate([grouped(2000, 0), *parts]))
+    for mine, theirs in zip(base.priors(), one.priors(), strict=True):
+        assert mine.sd == pytest.approx(theirs.sd, rel=0.25)  # one round, twelve times as large as the base
+
+
 def test_lanes_alone_learn_as_with_the_combination():
     both, alone = Bank(FEATURES), Bank(FEATURES)
     batch = rows(9000, 5)
@@ -230,7 +268,11 @@ def test_a_plan_takes_every_row_once():
         planned = rounds.plan(n, shards, base)
         assert [r.first for r in planned] == [0, *(r.last for r in planned[:-1])]
         assert planned[-1].last == n
-        assert all(1 <= r.shards <= shards and (r.last - r.first) // r.shards >= 5_000 for r in planned if r.shards > 1)
+        assert all(
+            1 <= r.shards <= shards and (r.last - r.first) // r.shards >= rounds.LEAST_ROWS
+            for r in planned
+            if r.shards > 1
+        )
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -50,10 +50,10 @@ from bayou.kernels.room import empty
 # Features that are worked on at a time.
 CHUNK = 1 << 16
 # A shard has at least so many rows: with fewer, or with longer rows, too little of them is learned.
-LEAST_ROWS = 5_000
+LEAST_ROWS = 10_000
 # How much is learned in sequence first, and held out for the combination: a share of the rows, and how many at least
 # and at most.
-BASE = 0.01, LEAST_ROWS, 100_000
+BASE = 0.01, 5_000, 100_000
 HELD_OUT = 0.02, 20_000, 200_000
 
 
@@ -75,7 +75,7 @@ def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROW
         least: how many rows a shard has at least.
 
     >>> [(r.last - r.first, r.shards) for r in plan(1_000_000, shards=16)]
-    [(10000, 1), (10000, 2), (20000, 4), (40000, 8), (80000, 16), (160000, 16), (320000, 16), (360000, 16)]
+    [(10000, 1), (10000, 1), (20000, 2), (40000, 4), (80000, 8), (160000, 16), (320000, 16), (360000, 16)]
     """
     rows, shards = whole_number("rows", rows, 1), whole_number("shards", shards, 1)
     least = whole_number("least", least, 1)
@@ -217,7 +217,7 @@ def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
     check_is_batch(batch)
     if positive_number("weight", weight) != 1:
         batch = batch.with_labels(batch.labels, batch.each_weight() * weight)
-    cast(Any, _adding_up(learner))._learn_part(batch)
+    cast(Any, _adding_up(learner))._learn_part(batch, shard=weight != 1)
 
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
@@ -321,6 +321,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
         into._examples += examples
         for cut in _chunks(len(features)) if len(features) else ():
             into._join_at(features[cut], numbers[cut], met[cut], weight)
+        into._come_together()
         if into.extras.names is not None:
             into.extras.names.put(named, flat(summed, "names"))
 

@@ -77,7 +77,7 @@ def test_a_large_batch_is_a_round(spark, tmp_path):
     before = bayou.load(place)
     learn(spark.createDataFrame(few), 1)
     after = bayou.load(place)
-    held = max(int(0.02 * 1_000), 20_000 * (1_000 // 80) // 5_000)
+    held = max(int(0.02 * 1_000), 20_000 * (1_000 // 40) // 10_000)
     assert (before.examples, after.examples, after.extras.rounds.batch) == (1_000, 2_000 - held, 1)
     # Too many for what is known: in sequence.
     learn(spark.createDataFrame(clicks(2_100, seed=3)), 2)

@@ -49,7 +49,7 @@ def test_the_same_bits_as_in_one_process(run, files):
 
     layout = lay_out(files_of(files), None, "mixed", SMALL["seed"], SMALL["least"])
     assert layout.learned.rows + layout.held.rows == 12_000
-    assert layout.held.rows == 400
+    assert layout.held.rows == 240
     planned = steps(layout.learned.rows, SMALL["shards"], SMALL["base_rows"], SMALL["least"], 2)
     assert [step.shards for step in planned] == [1, 3, 3, 3, 3]
     first = ParquetParts(layout.learned.cut(0, planned[0].last))
@@ -154,7 +154,7 @@ def test_a_frame_is_learned_as_its_files(spark, files, tmp_path):
     written = face.train(folder.as_uri(), **options)
     assert from_frame.losses == written.losses
     assert same_as(from_frame.learner, written.learner)
-    assert from_frame.learner.examples == 12_000 - 400
+    assert from_frame.learner.examples == 12_000 - 240
     # What was written is gone on with, and nothing else is.
     assert face.train(frame, model=place, folder=folder, **options).rounds == []
     with pytest.raises(BadInput, match="not empty"):
@@ -180,7 +180,7 @@ def test_bad_rows_are_left_out_and_counted(spark, files, tmp_path):
     for k in range(4):
         pq.write_table(bad, tmp_path / f"{k}.parquet")
     found = face.train(tmp_path, **SMALL | {"learner": "marginal"})
-    assert found.skipped == 12_000 - 400 - found.learner.examples > 100
+    assert found.skipped == 12_000 - 240 - found.learner.examples > 100
     assert found.learner.extras.counters.skipped == found.skipped
     assert found.notes[-1].startswith(f"{found.skipped} rows were not learned")
     with pytest.raises(BadInput, match="label"):
@@ -197,7 +197,7 @@ def test_an_interrupt_in_the_base_ends_the_run(spark, files, tmp_path, monkeypat
 
 def test_what_is_small_or_rises_is_warned_of(run):
     found = run[0]
-    assert any("rows a shard, and 5,000 are needed: too little" in sentence for sentence in found.warnings)
+    assert any("rows a shard, and 10,000 are needed: too little" in sentence for sentence in found.warnings)
     rises = sum(after > before for before, after in zip(found.losses, found.losses[1:], strict=False))
     assert sum("held-out loss rose from" in sentence for sentence in found.warnings) == rises
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_learned_gets_a_sentence(spark, files, tmp_path):
         ({"label": "spent", "ignore": ["id"]}, "a number.*bayou train"),
         ({"label": "clikced"}, "clikced"),
         ({"learner": "ftrl"}, "rounds are for bank.*bayou train"),
-        ({"least": 5_000}, "12,000 rows.*400,000.*bayou train"),
+        ({"least": 10_000}, "12,000 rows.*400,000.*bayou train"),
         ({"exact": True}, "number their features"),
         ({"order": "any"}, "order"),
         ({"passes": 0}, "passes"),

@@ -153,9 +153,12 @@ class AddsUp:
     Features come in blocks, so that nothing as large as the table is ever held in float64.
     """
 
-    def _learn_part(self, batch: Batch) -> None:
-        """Learn rows, but for what is learned afresh when the parts are one again."""
+    def _learn_part(self, batch: Batch, shard: bool) -> None:
+        """Learn rows, but for what is learned afresh when the parts are one again: in sequence, or as a shard."""
         raise NotImplementedError
+
+    def _come_together(self) -> None:
+        """What follows when all that parts have gained has come together."""
 
     _n_features: int
 

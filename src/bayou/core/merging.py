@@ -64,7 +64,7 @@ class PairsAddUp(AddsUp):
         """That of the intercept."""
         raise NotImplementedError
 
-    def _learn_part(self, batch: Batch) -> None:
+    def _learn_part(self, batch: Batch, shard: bool) -> None:
         self.learn(batch)  # type: ignore[attr-defined]
 
     def _state_of(self, name: str) -> np.ndarray:

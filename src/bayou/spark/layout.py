@@ -27,7 +27,7 @@ SLICES = 64
 # Of files in a folder.
 ENDINGS = (".parquet", ".parq", ".pq")
 # With fewer rows than so many times those of a shard one process is quicker, and better.
-LEAST_SHARDS = 80
+LEAST_SHARDS = 40
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from bayou.learners.bank.merging import (
     merge_combinations,
     merge_lanes,
     n_apart,
+    renew,
     rules_of,
 )
 from bayou.learners.bank.pair_gains import (
@@ -165,8 +166,16 @@ class InParts(Grouped, AddsUp):
 
     # --- parts that add up --------------------------------------------------------------------------------------
 
-    def _learn_part(self, batch: Batch) -> None:
-        self.learn(batch, combine=False)
+    def _learn_part(self, batch: Batch, shard: bool) -> None:
+        lanes = self._lanes
+        self._lanes = lanes._replace(renews=not shard)  # rows that count many times say little of how weights spread
+        try:
+            self.learn(batch, combine=False)
+        finally:
+            self._lanes = lanes
+
+    def _come_together(self) -> None:
+        renew(self._lanes)
 
     @property
     def _n_places(self) -> int:

@@ -83,6 +83,7 @@ class Lanes(NamedTuple):
     priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
     fresh: np.ndarray  # of each such lane and group: what is not yet in SQUARES, and in KNOWN less its factor HELD
     held: np.ndarray  # the precisions of priors that do not move, of each group in each lane
+    renews: bool = True  # whether priors are made anew as rows are learned
 
     @property
     def width(self) -> int:
@@ -396,7 +397,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             _learn_row(True, False, *told)
         else:
             _learn_row(False, False, *told)
-        if any_natural and examples % EVERY == 0:
+        if any_natural and lanes.renews and examples % EVERY == 0:
             renew_priors(lanes.priors, fresh, learned, lanes.held, settings[PRECISION], n_groups)
         if any_fading:
             fade_lanes(fade, tables.stays)
@@ -414,5 +415,6 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         if examples == stop:
             break
     stream[ROWS], stream[LOG_LENGTH] = counted, log_length
-    keep_fresh(lanes.fresh, fresh, learned, n_groups)
+    if lanes.renews:
+        keep_fresh(lanes.fresh, fresh, learned, n_groups)
     return row, examples

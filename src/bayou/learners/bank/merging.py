@@ -83,11 +83,26 @@ def gain_at(
 def join_at(
     lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
-    """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`)."""
+    """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`).
+
+    Shards leave priors as they are: those of weights that have come together are learned from here (`renew`).
+    """
     most, highest = (LIMIT_32, FARTHEST_32) if lanes.state.itemsize == 4 else (LIMIT_64, FARTHEST_64)
     some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
     limits = most, math.sqrt(most), highest
-    _join_at(lanes.state, lanes.squares, lanes.groups, *some, float(weight), _rules(lanes, rules), lanes.held, *limits)
+    sums = np.zeros((lanes.width, 2, GROUPS))
+    own = lanes.state, lanes.squares, lanes.groups
+    _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.held, sums, *limits)
+    if weight != 1:
+        lanes.priors[:, [SQUARES, KNOWN]] += sums[lanes.settings[NATURAL] > 0]
+
+
+def renew(lanes: Lanes) -> None:
+    """Make priors anew, of groups of which anything was learned."""
+    learned = np.flatnonzero(lanes.settings[NATURAL])
+    met = lanes.priors[:, [SQUARES, KNOWN]].any(axis=1)
+    renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
+    lanes.priors[:, HELD] *= met  # as before anything was learned: 0
 
 
 def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
@@ -107,7 +122,7 @@ def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules
     """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
     *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
     more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
-    sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS) / weight
+    sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS)
     lanes.fade[0] = np.maximum(lanes.fade[0] * np.maximum(1.0 + fade / max(parts, 1), 0.0) ** weight, LEAST_FADE)
     intercept, scale = _intercepts(lanes), _scales(lanes)
     lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
@@ -117,7 +132,8 @@ def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
     length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
     lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER] > 0, total[WEIGHT]
-    _put_sums(lanes, sums)
+    if weight == 1:
+        _put_sums(lanes, sums)
 
 
 def discount_lanes(lanes: Lanes, share: float) -> None:
@@ -220,7 +236,8 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
 
 
 @kernel
-def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, most, far, highest):
+def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, sums, most, far, highest):
+    """Adds to `sums`, of lanes that learn priors and each group, by how much squared weights and what is known grew."""
     width = lanes.rule.size
     for row in range(features.size):
         feature = features[row]
@@ -238,12 +255,17 @@ def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, 
             if lanes.natural[k]:
                 prior = np.float64(held[groups[feature], k])
                 mean /= prior + strength
+                sums[k, 0, groups[feature]] -= mean * mean
+                sums[k, 1, groups[feature]] += prior / (prior + strength)
             mean, strength = joined_one(
                 mean, strength, prior + per_square * base_square, prior + per_square * square,
                 gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
                 met[row], lanes.rule[k], weight,
             )  # fmt: skip
             mean, strength = min(max(mean, -far), far), min(strength, most)
+            if lanes.natural[k]:
+                sums[k, 0, groups[feature]] += mean * mean
+                sums[k, 1, groups[feature]] -= prior / (prior + strength)
             state[feature, at] = mean * (prior + strength) if lanes.natural[k] else mean
             state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
@@ -254,24 +276,23 @@ def _faded(lanes: Lanes, base: np.ndarray) -> np.ndarray:
     return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
 
 
-def _units(lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
-    """The lanes that learn their priors, and what makes their sums those of weights in units of the features."""
-    learned = np.flatnonzero(lanes.settings[NATURAL])
-    return learned, np.stack([lanes.factors()[learned] ** 2, np.ones(len(learned))], axis=1)[:, :, None]
+def _units(lanes: Lanes) -> np.ndarray:
+    """What makes the sums of lanes that learn their priors those of weights in units of the features."""
+    factors = lanes.factors()[lanes.settings[NATURAL] > 0]
+    return np.stack([factors**2, np.ones(len(factors))], axis=1)[:, :, None]
 
 
 def _sums(lanes: Lanes) -> np.ndarray:
     """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
-    _, units = _units(lanes)
+    units = _units(lanes)
     return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
 
 
 def _put_sums(lanes: Lanes, sums: np.ndarray) -> None:
     """What `_sums` has read."""
-    learned, units = _units(lanes)
+    units = _units(lanes)
     lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
-    renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
-    lanes.priors[:, HELD] *= sums[:, 0].any(axis=1)  # as before anything was learned: 0
+    renew(lanes)
 
 
 def _intercepts(lanes: Lanes) -> Places:

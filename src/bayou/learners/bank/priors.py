@@ -7,7 +7,8 @@ is made anew after every 16th example, empirical Bayes as MacKay has it, in the 
     P_g = (2 + max(N_g, 0)) / (2 v0 + max(A_g, 0)), from 1e-3 to 1e4
 
 A_g is the sum of squared weights, N_g how many of them are known, by how far their variances have fallen. When P_g
-moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu.
+moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu. Shards of a round, whose
+rows count many times, leave P_g as it is: A_g and N_g grow by what weights are when they have come together (`merging`).
 
 What a lane has gained that fades is G = f G', f = (1 - fading)^t for all features: nothing but f changes from one
 example to the next. Before some rows are learned G' takes up what has become small, in powers of two, which changes no
