@@ -8,7 +8,7 @@ is made anew after every 16th example, empirical Bayes as MacKay has it, in the 
 
 A_g is the sum of squared weights, N_g how many of them are known, by how far their variances have fallen. When P_g
 moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu. Shards of a round, whose
-rows count many times, leave P_g as it is: A_g and N_g grow by what weights are when they have come together (`merging`).
+rows count many times, leave P_g as it is: A_g and N_g grow by what weights are once they have come together.
 
 What a lane has gained that fades is G = f G', f = (1 - fading)^t for all features: nothing but f changes from one
 example to the next. Before some rows are learned G' takes up what has become small, in powers of two, which changes no
