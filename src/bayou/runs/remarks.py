@@ -117,7 +117,7 @@ def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np
     if not columns:
         return None, np.arange(len(features))
     numbers: dict[str | int, int] = {}  # of columns, and of features that are of none
-    shown, found, heads = [], [], dict[str, str | None]()
+    shown, found, heads = list[str](), list[int](), dict[str, str | None]()
     for feature, name in _named(features, source):
         head, mark, _ = (name or "").partition("=")
         if head not in heads:  # there are many features, of few columns
