@@ -3,7 +3,8 @@
     python benchmarks/streams.py [--rows 1000000] [--repeats 5] [--json out.json] [--picture out.png] [--folder DIR]
     python benchmarks/streams.py --only "marginal, VW text" "bank, VW text" "VW, text" waiting
 
-Rows have 39 indicators over 2^22 columns, each field following Zipf's law. The same rows are written as svmlight text,
+Rows have 39 indicators over 2^22 columns, each field following Zipf's law; columns are numbered by frequency, or with
+--scattered by a hash, as most users have them. The same rows are written as svmlight text,
 as VW text with numbers and with names, and as Parquet with 39 columns of text; other rows, of a label, five numbers and
 eight words, as CSV and as JSON lines. Times are from the first example to the last one: bayou reports it itself; for
 the peers, and for `bayou predict`, the time of a run on a file of one row is subtracted. Contenders alternate, so that
@@ -41,12 +42,13 @@ CHUNK = 200_000  # rows made at a time
 # --- the data -------------------------------------------------------------------------------------------------------
 
 
-def write_files(rows: int, folder: Path) -> dict[str, Path]:
+def write_files(rows: int, folder: Path, scattered: bool) -> dict[str, Path]:
     """The same rows in every format; files written by an earlier run are reused."""
-    files = {name: folder / f"{rows}.{name}" for name in ("svm", "numbers.vw", "names.vw", "csv", "jsonl", "parquet")}
+    stem = f"{rows}.scattered" if scattered else f"{rows}"
+    files = {name: folder / f"{stem}.{name}" for name in ("svm", "numbers.vw", "names.vw", "csv", "jsonl", "parquet")}
     ones = {name: folder / f"one.{name}" for name in files}
     everything = files | {f"one {name}": path for name, path in ones.items()}
-    whole = folder / f"{rows}.written"
+    whole = folder / f"{stem}.written"
     if whole.exists():
         return everything
     print(f"writing {rows:,} rows in every format ...", file=sys.stderr)
@@ -54,7 +56,9 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
     handles = {name: path.open("wb") for name, path in files.items() if name != "parquet"}
     for seed, start in enumerate(range(0, rows, CHUNK)):
         X, y = click_rows(min(CHUNK, rows - start), seed=seed)
-        X.data[:] = 1  # two fields in one column are one indicator
+        tables.append(_table(X, y))
+        if scattered:
+            X, y = click_rows(min(CHUNK, rows - start), hashed=True, seed=seed)
         labels = pa.array(y).cast(pa.string())
         numbers = pa.array(X.indices).cast(pa.string())
         features = pa.ListArray.from_arrays(pa.array(X.indptr), pc.binary_join_element_wise(numbers, "1", ":"))
@@ -64,7 +68,6 @@ def write_files(rows: int, folder: Path) -> dict[str, Path]:
         names = _names(X.indices)
         text = pc.binary_join(pa.ListArray.from_arrays(pa.array(X.indptr), names), " ")
         _write(handles["names.vw"], pc.binary_join_element_wise(labels, text, " | "))
-        tables.append(_table(X, y))
         _write_columns(min(CHUNK, rows - start), seed, handles)
     # Row groups of a million rows, as Arrow makes them by default.
     pq.write_table(pa.concat_tables(tables).unify_dictionaries(), files["parquet"], row_group_size=1 << 20)
@@ -239,8 +242,8 @@ def peak_memory(command: list[str]) -> int:
 # --- all of it ------------------------------------------------------------------------------------------------------
 
 
-def measure(rows: int, repeats: int, folder: Path, only: list[str]) -> dict:
-    files = write_files(rows, folder)
+def measure(rows: int, repeats: int, folder: Path, only: list[str], scattered: bool) -> dict:
+    files = write_files(rows, folder, scattered)
     few = first_rows(files["svm"], min(rows, 100_000))
     very_few = first_rows(files["svm"], min(rows, 5_000))
     if not only or "VW, its cache".startswith(tuple(only)):
@@ -424,11 +427,12 @@ def main() -> None:
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--picture", help="also draw the picture into this file")
     parser.add_argument("--only", nargs="+", default=[], help="only contenders whose names begin with one of these")
+    parser.add_argument("--scattered", action="store_true", help="columns scattered by a hash, not by frequency")
     parser.add_argument("--folder", help="where to keep the data, some GB; a temporary folder if not given")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(args.folder or stack.enter_context(tempfile.TemporaryDirectory()))
-        found = measure(args.rows, args.repeats, folder, args.only)
+        found = measure(args.rows, args.repeats, folder, args.only, args.scattered)
     show(found)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1))

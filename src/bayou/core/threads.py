@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, Self
 
 _here = threading.local()
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -31,6 +32,41 @@ def follower() -> Executor:
     if getattr(_here, "process", None) != os.getpid():
         _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")
     return _here.pool
+
+
+class InTurn:
+    """Work that a thread of its own does, in order, while whoever brings it goes on.
+
+    No more than `most` wait for it. What fails there is raised by a later `do`, or by `wait`. Behind the `with` nothing
+    is done any more.
+
+    >>> done = []
+    >>> with InTurn("counting", most=2) as turn:
+    ...     for k in range(3):
+    ...         turn.do(done.append, k)
+    ...     turn.wait()
+    >>> done
+    [0, 1, 2]
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._thread, self._most = ThreadPoolExecutor(1, f"bayou-{name}"), most
+        self._waiting: deque[Future[Any]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def do(self, work: Callable[..., Any], *args: Any) -> None:
+        self._waiting.append(self._thread.submit(work, *args))
+        self.wait(self._most)
+
+    def wait(self, but: int = 0) -> None:
+        """Until all is done but so much."""
+        while len(self._waiting) > but:
+            self._waiting.popleft().result()
 
 
 def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:

@@ -49,7 +49,7 @@ class Uses:
         self.rows = 0
         self.counted = 0.0
         self._numbering = Numbering(_ROOM)  # of features, as they come; an id is a feature's number and 1
-        self._sums = np.zeros((3, 1024))  # rows, values, squares
+        self._sums = np.zeros((1024, 3))  # of each feature: rows, values, squares
 
     def __len__(self) -> int:
         return len(self._numbering)
@@ -66,17 +66,16 @@ class Uses:
     def add(self, lengths: np.ndarray, features: np.ndarray, values: np.ndarray, stands_for: np.ndarray) -> None:
         """Rows of so many features, one after another, and how many rows each stands for."""
         each, values = np.repeat(stands_for, lengths), values.astype(np.float64)
-        self._put(_ids_of(features), np.stack([each, each * values, each * values**2]))
+        self._put(_ids_of(features), np.stack([each, each * values, each * values**2], axis=1))
         self.counted += float(np.sum(stands_for))
 
     def _put(self, ids: np.ndarray, sums: np.ndarray) -> None:
         places = self._numbering.add(ids)
-        if len(self) > self._sums.shape[1]:
-            grown = np.zeros((3, 2 * len(self)))
-            grown[:, : self._sums.shape[1]] = self._sums
+        if len(self) > len(self._sums):
+            grown = np.zeros((2 * len(self), 3))
+            grown[: len(self._sums)] = self._sums
             self._sums = grown
-        for total, more in zip(self._sums, sums, strict=True):
-            np.add.at(total, places, more)
+        _add(places, sums, self._sums)
 
     def at(self, features: np.ndarray) -> Moments:
         """Of some features; of those that were not in the sample nothing is known, and all is 0."""
@@ -91,7 +90,7 @@ class Uses:
             known = np.flatnonzero(places != UNKNOWN)
             places = places[known]
         found = np.zeros((3, len(features)))
-        found[:, known] = self._sums[:, places] / max(self.counted, 1e-300)
+        found[:, known] = self._sums[places].T / max(self.counted, 1e-300)
         return Moments(*found)
 
     def merge(self, other: Uses, base: Uses | None = None) -> Uses:
@@ -99,7 +98,7 @@ class Uses:
         merged = copy.deepcopy(self)
         for one, sign in ((other, 1), (base, -1)):
             if one is not None:
-                merged._put(one._numbering.arrays()["ids"], sign * one._sums[:, : len(one)])
+                merged._put(one._numbering.arrays()["ids"], sign * one._sums[: len(one)])
                 merged.rows += sign * one.rows
                 merged.counted += sign * one.counted
         return merged
@@ -110,7 +109,7 @@ class Uses:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as arrays, for a file. Indicators, whose three sums are the same, have one."""
-        sums = self._sums[:, : len(self)]
+        sums = self._sums[: len(self)].T
         plain = {"features": self._features.astype(np.uint32), "rows": np.array([self.rows, self.counted])}
         return plain | {"sums": sums[:1].copy() if (sums == sums[0]).all() else sums.copy()}
 
@@ -120,7 +119,8 @@ class Uses:
         self = cls()
         try:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
-            self._put(_ids_of(np.ascontiguousarray(features, np.uint32)), np.broadcast_to(sums, (3, len(features))))
+            each = np.ascontiguousarray(np.broadcast_to(sums, (3, len(features))).T, np.float64)
+            self._put(_ids_of(np.ascontiguousarray(features, np.uint32)), each)
         except (KeyError, TypeError, ValueError):
             raise BadModel("how often features came is incomplete; the file is damaged.") from None
         if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):
@@ -147,13 +147,21 @@ def _drawn(before, learned, indptr, indices, values):
             rows[found], stands_for[found] = row, max((before + 1 + k) / KEPT, 1.0)
             size += indptr[row + 1] - indptr[row]
             found += 1
-    ids, sums = empty(size, np.uint64), empty((3, size), np.float64)
+    ids, sums = empty(size, np.uint64), empty((size, 3), np.float64)
     at = 0
     for k in range(found):
         for place in range(indptr[rows[k]], indptr[rows[k] + 1]):
             value = np.float64(values[place])
             ids[at] = np.uint64(indices[place]) + np.uint64(1)
-            sums[0, at], sums[1, at] = stands_for[k], stands_for[k] * value
-            sums[2, at] = stands_for[k] * (value * value)
+            sums[at, 0], sums[at, 1] = stands_for[k], stands_for[k] * value
+            sums[at, 2] = stands_for[k] * (value * value)
             at += 1
     return stands_for[:found], ids, sums
+
+
+@kernel
+def _add(places, sums, totals):
+    """Add to the totals at some places, one after another."""
+    for k in range(places.size):
+        for part in range(3):
+            totals[places[k], part] += sums[k, part]

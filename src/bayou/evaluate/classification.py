@@ -17,6 +17,7 @@ from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import float_bits
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
@@ -369,7 +370,7 @@ def _look(probabilities, labels, weights, losses):
     return improbable, kinds, bad_weight
 
 
-@kernel(inline="always")  # a call that takes arrays would cost more than all else
+@inlined
 def note_point(totals, counts, points, curve):  # noqa: ANN201
     """A point of the curve, if the present example is one of those that make one."""
     point = counts[1]

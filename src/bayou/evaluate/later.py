@@ -100,7 +100,7 @@ class LabelOrder:
         if not len(labels):
             return
         self.runs += int(np.count_nonzero(labels[1:] != labels[:-1])) + (float(labels[0]) != self._last)
-        for label, times in zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True):
+        for label, times in _counted(labels):
             self._counts[label] = self._counts.get(label, 0) + times
         self._last = float(labels[-1])
 
@@ -138,6 +138,16 @@ class LabelOrder:
             )
         found = f"{self.runs:,} runs of equal labels, {self.by_chance:,.0f} by chance"
         return f"{what} ({found}): the loss as it learned profits from that, and is not that of later rows; {then}"
+
+
+def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
+    """Labels, and how often each comes. Of two, as most streams have, none needs to be sorted."""
+    others = labels[labels != labels[0]]
+    if len(others) and (others != others[0]).any():
+        found, often = np.unique(labels, return_counts=True)
+        return list(zip(found.tolist(), often.tolist(), strict=True))
+    counted = [(float(labels[0]), len(labels) - len(others))]
+    return [*counted, (float(others[0]), len(others))] if len(others) else counted
 
 
 def in_words(later: LaterLoss) -> str:

@@ -80,22 +80,6 @@ def word_at(typingctx, address):
     return types.uint64(types.int64), _reader(64)
 
 
-@intrinsic
-def non_digits(typingctx, address):
-    """Which of the 64 bytes from an address on are no digits: bit k for byte k."""
-
-    def codegen(context, builder, signature, args):
-        byte, size = ir.IntType(8), 64
-        kind = ir.VectorType(byte, size)
-        text = builder.load(builder.inttoptr(args[0], kind.as_pointer()))
-        text.align = 1
-        zeros, nines = (ir.Constant(kind, [value] * size) for value in (48, 9))
-        above = builder.icmp_unsigned(">", builder.sub(text, zeros), nines)
-        return builder.bitcast(above, _WORD)
-
-    return types.uint64(types.int64), codegen
-
-
 def _counter(name):
     def codegen(context, builder, signature, args):
         kind = ir.FunctionType(_WORD, [_WORD, ir.IntType(1)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from bayou.core.threads import InTurn
 from bayou.outputs.explanations import WHY, Explained
 from bayou.outputs.prediction_table import CLASS, PredictionRows
 from bayou.outputs.text import csv, fragments, header
@@ -73,14 +72,13 @@ class Table:
         self._file, self._tags = file, tags
         self._columns, self._keep = columns, keep
         self._rows = self._left_out = 0
-        self._thread = ThreadPoolExecutor(1, "bayou-writer")
-        self._waiting: deque[Future[None]] = deque()
+        self._writer = InTurn("writer", self.AHEAD)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        self._writer.__exit__(*error)
 
     def write(self, part: Part) -> None:
         if self._tags is None:
@@ -88,17 +86,11 @@ class Table:
         self._rows += len(part)
         if not self._tags:
             self._left_out += sum(map(bool, part.tags or ()))
-        self._waiting.append(self._thread.submit(self._write, part))
-        self._written(self.AHEAD)
+        self._writer.do(self._write, part)
 
     def end(self) -> None:
-        self._waiting.append(self._thread.submit(self._end))
-        self._written(0)
-
-    def _written(self, but: int) -> None:
-        """Wait until all is written but so many."""
-        while len(self._waiting) > but:
-            self._waiting.popleft().result()
+        self._writer.do(self._end)
+        self._writer.wait()
 
     def _write(self, part: Part) -> None:
         raise NotImplementedError

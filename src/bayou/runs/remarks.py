@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,7 @@ NAMED = 3
 # From this AUC on, of at least so many examples, somebody should ask why.
 PERFECT, EXAMPLES = 0.999, 100
 # What may follow a column's name in the name of one of its features.
-_AFTER = (
-    *("=", "<", ">=", " in [", " is there"),
-    *(" hour=", " weekday=", " month=", " workday hour=", " weekend hour="),
-)
+_AFTER = re.compile(r"=|<|>=| in \[| is there| hour=| weekday=| month=| workday hour=| weekend hour=")
 
 
 class Remarks:
@@ -82,16 +80,21 @@ def _telling(batch: Batch, source: Source) -> list[str]:
     rows, kinds = np.repeat(np.arange(n), np.diff(batch.indptr)), len(of_each)
     shown, column_of = _columns(features, source)
     size = len(features) if shown is None else len(shown)
-    met = np.bincount(np.unique(which * kinds + label[rows]) // kinds, minlength=len(features))  # labels of each value
-    mixed = np.bincount(column_of, met > 1, size) > 0
+    met = _by_label(which, label[rows], len(features), kinds)
+    mixed = np.bincount(column_of, np.count_nonzero(met, axis=1) > 1, size) > 0
     values = np.bincount(column_of, minlength=size)
-    pairs = np.unique(column_of[which] * n + rows)  # each column that a row has, once
-    have, times = np.unique(pairs // n * kinds + label[pairs % n], return_counts=True)
-    complete = np.bincount(have // kinds, times == of_each[have % kinds], size)  # labels whose rows all have it
+    if shown is not None:  # each column that a row has, once; of a feature that is so
+        which, rows = np.divmod(np.unique(column_of[which] * n + rows), n)
+    complete = (_by_label(which, label[rows], size, kinds) == of_each).sum(axis=1)  # labels whose rows all have it
     telling = np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))
     if shown is None:
         return [_feature(*one) for one in _named(features[telling], source)]
     return [shown[k] for k in telling]
+
+
+def _by_label(which: np.ndarray, label: np.ndarray, size: int, kinds: int) -> np.ndarray:
+    """How often each of so many things comes with each label."""
+    return np.bincount(which * kinds + label, minlength=size * kinds).reshape(size, kinds)
 
 
 def _named(features: np.ndarray, source: Source) -> list[tuple[int, str | None]]:
@@ -113,12 +116,22 @@ def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np
     columns = {column.name for column in source.recipe.columns or ()}
     if not columns:
         return None, np.arange(len(features))
-    numbers: dict[str, int] = {}
-    found = []
+    numbers: dict[str | int, int] = {}  # of columns, and of features that are of none
+    shown, found, heads = list[str](), list[int](), dict[str, str | None]()
     for feature, name in _named(features, source):
-        cuts = [] if name is None else [at for after in _AFTER if (at := name.find(after)) > 0]
-        column = next((name[:at] for at in sorted(cuts) if name and name[:at] in columns), None)
-        column = name if name in columns else column  # its number itself, or its slope
-        shown = _feature(feature, name) if column is None else f"column {column!r}"
-        found.append(numbers.setdefault(shown, len(numbers)))
-    return list(numbers), np.array(found, np.int64)
+        head, mark, _ = (name or "").partition("=")
+        if head not in heads:  # there are many features, of few columns
+            heads[head] = _column(head + mark, columns)
+        own = name if name in columns else heads[head] or _column(name or "", columns)
+        number = numbers.setdefault(feature if own is None else own, len(shown))
+        if number == len(shown):
+            shown.append(_feature(feature, name) if own is None else f"column {own!r}")
+        found.append(number)
+    return shown, np.array(found, np.int64)
+
+
+def _column(name: str, columns: set[str]) -> str | None:
+    """The column whose name is the shortest part of a feature's name that a mark follows, or all of it."""
+    if name in columns:
+        return name
+    return next((own for mark in _AFTER.finditer(name) if (own := name[: mark.start()]) in columns), None)

@@ -20,7 +20,9 @@ from bayou.core.batch import Batch
 from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.threads import InTurn
 from bayou.core.uses import Uses
+from bayou.evaluate.classification import Running
 from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.runs import memory, warming
@@ -220,7 +222,7 @@ class Training:
         self._remarks = Remarks(self.source)
         self._held_out = HeldOut(holdout or Holdout())
         self._held_out.which.check(self.source)
-        self._meter = meter_for(learner.record.task)
+        self._meter, self._scoring = meter_for(learner.record.task), InTurn("scoring", most=6)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
     def _say(self, text: str, detail: bool = False) -> None:
@@ -233,7 +235,7 @@ class Training:
             self._say(going_on(self._place, self._marks))
         converged = False
         start = time.perf_counter()
-        with interruptible(self.source) as interrupt:
+        with interruptible(self.source) as interrupt, self._scoring:
             try:
                 in_rounds = self._processes > 1 and self._in_rounds(interrupt, on_progress)
                 while self._pass < self._passes and not converged and not in_rounds:
@@ -244,13 +246,13 @@ class Training:
                     converged = self.learner.end_pass()
                     if words := self.learner.progress():
                         self._say(f"pass {self._pass}: {words}{', converged' * converged}", detail=True)
+                self._scored().skipped = self._skipped
                 seconds = time.perf_counter() - start
-                self._meter.skipped = self._skipped
                 if not interrupt:
                     self.source.check_learned(self._refused.sentences, self._refused.count)
                 held_out = self._held_out.evaluate(self.learner, self._refused)
             except BadInput:
-                if self._meter.examples and self._path is not None:
+                if self._scored().examples and self._path is not None:
                     self._save(unfinished=True)
                     self._say(f"what was learned before that is in {self._path}; --resume goes on with it")
                 raise
@@ -334,8 +336,7 @@ class Training:
             self._learn(batch, learner)
             self._done += len(batch)
             self._count_skipped()
-            if on_progress is not None:
-                on_progress(Progress(self._meter, self._pass, self.source.bytes_done, self.source.bytes_total))
+            self._tell(on_progress)
             if self._due():
                 self._checkpoint()
             if interrupt:
@@ -363,18 +364,14 @@ class Training:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
             self._uses.count(batch)
 
-        def told() -> None:
-            if on_progress is not None:
-                on_progress(Progress(self._meter, self._pass, self.source.bytes_done, self.source.bytes_total))
-
         self.learner.extras = self.source.extras
         rounds = Rounds(self.learner, self.source, self._refused, expected, self._processes)
         rounds.on_round = partial(self._say, detail=True)
         with rounds.processes(self._opened):
-            rounds.first_pass(learn, interrupt, told)
+            rounds.first_pass(learn, interrupt, partial(self._tell, on_progress))
             while not interrupt and self._pass + 1 < self._passes:
                 self._pass += 1
-                rounds.next_pass(interrupt, told)
+                rounds.next_pass(interrupt, partial(self._tell, on_progress))
         rounds.finish(score)
         self._pass += not interrupt
         self._say(f"what follows is of the last {self._meter.examples:,} rows, before the lanes learned them")
@@ -391,9 +388,18 @@ class Training:
         if scored:
             self._remarks.look(batch)
         for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
-            if scored:
-                told.score(self._meter)
-                self._uses.count(told.batch)
+            if scored:  # in another thread: this one goes on with the next rows
+                self._scoring.do(told.score, self._meter)
+                self._scoring.do(self._uses.count, told.batch)
+
+    def _scored(self) -> Running:
+        self._scoring.wait()
+        return self._meter
+
+    def _tell(self, on_progress: Callable[[Progress], Any] | None) -> None:
+        if on_progress is not None:
+            done, total = self.source.bytes_done, self.source.bytes_total
+            on_progress(Progress(self._scored, self.source.rows, self._pass, done, total))
 
     # --- saving -------------------------------------------------------------------------------------------------
 
@@ -412,6 +418,7 @@ class Training:
         self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
 
     def _save(self, unfinished: bool) -> None:
+        self._scored()
         which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
         where = Unfinished(self._marks, *place, which.share, which.last)
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +17,21 @@ class Progress:
     """How far a run is, after a batch.
 
     Attributes:
-        meter: what the predictions were worth so far: `meter.examples`, `meter.loss`.
+        rows: how many were read in this pass.
         passed: how many passes are behind it.
         bytes_done, bytes_total: of the files, as far as that can be known.
     """
 
-    meter: Running
+    scored: Callable[[], Running]
+    rows: int
     passed: int
     bytes_done: int
     bytes_total: int | None
+
+    @property
+    def meter(self) -> Running:
+        """What the predictions were worth so far: `meter.examples`, `meter.loss`. Whoever asks waits for it."""
+        return self.scored()
 
 
 @dataclass

@@ -110,6 +110,53 @@ def test_mutated_lines() -> None:
     assert_same(text, bits=10, exact=True)
 
 
+def indicators(rng: np.random.Generator, odd: float) -> bytes:
+    """A line of up to forty features, with so large a share of those that are not read several at a time."""
+    line = [b"1 ", b"-1 ", b"", b" 0.5\t", b"0  ", b"1 qid:7 "][rng.choice(6, p=[0.5, 0.3, 0.05, 0.05, 0.05, 0.05])]
+    count = int(rng.integers(41))
+    numbers = np.sort(rng.integers(0, 10 ** rng.integers(1, 8, count)))
+    for number in numbers if rng.random() < 0.8 else rng.permutation(numbers):
+        text = b"%d:1" % number
+        if rng.random() < odd:
+            others = [
+                b"%d:0.5",
+                b"00%d:1",
+                b"%d:11",
+                b"%d:1.",
+                b"%d:-1",
+                b"999%09d:1",
+                b"%d:1\t",
+                b"%d:1 ",
+                b"%d:x",
+                b"x%d",
+            ]
+            text = others[rng.integers(len(others))] % number
+        line += text + b" "
+    return (
+        line.rstrip(b" ") + [b"", b" ", b"\r", b" # 3:1 4:1", b"#3:1 4:1"][rng.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1])]
+    )
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.01, 0.1])
+def test_long_lines_of_indicators(odd: float) -> None:
+    rng = np.random.default_rng(int(100 * odd))
+    lines = [indicators(rng, odd) for _ in range(600)]
+    text = b"\n".join(lines)
+    assert_same(text)
+    assert_same(text, bits=12)
+    assert_same(text, bits=12, exact=True)
+    assert_same(mutated(lines, 600, seed=2))
+
+
+def test_what_is_said_of_indicators_is_true() -> None:
+    lines = [b"1 " + b" ".join(b"%d:1" % number for number in range(k, 3 * k, 2)) for k in range(1, 40)]
+    bounds = parsed(b"\n".join(lines)).bounds
+    assert (bounds.longest, bounds.largest, bounds.max_index, bounds.ones, bounds.canonical) == (39, 1, 115, True, True)
+    for at in (1, 7, 8, 9, 16, 39):  # within a group, and from one to the next
+        numbers = [k - (k == at) for k in range(40)]
+        assert not parsed(b"1 " + b" ".join(b"%d:1" % number for number in numbers)).bounds.canonical
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes(text: bytes) -> None:
     if text:

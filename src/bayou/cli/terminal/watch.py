@@ -76,12 +76,12 @@ class Watch:
         """After each batch."""
         if self._quiet:
             return
-        meter, passed = progress.meter, progress.passed
-        if meter.examples >= self._next and passed == 0:
-            self._row(meter)
+        passed = progress.passed
+        if passed == 0 and progress.rows >= self._next and progress.meter.examples >= self._next:
+            self._row(progress.meter)
         now = time.perf_counter()
         if self._bar is not None and now - self._drawn > SELDOM:
-            self._drawn = now
+            self._drawn, meter = now, progress.meter
             seconds = max(now - self._started, 1e-9)
             loss = "" if meter.loss is None else f"{_in_words(meter)} {meter.loss:.4f}"
             done, label = progress.bytes_done, "" if passed == 0 else f"pass {passed + 1}"

@@ -22,17 +22,9 @@ from bayou.core.groups import in_turn
 from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import (
-    LARGEST_VALUE,
-    address_of,
-    byte_at,
-    digits,
-    few_digits,
-    half_at,
-    non_digits,
-    number,
-    trailing_zeros,
-)
+from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
+from bayou.sources.formats.lanes import NUMBERS, are_numbers
+from bayou.sources.formats.stops import WIDE, find_stops
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
@@ -53,8 +45,6 @@ _WHAT = {
 _NEWLINE, _RETURN, _TAB, _BLANK, _COMMENT, _COLON = 10, 13, 9, 32, 35, 58
 _QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
 _TENTH = np.uint64(2**64 // 10)
-_INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
-_THREE_BYTES = np.uint64(0xFFFFFF)
 
 
 class Svmlight:
@@ -73,14 +63,26 @@ class Svmlight:
 
     def parse(self, block: Block) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
-        room = block.size // 4 + 1
+        room = block.size // 4 + 1 + NUMBERS  # several are written at a time, needed or not
         indices, values = np.empty(room, np.uint32), np.empty(room, self.dtype)
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
+        stops, ends = (self._scratch.take(name, block.size + 2 * WIDE, np.int32) for name in ("stops", "ends"))
+        find_stops(block.data, block.size, stops, ends)
         bad = np.empty((most, 3), np.int64)  # memory is taken as lines turn out bad
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
-            block.data, block.size, self._last, self._exact, indptr, indices, values, labels, positions, bad
+            block.data,
+            block.size,
+            (stops, ends),
+            self._last,
+            self._exact,
+            indptr,
+            indices,
+            values,
+            labels,
+            positions,
+            bad,
         )
         if bounds[3] and self._crossing is not None:
             values[:nonzeros] = 1.0
@@ -223,14 +225,15 @@ def _read_value(at):
 
 
 @kernel
-def _parse(data, size, last, exact, indptr, indices, values, labels, positions, bad):
+def _parse(data, size, found, last, exact, indptr, indices, values, labels, positions, bad):
     """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
 
-    Values are written only if not all of them are 1.
+    `found` is what `find_stops` has found there. Values are written only if not all of them are 1.
     The bounds may take lines into account that turned out bad; then they are too wide, which does no harm.
     """
-    at = address_of(data)
-    end = at + size
+    stops, line_ends = found
+    at = base = address_of(data)
+    end, stop_of, index_of = at + size, address_of(stops), address_of(indices)
     row = k = line = skipped = folded = longest = 0
     highest = -1
     largest = smallest = 1.0
@@ -249,37 +252,26 @@ def _parse(data, size, last, exact, indptr, indices, values, labels, positions, 
         label, at, wrong = _read_label(at)
         folded_before = folded
         previous = -1
-        likely = True
+        if wrong == 0:
+            # Indicators, several at a time: from stop s on, the blank before them, up to the line's end.
+            first, last_stop = k, np.int64(line_ends[line])
+            s = np.int64(line_ends[line - 1]) if line else 0
+            while base + stops[s] < at - 1:
+                s += 1
+            while base + stops[s] == at - 1 and s + 1 < last_stop:
+                count = (last_stop - s) >> 1
+                fine, index, up = are_numbers(base, stop_of + 4 * s, count, index_of + 4 * k, last, previous)
+                if not fine:
+                    break
+                ascending, previous = ascending & up, index
+                k, s = k + min(count, NUMBERS), s + 2 * min(count, NUMBERS)
+                at = base + stops[s] + 1
+            if k > first:
+                highest = max(highest, previous)
+                at -= s == last_stop
+                if not ones:
+                    values[first:k] = 1.0
         while wrong == 0:
-            if likely:
-                # Indicators one after another, told by a map of the digits in 64 bytes: where a feature begins is then
-                # known before the one in front of it is read.
-                passed = 0
-                others = non_digits(at)
-                while True:
-                    colon = trailing_zeros(others)
-                    count = colon - passed
-                    if count > 7 or count == 0 or colon > 61:
-                        break
-                    if half_at(at + colon) & _THREE_BYTES != _INDICATOR:
-                        break
-                    index = few_digits(at + passed, count)
-                    if index > last:
-                        break
-                    ascending &= np.int64(index) > previous
-                    previous = np.int64(index)
-                    highest = max(highest, previous)
-                    indices[np.uint64(k)] = index  # unsigned: a signed place would be checked for being negative
-                    if not ones:
-                        values[np.uint64(k)] = 1.0
-                    k += 1
-                    passed = colon + 3
-                    others &= others - np.uint64(1)
-                    others &= others - np.uint64(1)
-                likely = passed > 0
-                at += passed
-                if passed > 32:
-                    continue
             index, count = digits(at)
             if count == 0:
                 at, ends, wrong = _pass_over(at)

@@ -52,15 +52,32 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+# Arrow's own way to NumPy imports pandas, which takes longer than all else before the first row.
+
+
+def _plain(array: pa.Array) -> np.ndarray:
+    """Numbers as they lie in memory, and anything where there is none."""
+    values = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
+    return values[array.offset : array.offset + len(array)]
+
+
 def _nulls(array: pa.Array) -> np.ndarray | None:
-    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if not array.null_count:
+        return None
+    there = array.buffers()[0]
+    if there is None:  # of a type that has nothing else
+        return np.ones(len(array), np.bool_)
+    bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)] == 0
 
 
 def as_numbers(array: pa.Array) -> np.ndarray:
     """As float64, NaN for null."""
     import pyarrow as pa
 
-    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    array = array.cast(pa.float64(), safe=False)
+    nulls = _nulls(array)
+    return _plain(array) if nulls is None else np.where(nulls, np.nan, _plain(array))
 
 
 def values_of(array: pa.Array, column: str) -> list[Any]:
@@ -110,7 +127,7 @@ def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarr
         empty |= ~whole
         numbers = np.where(whole, values, 0).astype(np.int64)
     else:
-        numbers = (array if nulls is None else array.fill_null(0)).to_numpy(zero_copy_only=False)
+        numbers = _plain(array) if nulls is None else np.where(nulls, 0, _plain(array))
     minus = numbers < 0
     sizes = numbers.astype(np.uint64)
     sizes[minus] = np.uint64(0) - sizes[minus]
@@ -153,7 +170,7 @@ def as_seconds(array: pa.Array) -> np.ndarray:
     unit = array.type.unit if pa.types.is_timestamp(array.type) else "s" if days else "ms"
     nulls = _nulls(array)
     whole = array.cast(pa.int32()) if days else array.cast(pa.int64())
-    whole = (whole if nulls is None else whole.fill_null(0)).to_numpy().astype(np.int64)
+    whole = (_plain(whole) if nulls is None else np.where(nulls, 0, _plain(whole))).astype(np.int64)
     seconds = (whole * 86_400 if days else whole // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]).astype(float)
     if nulls is not None:
         seconds[nulls] = np.nan

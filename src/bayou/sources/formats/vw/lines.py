@@ -5,25 +5,12 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_half, put_word
-from bayou.kernels.scan import (
-    LARGEST_VALUE,
-    LARGEST_WEIGHT,
-    address_of,
-    byte_at,
-    half_at,
-    number,
-    short_decimal,
-    short_number,
-    trailing_zeros,
-)
-from bayou.sources.formats.vw.names import BAR, BLANK, COLON, EXACT, ONE, OWN_NAME, WIDE, hash_name, stops_at
+from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
+from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE
+from bayou.sources.formats.vw.names import EXACT, hash_name
+from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers
 
 # What was wrong, by the kernel's code.
 _LABEL, _WEIGHT, _BASE, _NO_BAR, _CONTROL, _TABS, _NO_SPACE, _NO_NAME = range(1, 9)
@@ -45,49 +32,9 @@ WHAT = {
     _LIKE_NUMBER: "expected a number, or a text that VW would not read as one",
     _BAR_IN_TEXT: "expected a blank before '|'",
 }
-# A value of 1 and the blank behind it, as most features have.
-_INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
-_ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
 # The loops for plain features are tried again within a namespace only if this many came one after another.
 _SEVERAL = 4
-_TAB, _NEWLINE, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 10, 13, 39, 43, 45, 46
-
-
-@intrinsic
-def _count_ones(typingctx, word):
-    """How many bits are 1."""
-
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i64"), args)
-
-    return types.uint64(types.uint64), codegen
-
-
-@kernel
-def find_stops(data, size, stops):
-    """The places of all bytes that cannot be in a name, and of at least one newline behind the text."""
-    base = address_of(data)
-    n = np.uint64(0)
-    for start in range(0, size + 1, WIDE):
-        word = stops_at(base + start)
-        count = _count_ones(word)
-        # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
-        done = np.uint64(0)
-        while True:
-            for k in range(8):
-                stops[n + done + np.uint64(k)] = start + trailing_zeros(word)
-                word &= word - ONE
-            done += np.uint64(8)
-            if done >= count:
-                break
-        n += count
-
-
-@kernel
-def _line_ends(at):
-    byte = byte_at(at)
-    return byte == _NEWLINE or (byte == _RETURN and byte_at(at + 1) == _NEWLINE)
+_TAB, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 13, 39, 43, 45, 46
 
 
 @kernel
@@ -129,7 +76,7 @@ def _read_head(at):
             behind += 1
         quoted = byte_at(at) == _QUOTE
         if behind == stop and byte_at(stop) != BAR:
-            wrong = _NO_BAR if _line_ends(stop) else _TABS if byte_at(stop) == _TAB else _CONTROL
+            wrong = _NO_BAR if line_ends(stop) else _TABS if byte_at(stop) == _TAB else _CONTROL
             return label, weight, at, at, wrong, stop
         if behind == stop or (quoted and byte_at(behind) == BAR):
             return label, weight, at + quoted, stop, 0, behind
@@ -149,111 +96,6 @@ def _read_head(at):
         words += 1
         at = behind
     return label, weight, at, at, 0, at
-
-
-@intrinsic
-def _put_value(typingctx, address, wide, value):
-    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
-
-    def codegen(context, builder, signature, args):
-        home, is_wide, number = args
-        narrow = builder.fptrunc(number, ir.FloatType())
-        with builder.if_else(is_wide) as (then, otherwise):
-            for branch, found in ((then, number), (otherwise, narrow)):
-                with branch:
-                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
-        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
-
-    return types.float64(types.int64, types.boolean, types.float64), codegen
-
-
-@kernel(forceinline=True)
-def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
-    """Features as most are: any name, and a short value or none: `x`, `x:1`, `x:-2.5`.
-
-    From stop s, a blank, and feature k on, up to the first feature that is not so. With `last` >= 0 only those called
-    by their numbers up to that, whose indices are then known. Gives (s, k, whether all values are 1, a bound of them,
-    the last number, whether numbers ascend, from the previous one on).
-    """
-    indices, values, places, _ = homes
-    size = 8 if wide else 4
-    s, k = np.int64(s), np.int64(k)
-    ones, largest = scale == 1.0, abs(_put_value(values + size * k, wide, scale))
-    ascending = True
-    at = np.int64(half_at(stops + 4 * s)) + 1
-    byte = BLANK
-    while byte == BLANK:
-        name, end = at, np.int64(half_at(stops + 4 * s + 4))
-        place = name | (end << 32)
-        whole = 0
-        if last >= 0:
-            found, fine = short_number(base + name, end - name)
-            whole = np.int64(found)
-            if not fine or whole > last:
-                break
-        elif end == name:
-            break
-        # Branches, which can be foreseen: a choice without one would have to wait for what stands behind the name.
-        behind = half_at(base + end)
-        byte = np.int64(behind & _ONE_BYTE)
-        kept = 1
-        if behind & _THREE_BYTES == _INDICATOR:
-            byte = BLANK
-            _put_value(values + size * k, wide, scale)
-            s += 2
-            at = end + 3
-        elif byte == COLON:
-            text, end = end + 1, np.int64(half_at(stops + 4 * s + 8))
-            minus = byte_at(base + text) == _MINUS
-            value, fine = short_decimal(base + text + minus, end - text - minus)
-            value = (-value if minus else value) * scale
-            byte = byte_at(base + end)
-            if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or _line_ends(base + end)):
-                break
-            value = _put_value(values + size * k, wide, value)
-            kept = np.int64(value != 0)
-            ones &= value == 1.0
-            largest = max(largest, abs(value))
-            s += 2
-            at = end + 1
-        elif byte == BLANK or _line_ends(base + end):
-            _put_value(values + size * k, wide, scale)
-            s += 1
-            at = end + 1
-        else:
-            break
-        if last >= 0:
-            ascending &= whole > previous
-            previous = whole
-            put_half(indices + 4 * k, np.uint64(whole))
-            place = OWN_NAME
-        put_word(places + 8 * k, np.uint64(place))
-        k += kept
-    return np.uint64(s), np.uint64(k), ones, largest, previous, ascending
-
-
-# Both are functions of their own so that what their loops need fits in registers. They take addresses: to count the
-# references to arrays at every call would take half as long again.
-
-
-@kernel
-def _read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
-    """`_read_plain` of features called by their numbers."""
-    return _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
-
-
-@kernel
-def _read_names(base, stops, s, homes, wide, k, scale, exact, seed, space):
-    """`_read_plain` of features of any names, with their seeds and namespaces."""
-    indices, _, _, spaces = homes
-    s, end, ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
-    for i in range(np.int64(k), np.int64(end)):
-        put_half(spaces + 4 * i, np.uint64(space))
-        if exact:
-            put_word(indices + 8 * i, seed)
-        else:
-            put_half(indices + 4 * i, seed)
-    return s, end, ones
 
 
 # The next three are inlined into `read_lines`, so that what they give stays in registers. They walk from stop to stop:
@@ -325,7 +167,7 @@ def _read_space(base, stops, s, at, way):
 
 
 @kernel
-def read_lines(data, size, stops, way, last, rows, features, bad):
+def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     """(rows, non-zeros, names, lines, bad lines, rows with a weight, bounds) of data[:size], which ends in a newline.
 
     Of a feature, indices[k] becomes the seed for the hash of its name, places[k] the place of the name (start, and
@@ -352,7 +194,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
             if tab < 0 and byte_at(base + at) == _TAB:
                 tab = at
             at += 1
-        if _line_ends(base + at):
+        if line_ends(base + at):
             at += 1 + (byte_at(base + at) == _RETURN)
             line += 1
             continue
@@ -369,12 +211,13 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
         owned = np.uint64(0)
         previous = -1
         byte = byte_at(base + at)
+        end = np.int64(ends[line])
         # From here on `byte` is that at `at`, where stop s is: a name or a number ended there.
         while wrong == 0:
             if byte == BLANK and numbers:
                 before = k
-                s, k, same, bound, previous, up = _read_numbers(
-                    base, first_stop, s, homes, wide, k, scale, last, previous
+                s, k, same, bound, previous, up = read_numbers(
+                    base, first_stop, s, end, homes, wide, k, scale, last, previous
                 )
                 ones, ascending, largest = ones & same, ascending & up, max(largest, bound)
                 owned += k - before
@@ -383,7 +226,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
                 byte = byte_at(base + at)
             if byte == BLANK and plain:
                 before = k
-                s, k, same = _read_names(base, first_stop, s, homes, wide, k, scale, way == EXACT, seed, space)
+                s, k, same = read_names(base, first_stop, s, end, homes, wide, k, scale, way == EXACT, seed, space)
                 ones &= same
                 plain = k - before >= _SEVERAL
                 at = np.int64(stops[s])
@@ -418,7 +261,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
                 ones &= scale == 1.0
                 plain = scaled
                 numbers = scaled and seed == 0 and last >= 0
-            elif byte == _NEWLINE or _line_ends(base + at):
+            elif byte == NEWLINE or line_ends(base + at):
                 break
             else:
                 wrong = _CONTROL
@@ -427,7 +270,7 @@ def read_lines(data, size, stops, way, last, rows, features, bad):
                 bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
             skipped += 1
             k = np.uint64(indptr[row])
-            while byte_at(base + stops[s]) != _NEWLINE:
+            while byte_at(base + stops[s]) != NEWLINE:
                 s += ONE
             at = np.int64(stops[s])
         else:

@@ -5,56 +5,20 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from bayou.core.groups import group_of
 from bayou.core.numbering import holds
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
+from bayou.sources.formats.stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
+from bayou.sources.formats.vw.hash_lanes import LANES, hash_lanes
 from bayou.sources.hashing import id64, murmur3
 
 # How names become numbers: digits are numbers and the rest is hashed, all is hashed, all have ids of their own.
 NUMBERS, ALL_HASHED, EXACT = 0, 1, 2
 ALL_32, ALL_64 = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
-ONE = np.uint64(1)
-BLANK, COLON, BAR = 32, 58, 124
 # In place of where a name stands: the name is the number of its feature, and nobody needs to be told.
 OWN_NAME = -1
-# How many bytes are looked at together.
-WIDE = 64
-
-
-def _classifier(wide, emit):
-    """Build an intrinsic that looks at many bytes at once: a number whose bit k tells about the k-th of them."""
-
-    def classify(typingctx, address):
-        def codegen(context, builder, signature, args):
-            vector = ir.VectorType(ir.IntType(8), wide)
-            text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
-            text.align = 1
-            found = emit(builder, text, lambda byte: ir.Constant(vector, [byte] * wide))
-            found = builder.bitcast(found, ir.IntType(wide))
-            return found if wide == 64 else builder.zext(found, ir.IntType(64))
-
-        return types.uint64(types.int64), codegen
-
-    return intrinsic(classify)
-
-
-def _emit_stops(builder, text, every):
-    low = builder.icmp_unsigned("<=", text, every(BLANK))
-    marks = builder.or_(*(builder.icmp_unsigned("==", text, every(byte)) for byte in (COLON, BAR)))
-    return builder.or_(low, marks)
-
-
-def _emit_others(builder, text, every):
-    return builder.icmp_unsigned(">", builder.sub(text, every(48)), every(9))
-
-
-stops_at = _classifier(WIDE, _emit_stops)  # what cannot be in a name: control characters, blanks, ':', '|'
-_others_at = _classifier(32, _emit_others)  # what is not a digit
 
 
 @kernel
@@ -70,10 +34,10 @@ def _name_end(at):
 
 @kernel
 def _all_digits(at, length):
-    while length > 32 and _others_at(at) == 0:
+    while length > 32 and others_at(at) == 0:
         at += 32
         length -= 32
-    return trailing_zeros(_others_at(at) | np.uint64(1 << 32)) >= length
+    return trailing_zeros(others_at(at) | np.uint64(1 << 32)) >= length
 
 
 @kernel
@@ -107,17 +71,26 @@ def hash_names(data, indices, places, way, mask, alone):
             start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
             indices[k] = id64(base + start, stop - start, np.uint64(indices[k]))
         return
-    for k in range(indices.size):
-        if places[k] == OWN_NAME:
-            continue
-        start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
-        if way == NUMBERS and _all_digits(base + start, stop - start):
-            number = _whole_number(base + start, stop - start)
-            if alone and indices[k] == 0 and number <= mask:
-                places[k] = OWN_NAME
-            indices[k] = (number + np.uint64(indices[k])) & mask
+    for first in range(0, indices.size, LANES):
+        if first + LANES <= indices.size:
+            left = hash_lanes(
+                base, address_of(places) + 8 * first, address_of(indices) + 4 * first, mask, way == NUMBERS
+            )
         else:
-            indices[k] = np.uint64(murmur3(base + start, stop - start, np.uint32(indices[k]))) & mask
+            left = (ONE << np.uint64(indices.size - first)) - ONE
+        while left:
+            k = first + trailing_zeros(left)
+            left &= left - ONE
+            if places[k] == OWN_NAME:
+                continue
+            start, stop = places[k] & 0xFFFFFFFF, places[k] >> 32
+            if way == NUMBERS and _all_digits(base + start, stop - start):
+                number = _whole_number(base + start, stop - start)
+                if alone and indices[k] == 0 and number <= mask:
+                    places[k] = OWN_NAME
+                indices[k] = (number + np.uint64(indices[k])) & mask
+            else:
+                indices[k] = np.uint64(murmur3(base + start, stop - start, np.uint32(indices[k]))) & mask
 
 
 @kernel

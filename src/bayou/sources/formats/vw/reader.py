@@ -48,10 +48,11 @@ where its value is 1.
 A line from which more than 65,536 features, or pairs of more than 1,024 namespaces, or threes of more than 128, would
 come is bad. `recipe.ignore` has first bytes of namespaces that are left out, once a line was found to be fine.
 
-A block goes through three plain loops: one finds where names can stop, 64 bytes at a time; one reads lines, jumping
-from stop to stop (both in `lines`); one hashes the names (`names`). In a single loop every name would wait for
-the end of the one before it; in these the processor can work on several at once. The second has loops of its own for
-runs of plain features: called by numbers, which need no hash, or by names. Crosses are in `crosses`.
+A block goes through three plain loops: one finds where names can stop, 64 bytes at a time (`stops`); one reads lines,
+jumping from stop to stop (`lines`); one hashes the names, sixteen at a time (`names`). In a single loop every name
+would wait for the end of the one before it; in these the processor can work on several at once. The second has loops of
+its own for runs of plain features (`plain`): called by numbers, which need no hash, or by names. Crosses are in
+`crosses`.
 """
 
 from __future__ import annotations
@@ -62,15 +63,16 @@ from bayou.core.groups import named_in
 from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
+from bayou.sources.formats.lanes import NAMES
+from bayou.sources.formats.stops import WIDE, find_stops
 from bayou.sources.formats.vw.crosses import Crossing
-from bayou.sources.formats.vw.lines import WHAT, find_stops, read_lines
+from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (
     ALL_32,
     ALL_64,
     ALL_HASHED,
     EXACT,
     NUMBERS,
-    WIDE,
     count_new,
     describe_new,
     groups_of_spaces,
@@ -124,9 +126,11 @@ class VW:
     def parse(self, block: Block) -> ParsedBlock:
         take = self._scratch.take
         stops = take("stops", block.size + 2 * WIDE, np.int32)
-        find_stops(block.data, block.size, stops)
+        ends = take("ends", block.size + 2 * WIDE, np.int32)
+        find_stops(block.data, block.size, stops, ends)
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
-        room = block.size // 2 + 2
+        # Several features are written at a time, needed or not.
+        room = block.size // 2 + 2 + NAMES
         indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
         values, places = take("values", room, self.dtype), take("places", room, np.int64)
         spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
@@ -139,6 +143,7 @@ class VW:
             block.data,
             block.size,
             stops,
+            ends,
             self._way,
             last,
             (indptr, labels, weights, tags, positions),

@@ -1,0 +1,94 @@
+"""Where names and numbers can stop: a look at 64 bytes of text at a time, before any of them is read."""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.scan import address_of, trailing_zeros
+
+BLANK, COLON, BAR, NEWLINE = 32, 58, 124, 10
+ONE = np.uint64(1)
+# How many bytes are looked at together.
+WIDE = 64
+
+
+def _classifier(wide, emit):
+    """Build an intrinsic that looks at many bytes at once: a number whose bit k tells about the k-th of them."""
+
+    def classify(typingctx, address):
+        def codegen(context, builder, signature, args):
+            vector = ir.VectorType(ir.IntType(8), wide)
+            text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+            text.align = 1
+            found = emit(builder, text, lambda byte: ir.Constant(vector, [byte] * wide))
+            found = builder.bitcast(found, ir.IntType(wide))
+            return found if wide == 64 else builder.zext(found, ir.IntType(64))
+
+        return types.uint64(types.int64), codegen
+
+    return intrinsic(classify)
+
+
+def _emit_stops(builder, text, every):
+    low = builder.icmp_unsigned("<=", text, every(BLANK))
+    marks = builder.or_(*(builder.icmp_unsigned("==", text, every(byte)) for byte in (COLON, BAR)))
+    return builder.or_(low, marks)
+
+
+def _emit_newlines(builder, text, every):
+    return builder.icmp_unsigned("==", text, every(NEWLINE))
+
+
+def _emit_others(builder, text, every):
+    return builder.icmp_unsigned(">", builder.sub(text, every(48)), every(9))
+
+
+stops_at = _classifier(WIDE, _emit_stops)  # what cannot be in a name: control characters, blanks, ':', '|'
+newlines_at = _classifier(WIDE, _emit_newlines)
+others_at = _classifier(32, _emit_others)  # what is not a digit
+
+
+@intrinsic
+def _count_ones(typingctx, word):
+    """How many bits are 1."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i64"), args)
+
+    return types.uint64(types.uint64), codegen
+
+
+@kernel
+def find_stops(data, size, stops, ends):
+    """The places of all bytes that cannot be in a name, and of at least one newline behind the text.
+
+    ends[line] becomes the number of the stop at which that line ends, as many as there is room for.
+    """
+    base = address_of(data)
+    n = lines = np.uint64(0)
+    for start in range(0, size + 1, WIDE):
+        word = stops_at(base + start)
+        count = _count_ones(word)
+        # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
+        done = np.uint64(0)
+        while True:
+            for k in range(8):
+                stops[n + done + np.uint64(k)] = start + trailing_zeros(word)
+                word &= word - ONE
+            done += np.uint64(8)
+            if done >= count:
+                break
+        newlines = newlines_at(base + start)
+        while newlines:
+            ends[lines] = n + _count_ones(stops_at(base + start) & ((newlines & (~newlines + ONE)) - ONE))
+            newlines &= newlines - ONE
+            lines += ONE
+        n += count

@@ -1,0 +1,114 @@
+"""Hashes of sixteen names at a time: `murmur3` of each in a lane of its own.
+
+A name's hash is a chain of multiplications, each of which waits for the one before; and a name is short. In lanes, four
+bytes of all names take one step together. Measured on names of ten letters: 1.5 ns a name instead of 4.6.
+"""
+
+# ruff: noqa: ANN201 (what an intrinsic gives is said within)
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from bayou.sources.formats.lanes import HALF, WORD, bits_of, call, every, gather, load, spread, store
+
+LANES = 16
+# Names longer than this are left to the caller: all lanes would wait for one.
+LONGEST = 64
+
+_HALVES, _WORDS = ir.VectorType(HALF, LANES), ir.VectorType(WORD, LANES)
+
+
+def _every(value):
+    return every(value, LANES)
+
+
+def _rotated(builder, words, count):
+    return call(builder, f"llvm.fshl.v{LANES}i32", _HALVES, words, words, _every(count))
+
+
+def _scrambled(builder, words):
+    return builder.mul(_rotated(builder, builder.mul(words, _every(0xCC9E2D51)), 15), _every(0x1B873593))
+
+
+def _after_word(builder, states, words):
+    """`hashing.mix_word` in each lane."""
+    states = _rotated(builder, builder.xor(states, _scrambled(builder, words)), 13)
+    return builder.add(builder.mul(states, _every(5)), _every(0xE6546B64))
+
+
+def _after_end(builder, states, rest, lengths):
+    """`hashing.mix_end` in each lane."""
+    states = builder.xor(builder.xor(states, _scrambled(builder, rest)), lengths)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        states = builder.mul(builder.xor(states, builder.lshr(states, _every(shift))), _every(factor))
+    return builder.xor(states, builder.lshr(states, _every(16)))
+
+
+def _strange(builder, words):
+    """A high bit in each byte that is no digit, or that stands above such a byte; as in `scan`."""
+    digits = builder.xor(words, _every(0x30303030))
+    return builder.and_(builder.or_(builder.add(digits, _every(0x76767676)), digits), _every(0x80808080))
+
+
+def _step(builder, base, names, number, states, rest):
+    """(states, rest, words) after four more bytes, from 4 * number on, of names that have so many."""
+    starts, lengths = names
+    done = builder.shl(number, _every(2))
+    left = builder.sub(lengths, done)
+    there, whole = builder.icmp_signed(">", left, _every(0)), builder.icmp_signed(">=", left, _every(4))
+    words = gather(builder, base, builder.add(starts, done), there)
+    # Of a name's last bytes, one to three, what stands behind them does not count.
+    bits = builder.and_(builder.shl(left, _every(3)), _every(31))
+    last = builder.and_(words, builder.not_(builder.shl(_every(0xFFFFFFFF), bits)))
+    states = builder.select(whole, _after_word(builder, states, words), states)
+    return states, builder.select(builder.and_(there, builder.not_(whole)), last, rest), words
+
+
+def _hashes(builder, base, names, seeds):
+    """(hashes, what is not 0 in the lanes of names that begin with something else than digits)."""
+    longest = call(builder, f"llvm.vector.reduce.umax.v{LANES}i32", HALF, names[1])
+    states, rest, words = _step(builder, base, names, _every(0), seeds, _every(0))
+    short = builder.sub(_every(4), names[1])  # bytes of the first four that are of no name, if any
+    short = builder.select(builder.icmp_signed(">", short, _every(0)), short, _every(0))
+    strange = builder.shl(_strange(builder, words), builder.and_(builder.shl(short, _every(3)), _every(31)))
+    states, rest = (cgutils.alloca_once_value(builder, value) for value in (states, rest))
+    one, more = ir.Constant(HALF, 1), builder.lshr(longest, ir.Constant(HALF, 2))
+    with cgutils.for_range(builder, more) as loop:
+        number = spread(builder, builder.add(loop.index, one), LANES)
+        found = _step(builder, base, names, number, builder.load(states), builder.load(rest))
+        builder.store(found[0], states)
+        builder.store(found[1], rest)
+    return _after_end(builder, builder.load(states), builder.load(rest), names[1]), strange
+
+
+@intrinsic
+def hash_lanes(typingctx, base, places, indices, mask, numbers):
+    """Hash LANES names, from the seeds that stand in their indices' places on; which of them are left, as bits.
+
+    `places` and `indices` are addresses, of what `hash_names` has of them. What is left keeps its seed: long names, and
+    with `numbers` those that begin with digits alone, four of them or all. Names that are their features' numbers (-1)
+    are done with.
+    """
+
+    def codegen(context, builder, signature, args):
+        base, places, home, mask, numbers = args
+        both = load(builder, places, LANES, WORD)
+        own = builder.icmp_signed("==", both, ir.Constant(_WORDS, [-1] * LANES))
+        both = builder.select(own, ir.Constant(_WORDS, [0] * LANES), both)
+        starts = builder.trunc(both, _HALVES)
+        stops = builder.trunc(builder.lshr(both, ir.Constant(_WORDS, [32] * LANES)), _HALVES)
+        lengths, seeds = builder.sub(stops, starts), load(builder, home, LANES)
+        long = builder.icmp_unsigned(">", lengths, _every(LONGEST))
+        lengths = builder.select(long, _every(0), lengths)
+        hashes, strange = _hashes(builder, base, (starts, lengths), seeds)
+        digits = builder.and_(builder.icmp_signed("==", strange, _every(0)), spread(builder, numbers, LANES))
+        kept = builder.or_(own, builder.or_(digits, long))
+        hashes = builder.and_(hashes, spread(builder, builder.trunc(mask, HALF), LANES))
+        store(builder, builder.select(kept, seeds, hashes), home)
+        return bits_of(builder, builder.and_(kept, builder.not_(own)))
+
+    return types.uint64(types.int64, types.int64, types.int64, types.uint64, types.boolean), codegen

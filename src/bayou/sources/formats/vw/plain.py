@@ -1,0 +1,178 @@
+"""Runs of plain features in VW text, by numbers or by names, read without a look at anything else. See `lines`."""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.digits import put_half, put_word
+from bayou.kernels.scan import LARGEST_VALUE, byte_at, half_at, short_decimal, short_number, word_at
+from bayou.sources.formats.lanes import NAMES, NUMBERS, are_names, are_numbers, fill_halves, fill_words
+from bayou.sources.formats.stops import BLANK, COLON, NEWLINE
+from bayou.sources.formats.vw.names import OWN_NAME
+
+# A value of 1 and the blank behind it, as most features have.
+_INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
+_ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
+_RETURN, _MINUS = 13, 45
+
+
+@kernel
+def line_ends(at):
+    byte = byte_at(at)
+    return byte == NEWLINE or (byte == _RETURN and byte_at(at + 1) == NEWLINE)
+
+
+@intrinsic
+def _put_value(typingctx, address, wide, value):
+    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
+
+    def codegen(context, builder, signature, args):
+        home, is_wide, number = args
+        narrow = builder.fptrunc(number, ir.FloatType())
+        with builder.if_else(is_wide) as (then, otherwise):
+            for branch, found in ((then, number), (otherwise, narrow)):
+                with branch:
+                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
+        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
+
+    return types.float64(types.int64, types.boolean, types.float64), codegen
+
+
+@kernel(forceinline=True)
+def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
+    """Features as most are: any name, and a short value or none: `x`, `x:1`, `x:-2.5`.
+
+    From stop s, a blank, and feature k on, up to the first feature that is not so. With `last` >= 0 only those called
+    by their numbers up to that, whose indices are then known. Gives (s, k, whether all values are 1, a bound of them,
+    the last number, whether numbers ascend, from the previous one on).
+    """
+    indices, values, places, _ = homes
+    size = 8 if wide else 4
+    s, k = np.int64(s), np.int64(k)
+    ones, largest = scale == 1.0, abs(_put_value(values + size * k, wide, scale))
+    ascending = True
+    at = np.int64(half_at(stops + 4 * s)) + 1
+    byte = BLANK
+    while byte == BLANK:
+        name, end = at, np.int64(half_at(stops + 4 * s + 4))
+        place = name | (end << 32)
+        whole = 0
+        if last >= 0:
+            found, fine = short_number(base + name, end - name)
+            whole = np.int64(found)
+            if not fine or whole > last:
+                break
+        elif end == name:
+            break
+        # Branches, which can be foreseen: a choice without one would have to wait for what stands behind the name.
+        behind = half_at(base + end)
+        byte = np.int64(behind & _ONE_BYTE)
+        kept = 1
+        if behind & _THREE_BYTES == _INDICATOR:
+            byte = BLANK
+            _put_value(values + size * k, wide, scale)
+            s += 2
+            at = end + 3
+        elif byte == COLON:
+            text, end = end + 1, np.int64(half_at(stops + 4 * s + 8))
+            minus = byte_at(base + text) == _MINUS
+            value, fine = short_decimal(base + text + minus, end - text - minus)
+            value = (-value if minus else value) * scale
+            byte = byte_at(base + end)
+            if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or line_ends(base + end)):
+                break
+            value = _put_value(values + size * k, wide, value)
+            kept = np.int64(value != 0)
+            ones &= value == 1.0
+            largest = max(largest, abs(value))
+            s += 2
+            at = end + 1
+        elif byte == BLANK or line_ends(base + end):
+            _put_value(values + size * k, wide, scale)
+            s += 1
+            at = end + 1
+        else:
+            break
+        if last >= 0:
+            ascending &= whole > previous
+            previous = whole
+            put_half(indices + 4 * k, np.uint64(whole))
+            place = OWN_NAME
+        put_word(places + 8 * k, np.uint64(place))
+        k += kept
+    return np.uint64(s), np.uint64(k), ones, largest, previous, ascending
+
+
+# Both are functions of their own so that what their loops need fits in registers. They take addresses: to count the
+# references to arrays at every call would take half as long again.
+
+
+@kernel(forceinline=True)
+def _byte_of(base, stops, s):
+    """What stands at a stop."""
+    return byte_at(base + np.int64(half_at(stops + 4 * np.int64(s))))
+
+
+@kernel(forceinline=True)
+def _fill(values, wide, start, count, value):
+    """The same value for so many features; how large it is there."""
+    size = abs(_put_value(values + (8 if wide else 4) * start, wide, value))
+    for i in range(start, start + count, NAMES):
+        if wide:
+            fill_words(values + 8 * i, word_at(values + 8 * start))
+        else:
+            fill_halves(values + 4 * i, half_at(values + 4 * start))
+    return size
+
+
+@kernel
+def read_numbers(base, stops, s, end, homes, wide, k, scale, last, previous):
+    """`_read_plain` of features called by their numbers; of indicators several at a time."""
+    indices, values, places, _ = homes
+    start, first, ascending = np.int64(k), np.int64(s), True
+    count, done = (end - first) >> 1, 0
+    while done < count:
+        there = stops + 4 * (first + 2 * done)
+        fine, final, up = are_numbers(base, there, count - done, indices + 4 * (start + done), last, previous)
+        if not fine:
+            break
+        previous, ascending = final, ascending & up
+        done += NUMBERS
+    done = min(done, count)
+    s, k = np.uint64(first + 2 * done), np.uint64(start + done)
+    largest = _fill(values, wide, start, done, scale)
+    for i in range(start, start + done, NAMES):
+        fill_words(places + 8 * i, np.uint64(OWN_NAME))
+    if _byte_of(base, stops, s) != BLANK:
+        return s, k, scale == 1.0, largest, previous, ascending
+    s, k, ones, largest, previous, up = _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
+    return s, k, ones, largest, previous, ascending & up
+
+
+@kernel
+def read_names(base, stops, s, end, homes, wide, k, scale, exact, seed, space):
+    """`_read_plain` of features of any names, with their seeds and namespaces; of names alone several at a time."""
+    indices, values, places, spaces = homes
+    first, start, ones, done = np.int64(s), np.int64(k), scale == 1.0, 0
+    while done < end - first:
+        if not are_names(base, stops + 4 * (first + done), end - first - done, places + 8 * (start + done)):
+            break
+        done += NAMES
+    done = min(done, end - first)
+    s, k = np.uint64(first + done), np.uint64(start + done)
+    _fill(values, wide, start, done, scale)
+    if _byte_of(base, stops, s) == BLANK:
+        s, k, ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
+    for i in range(start, np.int64(k), NAMES):
+        fill_halves(spaces + 4 * i, np.uint64(space))
+        if exact:
+            fill_words(indices + 8 * i, seed)
+        else:
+            fill_halves(indices + 4 * i, seed)
+    return s, k, ones
