@@ -115,6 +115,16 @@ _binary(max, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b
 _binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 
 
+@intrinsic
+def product(typingctx, a, b):
+    """a * b, rounded: no sum that takes it up fuses with it."""
+
+    def codegen(context, builder, sig, args):
+        return builder.fmul(*args)
+
+    return a(a, b), codegen
+
+
 def address(context, builder, kind, array, *path):
     data = context.make_array(kind)(context, builder, array).data
     return builder.gep(data, list(path))

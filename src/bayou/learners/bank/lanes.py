@@ -13,6 +13,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import power_below
@@ -32,7 +33,6 @@ from bayou.learners.bank.priors import (
 from bayou.learners.bank.rows import (
     AHEAD,
     SETTLED,
-    ask_for,
     count_row,
     new_row,
     row_log_length,
@@ -160,16 +160,16 @@ def _make_factors(each, tables, scale_log, unit):
 
 
 @inlined
-def _score_row(same, counts, state, held, row, length, each, tables, intercept, scale, has_intercept, most, farthest):
+def _score_row(same, counts, lanes, state, held, row, length, each, tables, most, farthest, indices, ahead):
     """Mean and variance of a row's score in every lane; leaves variances in `vs`, and means in `means` if it `counts`.
 
-    `same` says that all values are.
+    `same` says that all values are. The lanes of as many non-zeros from `ahead` on are asked for.
 
     Where a prior has moved, precision times mean stays: what examples told of a weight they told whatever the prior.
     Elsewhere the mean is what it was, bit for bit.
     """
     width = each.m.size
-    bias_mean, bias_gain, scale_gain = intercept[0], intercept[1], scale[1]
+    bias_mean, bias_gain, scale_gain = lanes.intercept[0], lanes.intercept[1], lanes.scale[1]
     zero = fill(load(each.m, 0), 0.0)
     one = zero + 1.0
     for at in range(0, width, LANES):
@@ -179,6 +179,7 @@ def _score_row(same, counts, state, held, row, length, each, tables, intercept, 
         x, least = factor * row.xs[0], one
         for k in range(np.uint64(length)):
             place = row.places[k] + 2 * at
+            prefetch(state, np.int64(indices[np.uint64(ahead) + k]) * (2 * width) + 2 * at)
             if not same:
                 x = factor * row.xs[k]
             mean, gained = load(state, place), load(state, place + LANES)
@@ -195,7 +196,7 @@ def _score_row(same, counts, state, held, row, length, each, tables, intercept, 
                 sum_m = sum_m + where_above(natural, 0.0, x * v, x) * mean
             sum_s = sum_s + x * (x * v)
             store(row.vs, np.int64(k) * width + at, v)
-        live = like(load(tables.live, at), zero) * has_intercept
+        live = like(load(tables.live, at), zero) * np.float32(lanes.has_intercept)
         v_b = live / like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
         v_l = like(load(tables.scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
         sum_m = max(min(sum_m, farthest), -farthest)
@@ -310,7 +311,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
-    stride, wide = 2 * width, said.shape[2]
+    wide = said.shape[2]
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
@@ -362,14 +363,13 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         elif filled != dtype(unit):
             filled = dtype(unit)
             here.xs[:] = filled
+        ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
-            row_squares(here, squares, indices, values, start, length, most)
+            row_squares(here, squares, indices, values, start, length, ahead, most)
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
-        if start + AHEAD + length <= end:
-            ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
         row_places(here, indices, groups, start, length, width)
-        known = state, held, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, most, farthest
+        known = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
         if counts:
             _score_row(False, True, *known)
         elif ones:
@@ -405,7 +405,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         # what is counted
         if counts:
             stream[OTHER] = 1.0
-            count_row(squares, here.mean_squares, indices, start, length)
+            count_row(here, squares, indices, start, length)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length
