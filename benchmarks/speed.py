@@ -26,8 +26,8 @@ from numba import njit
 
 from bayou import Batch, evaluate, simulate
 from bayou.kernels.gather import prefetch
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.rows import AHEAD
-from bayou.kernels.vector import aligned_zeros
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
 from bayou.learners.bank import rows as bank_rows
 from bayou.learners.spike_slab import first_pass

@@ -15,9 +15,10 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import power_below
-from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, sqrt, store, where_above
+from bayou.kernels.vector import LANES, fill, like, load, sqrt, store, where_above
 from bayou.learners.bank.priors import (
     EVERY,
     GROUPS,
@@ -104,12 +105,12 @@ def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype:
         has_intercept=has_intercept,
         widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
         state=aligned_zeros(n_features, 2 * width, dtype),
-        squares=np.zeros((n_features, 2), dtype),
+        squares=aligned_zeros(n_features, 2, dtype),
         stream=np.zeros(4),
         intercept=np.zeros((2, width)),
         scale=np.zeros((2, width)),
         fade=np.stack([np.ones(width), np.zeros(width)]),
-        groups=np.zeros(n_features, np.uint8),
+        groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
         priors=np.zeros((learned, HELD + 1, GROUPS)),
         fresh=np.zeros((learned, GROUPS, 2), dtype),
         held=aligned_zeros(GROUPS, width, dtype),
