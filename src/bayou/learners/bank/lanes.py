@@ -243,8 +243,13 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
 
 
 @inlined
-def _learn_row(same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most):
-    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up."""
+def _learn_row(
+    same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
+):
+    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up.
+
+    If it `counts`, the squares of as many non-zeros from `ahead` on are asked for: here there is most time for it.
+    """
     width = each.m.size
     zero, one = fill(load(each.m, 0), 0.0), fill(load(each.m, 0), 1.0)
     for at in range(0, width, LANES):
@@ -265,6 +270,7 @@ def _learn_row(same, counts, state, fresh, row, length, each, tables, any_rate, 
             xv = x * v
             shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
+                prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
                 lost = (fixed + moving * row.mean_squares[k]) * lose
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
@@ -366,7 +372,8 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             here.xs[:] = filled
         ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
-            row_squares(here, squares, indices, values, start, length, ahead, most)
+            # where the row is learned, `_learn_row` asks for squares
+            row_squares(here, squares, indices, values, start, length, ahead, c == 0.0, most)
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
         row_places(here, indices, groups, start, length, width)
@@ -390,7 +397,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         row_phases(here.phases, indices, start, length, examples)
         if grouped and each.least[0] == 0:
             note_groups(lanes.groups, state, here.places, indices, groups, start, length)
-        told = state, fresh, here, length, each, tables, any_rate, any_natural, most
+        told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
         if counts:
             _learn_row(False, True, *told)
         elif ones:

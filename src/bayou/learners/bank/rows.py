@@ -86,11 +86,11 @@ def scaled_row(xs, values, start, length, unit, bound):
 
 
 @inlined
-def row_squares(row, squares, indices, values, start, length, ahead, most):
+def row_squares(row, squares, indices, values, start, length, ahead, asks, most):
     """Each feature's mean square and uses, this row counted, and as it was; what was not counted was learned with 1.
 
-    The last vector of a row is its last eight features, some of them for the second time. The squares of as many
-    non-zeros from `ahead` on are asked for.
+    The last vector of a row is its last eight features, some of them for the second time. If it `asks`, the
+    squares of as many non-zeros from `ahead` on are asked for.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
@@ -106,7 +106,8 @@ def row_squares(row, squares, indices, values, start, length, ahead, most):
     one = fill(load(uses, 0), 1.0)
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
-        prefetch_pairs(squares, indices, ahead + at)
+        if asks:
+            prefetch_pairs(squares, indices, ahead + at)
         copy_lanes(mean_squares, at, values, start + at)
         x = load(mean_squares, at)
         before, count = gather_pairs(squares, indices, start + at)
