@@ -1,9 +1,11 @@
 """How fast bayou learns compared with its peers, in one run on the same rows.
 
-    python benchmarks/speed.py [--rows 300000] [--json out.json]
+    python benchmarks/speed.py [--rows 300000] [--clock wall|cpu|caller] [--json out.json]
 
-Prints nanoseconds per active feature and the ratio to each peer, where bayou's own time goes, the time of a million
-examples of the first paper's Table 1 set, and start-up times. Run it on an otherwise idle machine.
+Prints nanoseconds per active feature and the ratio to each peer; what of bayou's time is memory, which is what asking
+for, loading and storing the same cache lines takes alone; the time of a million examples of the first paper's Table 1
+set, and start-up times. Run it on an otherwise idle machine. On a busy one count CPU time instead: that of all threads
+(--clock cpu), or of the calling one (caller), which is about what passes where every thread has a core of its own.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
-from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.gather import prefetch
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.rows import AHEAD
-from bayou.kernels.vector import LANES, load, total
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
+from bayou.learners.bank import rows as bank_rows
+from bayou.learners.spike_slab import first_pass
 
 FIELDS = 39
 BITS = 22
@@ -54,6 +59,8 @@ def click_rows(n_rows: int, hashed: bool = False, seed: int = 0) -> tuple[sp.csr
 
 
 Work = Callable[[], Any]
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time, "caller": time.thread_time}
+clock = CLOCKS["wall"]
 
 
 def median_seconds(works: dict[str, tuple[Work, Work]], repeats: int = 5) -> dict[str, float]:
@@ -62,9 +69,9 @@ def median_seconds(works: dict[str, tuple[Work, Work]], repeats: int = 5) -> dic
     for _ in range(repeats + 1):
         for name, (prepare, work) in works.items():
             prepare()
-            start = time.perf_counter()
+            start = clock()
             work()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}  # the first run warms up
 
 
@@ -72,8 +79,8 @@ def nothing() -> None:
     """Nothing to prepare."""
 
 
-def learning(rows: int, hashed: bool) -> dict[str, float]:
-    """Nanoseconds per active feature, in memory: bayou, scikit-learn, river."""
+def learning(rows: int, hashed: bool) -> tuple[dict[str, float], dict[str, float]]:
+    """Nanoseconds per active feature, in memory: bayou, scikit-learn, river; and what of it memory takes alone."""
     from sklearn.linear_model import SGDClassifier
 
     X, y = click_rows(rows, hashed)
@@ -94,35 +101,43 @@ def learning(rows: int, hashed: bool) -> dict[str, float]:
     def learn() -> None:
         now["learner"].learn(batch)
 
-    seconds = median_seconds(
-        {
-            PEER: (new_sgd, lambda: now["sgd"].partial_fit(X, y)),
-            US: (new(Marginal), learn),
-            "bayou Marginal, Batch.from_csr + learn": (
-                new(Marginal),
-                lambda: now["learner"].learn(Batch.from_csr(X, y)),
-            ),
-            "bayou Marginal, predict": (nothing, lambda: now["learner"].predict(batch)),
-            "bayou Marginal, learn, float64": (new(Marginal, dtype="float64"), learn),
-            "bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn),
-            "bayou Marginal, learn, peak": (new(Marginal, variance_update="peak"), learn),
-            "bayou Marginal, learn, probit and peak": (new(Marginal, link="probit", variance_update="peak"), learn),
-            "bayou Moment, learn": (new(Moment), learn),
-            "bayou Joint, learn": (new(Joint), learn),
-            "bayou AdaGrad, learn": (new(AdaGrad), learn),
-            "bayou FTRL, learn": (new(FTRL, l1=1.0), learn),
-            "bayou FTRL, learn, float64": (new(FTRL, l1=1.0, dtype="float64"), learn),
-            "bayou SpikeSlab, learn": (new(SpikeSlab, met=rows, inclusion_prior=1e-3), learn),
-            "bayou SpikeSlab, learn, float32": (new(SpikeSlab, met=rows, inclusion_prior=1e-3, dtype="float32"), learn),
-            "bayou Gaussian, learn (labels as numbers)": (new(Gaussian), learn),
-            "bayou Bank, learn": (new(Bank, met=rows), learn),
-            "bayou Bank, predict": (nothing, lambda: now["learner"].predict(batch)),
-        }
-    )
+    def predict() -> None:
+        now["learner"].predict(batch)
+
+    def from_csr() -> None:
+        now["learner"].learn(Batch.from_csr(X, y))
+
+    # The bank counts how large values are as soon as one is not 1: where a hash has brought two together.
+    lanes = Traffic((64,) if (batch.values == 1).all() else (64, 8), bank_rows.AHEAD)
+    wide_slab, slab = (Traffic((size,), first_pass.AHEAD) for size in (64, 32))
+    select, probit_peak = {"inclusion_prior": 1e-3}, {"link": "probit", "variance_update": "peak"}
+    contenders: dict[str, tuple[Work, Work, Traffic | None]] = {
+        PEER: (new_sgd, lambda: now["sgd"].partial_fit(X, y), None),
+        US: (new(Marginal), learn, PAIRS),
+        "bayou Marginal, Batch.from_csr + learn": (new(Marginal), from_csr, PAIRS),
+        "bayou Marginal, predict": (nothing, predict, PAIRS._replace(write=False)),
+        "bayou Marginal, learn, float64": (new(Marginal, dtype="float64"), learn, WIDE_PAIRS),
+        "bayou Marginal, learn, probit": (new(Marginal, link="probit"), learn, PAIRS),
+        "bayou Marginal, learn, peak": (new(Marginal, variance_update="peak"), learn, PAIRS),
+        "bayou Marginal, learn, probit and peak": (new(Marginal, **probit_peak), learn, PAIRS),
+        "bayou Moment, learn": (new(Moment), learn, PAIRS),
+        "bayou Joint, learn": (new(Joint), learn, PAIRS),
+        "bayou AdaGrad, learn": (new(AdaGrad), learn, PAIRS),
+        "bayou FTRL, learn": (new(FTRL, l1=1.0), learn, PAIRS),
+        "bayou FTRL, learn, float64": (new(FTRL, l1=1.0, dtype="float64"), learn, WIDE_PAIRS),
+        "bayou SpikeSlab, learn": (new(SpikeSlab, met=rows, **select), learn, wide_slab),
+        "bayou SpikeSlab, learn, float32": (new(SpikeSlab, met=rows, **select, dtype="float32"), learn, slab),
+        "bayou Gaussian, learn (labels as numbers)": (new(Gaussian), learn, PAIRS),
+        "bayou Bank, learn": (new(Bank, met=rows), learn, lanes),
+        "bayou Bank, predict": (nothing, predict, lanes._replace(write=False)),
+    }
+    seconds = median_seconds({name: (prepare, work) for name, (prepare, work, _) in contenders.items()})
     nanoseconds = {name: s / batch.nonzeros * 1e9 for name, s in seconds.items()}
     few = batch[: min(rows, 20_000)]
     nanoseconds[RIVER] = river_seconds(few) / few.nonzeros * 1e9
-    return nanoseconds
+    kinds = {name: kind for name, (_, _, kind) in contenders.items() if kind is not None}
+    alone = memory_alone(batch, set(kinds.values()))
+    return nanoseconds, {name: alone[kind] for name, kind in kinds.items()}
 
 
 def river_seconds(batch: Batch) -> float:
@@ -142,22 +157,50 @@ def river_seconds(batch: Batch) -> float:
     return time.perf_counter() - start
 
 
-@njit(cache=True)
+class Traffic(NamedTuple):
+    """What a learner does to memory for each non-zero: so many bytes of each of its tables (a cache line or a part of
+    one), asked for so far ahead."""
+
+    tables: tuple[int, ...]
+    ahead: int
+    write: bool = True
+
+
+PAIRS, WIDE_PAIRS = Traffic((8,), AHEAD), Traffic((16,), AHEAD)
+
+
+@njit
 def _visit(indptr, indices, state, ahead, write):
-    """What a learner's memory traffic costs without its arithmetic: gather each row, and write it back."""
-    kept = np.zeros(LANES, state.dtype)
-    acc = load(kept, 0)
-    end = indptr[-1]
+    """Touch the cache line of each of a row's features as learners do: ask ahead, load the row, store it."""
+    table, stride, end = state.reshape(-1), np.uint64(state.shape[1]), indptr[indptr.size - 1]
+    seen = table[0]
     for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1], LANES):
-            if k + ahead + LANES <= end:
-                prefetch_pairs(state, indices, k + ahead)
-            if k + LANES <= end:
-                first, second = gather_pairs(state, indices, k)
-                acc = acc + first
-                if write:
-                    scatter_pairs(state, indices, k, first, second)
-    return total(acc)
+        start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
+        if indptr[row + 1] + ahead <= end:
+            for k in range(start + np.uint64(ahead), stop + np.uint64(ahead)):
+                prefetch(table, np.int64(np.uint64(indices[k]) * stride))
+        for k in range(start, stop):
+            seen += table[np.uint64(indices[k]) * stride]
+        for k in range(start, stop if write else start):
+            table[np.uint64(indices[k]) * stride] += state.dtype.type(1)
+    return seen
+
+
+def memory_alone(batch: Batch, kinds: set[Traffic]) -> dict[Traffic, float]:
+    """Nanoseconds per active feature that the memory traffic of learners takes without anything else."""
+    found = dict.fromkeys(kinds, 0.0)
+    for size in {size for kind in kinds for size in kind.tables}:
+        state = aligned_zeros(2**BITS + 1, size // 4, "float32")
+        state[:] = 1
+        works = {
+            (kind.ahead, kind.write): (nothing, partial(_visit, batch.indptr, batch.indices, state, *kind[1:]))
+            for kind in kinds
+            if size in kind.tables
+        }
+        seconds = median_seconds(works)
+        for kind in kinds:
+            found[kind] += kind.tables.count(size) * seconds.get(kind[1:], 0.0) / batch.nonzeros * 1e9
+    return found
 
 
 def cached_ns(rows: int) -> dict[str, float]:
@@ -170,23 +213,8 @@ def cached_ns(rows: int) -> dict[str, float]:
     def learn(make: Callable[..., Any]) -> tuple[Work, Work]:
         return lambda: now.update(learner=make(4096)), lambda: now["learner"].learn(batch)
 
-    seconds = median_seconds({make.__name__: learn(make) for make in (Marginal, Moment, Joint, AdaGrad)})
+    seconds = median_seconds({make.__name__: learn(make) for make in (Marginal, Moment, Joint, AdaGrad, Bank)})
     return {name: s / batch.nonzeros * 1e9 for name, s in seconds.items()}
-
-
-def shares(rows: int, learn_ns: float) -> dict[str, float]:
-    """Where Marginal's time goes: gathering weights, scattering them, and the rest (arithmetic)."""
-    batch = Batch.from_csr(*click_rows(rows))
-    state = np.ones((2**BITS + 1, 2), np.float32)
-    seconds = median_seconds(
-        {
-            "read": (nothing, lambda: _visit(batch.indptr, batch.indices, state, AHEAD, False)),
-            "both": (nothing, lambda: _visit(batch.indptr, batch.indices, state, AHEAD, True)),
-        }
-    )
-    gather = seconds["read"] / batch.nonzeros * 1e9
-    scatter = max(seconds["both"] / batch.nonzeros * 1e9 - gather, 0.0)
-    return {"gather": gather, "scatter": scatter, "arithmetic": learn_ns - gather - scatter}
 
 
 def table1_seconds(examples: int = 1_000_000) -> tuple[float, float]:
@@ -251,24 +279,24 @@ def start_up_seconds() -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what is counted")
     parser.add_argument("--json", help="also write the numbers to this file")
     args = parser.parse_args()
     found: dict[str, Any] = {}
+    global clock
+    clock = CLOCKS[args.clock]
 
     for hashed in (False, True):
-        ns = learning(args.rows, hashed)
+        ns, memory = learning(args.rows, hashed)
         title = "columns scattered by a hash" if hashed else "columns numbered by frequency"
-        print(f"{args.rows:,} rows, {FIELDS} non-zeros each, Zipf over 2^{BITS} {title}; median of 5")
-        print(f"{'':45}{'ns/feature':>12}{'/ scikit-learn':>16}{'river /':>10}")
+        print(f"{args.rows:,} rows, {FIELDS} non-zeros each, Zipf over 2^{BITS} {title}; {args.clock}, median of 5")
+        print(f"{'':45}{'ns/feature':>12}{'/ scikit-learn':>16}{'river /':>10}{'memory alone':>14}{'share':>7}")
         for name, value in ns.items():
-            print(f"{name:45}{value:12.2f}{value / ns[PEER]:16.3f}{ns[RIVER] / value:10.0f}")
+            alone = f"{memory[name]:14.2f}{memory[name] / value:7.0%}" if name in memory else ""
+            print(f"{name:45}{value:12.2f}{value / ns[PEER]:16.3f}{ns[RIVER] / value:10.0f}{alone}")
         print()
-        found[title] = ns
+        found[title], found[f"{title}, memory alone"] = ns, memory
         if not hashed:
-            found["shares"] = shares(args.rows, ns[US])
-            print("Where learn spends its time, ns per active feature:")
-            for name, value in found["shares"].items():
-                print(f"  {name:12}{value:6.2f}  {value / ns[US]:6.0%}")
             found["cached"] = cached_ns(args.rows)
             shown = ", ".join(f"{name} {value:.2f}" for name, value in found["cached"].items())
             print(f"With 4,096 columns, all weights in the cache: {shown}\n")
@@ -280,6 +308,7 @@ def main() -> None:
         found[f"later_{rows}"] = cost = cost_of_later(rows)
         each = 1e6 * (cost["with"] - cost["without"]) / rows
         print(f"Bank, {rows:,} rows: to predict later rows costs {cost['share']:+.1%}, {each:.2f} us a row")
+    clock = CLOCKS["wall"]  # other processes have their own
     found["start_up"] = start_up_seconds()
     for name, value in found["start_up"].items():
         print(f"{name}: {value:.2f} s with warm caches")

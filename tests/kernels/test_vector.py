@@ -63,6 +63,20 @@ def test_arithmetic_equals_numpys_and_mixes_with_plain_numbers(dtype, number):
 
 
 @njit
+def squares_less(xs, ys, out):
+    x, y = vector.load(xs, 0), vector.load(ys, 0)
+    vector.store(out, 0, vector.product(x, x) - y)
+
+
+@both
+def test_a_product_is_rounded_before_a_sum_takes_it_up(dtype):
+    x = np.random.default_rng(2).normal(size=LANES).astype(dtype)
+    out = np.empty(LANES, dtype)
+    squares_less(x, x * x, out)  # what the square was rounded by, if both were one step
+    assert not out.any()
+
+
+@njit
 def total(xs):
     return vector.total(vector.load(xs, 0))
 

@@ -139,6 +139,20 @@ def same_inside(bank: Bank, slow: BankReference) -> None:
         assert bank.intercept == (0.0, 0.0)
 
 
+def test_mean_squares_do_not_depend_on_the_length_of_rows():
+    """Short rows are counted number by number, others in vectors of which the last two overlap: the same bits."""
+    values = np.random.default_rng(5).normal(size=(40, 5))
+    counted = []
+    for length in (5, 8, 13, 19):
+        bank = Bank(19)
+        rows = [dict(enumerate([*row, *[2.0] * (length - 5)])) for row in values]
+        bank.learn(Batch.from_rows(rows, [1] * len(rows)))
+        counted.append(bank._lanes.squares[:5])
+        assert (bank._lanes.squares[:length, 1] == len(rows)).all()
+        assert not bank._lanes.squares[length:].any()
+    np.testing.assert_array_equal(counted[1:], counted[:1] * 3)
+
+
 def same(bank: Bank, slow: BankReference, X, y, weights=None) -> None:
     """Learn in three pieces, predict in between, and look inside."""
     for rows in np.array_split(np.arange(X.shape[0]), 3):

@@ -117,7 +117,7 @@ def test_several_classes_keep_groups_where_features_are_numbered():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_when_a_factor_is_taken_up_changes_no_bit(dtype):
     X, y, _ = examples(1, 90, **STREAMS["usual"])
-    lanes = [Lane(2.0, fading=0.2), Lane(0.5, normalise=True, fading=0.3)]
+    lanes = [Lane(2.0, fading=0.2), Lane(0.5, normalise=True, fading=0.45)]
     often, seldom = Bank(WIDTH, lanes=lanes, dtype=dtype), Bank(WIDTH, lanes=lanes, dtype=dtype)
     p = np.concatenate([often.learn(Batch.from_csr(X[k : k + 3], y[k : k + 3])) for k in range(0, 90, 3)])
     q = np.concatenate([seldom.learn(Batch.from_csr(X[k : k + 45], y[k : k + 45])) for k in (0, 45)])
@@ -127,6 +127,18 @@ def test_when_a_factor_is_taken_up_changes_no_bit(dtype):
         one, other = (lane_weights(bank._lanes, lane, np.arange(WIDTH)) for bank in (often, seldom))
         np.testing.assert_allclose(one.variance, other.variance, rtol=1e-6)
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-5, atol=1e-7)
+
+
+def test_all_of_a_large_table_takes_up_its_factor():
+    bank = Bank((1 << 16) + 1, lanes=[Lane(1.0), Lane(1.0, fading=0.5)])
+    state = bank._lanes.state
+    state[:] = np.random.default_rng(3).random(state.shape, np.float32)
+    before, gained = state.copy(), state.shape[1] // 2 + 1  # where the second lane's precisions stand
+    bank._lanes.fade[0, 1] = FOLD / 2
+    bank._fold()
+    assert bank._lanes.fade[:, :2].tolist() == [[1.0, 0.5], [0.0, 1.0]]
+    before[:, gained] *= FOLD
+    np.testing.assert_array_equal(state, before)
 
 
 def test_old_evidence_fades_and_the_intercept_stays():

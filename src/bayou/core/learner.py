@@ -136,6 +136,7 @@ class Learner(Inspected):
             for start in range(0, max(len(batch), 1), AT_ONCE):
                 rows = slice(start, start + AT_ONCE)
                 part = batch if len(batch) <= AT_ONCE else batch[rows]
+                self._touch(part.indices)
                 told.append(self._run(part, targets[rows], weights[rows]))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative

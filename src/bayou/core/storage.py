@@ -13,6 +13,7 @@ import numpy as np
 from bayou.core import checks, model_file, registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
+from bayou.kernels.pages import Pages
 
 if TYPE_CHECKING:
     from bayou.core.learner import Learner
@@ -31,12 +32,22 @@ class Stored:
     _negative: int | None
     _frozen: bool
     _lock: threading.RLock
+    _pages: Pages | None = None  # those of the tables with a row for each feature
 
     def _arrays(self) -> dict[str, np.ndarray]:
         raise NotImplementedError
 
     def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
         """Where arrays grow with the data: be of the size of those that are about to be put back."""
+
+    def _touch(self, rows: np.ndarray | None) -> None:
+        """These rows of the tables with a row for each feature, or all, are about to be touched: they choose pages."""
+        if self._pages is None:
+            in_rows = isinstance(type(self)._per_feature, tuple)  # rows are features, and not numbered otherwise
+            arrays = self._arrays() if in_rows else {}
+            self._pages = Pages(arrays[name] for name in self._per_feature if name in arrays)
+        if self._pages.undecided:
+            self._pages.touch(rows)
 
     def _check_state(self) -> None:
         """Look at what was put back, where kernels could stray because of it."""
@@ -85,6 +96,8 @@ class Stored:
                 continue
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
+            if name in learner._per_feature:
+                learner._touch(arrays[name].rows)
             # Rows that are still as the prior says are left alone, so that their memory is never touched.
             for rows, block in arrays[name].blocks():
                 if not np.isfinite(block).all():

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import operator
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -44,14 +43,6 @@ class _VecModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         element = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
         super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
-
-
-def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes)."""
-    item = np.dtype(dtype).itemsize
-    room = np.zeros(rows * columns + 64 // item, dtype)
-    skip = -room.ctypes.data % 64 // item
-    return room[skip : skip + rows * columns].reshape(rows, columns)
 
 
 def padded(n: int) -> int:
@@ -113,6 +104,16 @@ _binary(operator.truediv, lambda builder, a, b: builder.fdiv(a, b))
 _binary(max, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 _binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+
+@intrinsic
+def product(typingctx, a, b):
+    """a * b, rounded: no sum that takes it up fuses with it."""
+
+    def codegen(context, builder, sig, args):
+        return builder.fmul(*args)
+
+    return a(a, b), codegen
 
 
 def address(context, builder, kind, array, *path):

@@ -13,7 +13,8 @@ import numpy as np
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
-from bayou.kernels.vector import LANES, aligned_zeros, load, padded, store
+from bayou.kernels.pages import aligned_zeros
+from bayou.kernels.vector import LANES, load, padded, store
 from bayou.learners.bank.lanes import RATE, Lanes
 from bayou.learners.bank.levels import (
     BLOCK,

@@ -29,10 +29,11 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.room import aligned, empty
 from bayou.kernels.rounding import last_place, rounding_phase
-from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, load_one, pick, store, total
+from bayou.kernels.vector import LANES, fill, like, load, load_one, pick, store, total
 from bayou.learners.bank.crosses import heard
 from bayou.learners.bank.rows import SETTLED, row_log_length
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from bayou.core import threads
 from bayou.core.arrays import read_only
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner
@@ -13,6 +15,8 @@ from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank.lanes import NATURAL, PRIOR, STAYS, Lanes
 from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
 
+# A table of more bytes is gone through by threads, in so many parts.
+WORTH_IT, APART = 4 << 20, 2
 NO_GROUPS = read_only(np.zeros(0, np.uint8))
 
 
@@ -50,8 +54,13 @@ class Grouped(Learner):
         np.clip(self._lanes.fade[0], LEAST_FADE, 1.0, out=self._lanes.fade[0])
 
     def _fold(self) -> None:
-        if (self._lanes.fade[0] < FOLD).any():
-            fold(self._lanes.state.reshape(-1), self._lanes.fade)
+        """Let tables take up what factors have become small; memory is what it waits for, so it has all cores."""
+        fade, folds = self._lanes.fade
+        while (fade < FOLD).any():
+            parts = [part.reshape(-1) for part in np.array_split(self._lanes.state, APART)]
+            threads.all_done([partial(fold, part, fade) for part in parts], apart=self._lanes.state.nbytes > WORTH_IT)
+            folds += fade < FOLD
+            fade /= np.where(fade < FOLD, FOLD, 1.0)
 
     def rewrites(self, examples: int) -> bool:
         return bool((self._lanes.fade[0] * self._lanes.settings[STAYS] ** examples < FOLD).any())

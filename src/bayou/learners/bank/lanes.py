@@ -13,10 +13,12 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import power_below
-from bayou.kernels.vector import LANES, aligned_zeros, fill, like, load, sqrt, store, where_above
+from bayou.kernels.vector import LANES, fill, like, load, sqrt, store, where_above
 from bayou.learners.bank.priors import (
     EVERY,
     GROUPS,
@@ -32,7 +34,6 @@ from bayou.learners.bank.priors import (
 from bayou.learners.bank.rows import (
     AHEAD,
     SETTLED,
-    ask_for,
     count_row,
     new_row,
     row_log_length,
@@ -105,12 +106,12 @@ def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype:
         has_intercept=has_intercept,
         widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
         state=aligned_zeros(n_features, 2 * width, dtype),
-        squares=np.zeros((n_features, 2), dtype),
+        squares=aligned_zeros(n_features, 2, dtype),
         stream=np.zeros(4),
         intercept=np.zeros((2, width)),
         scale=np.zeros((2, width)),
         fade=np.stack([np.ones(width), np.zeros(width)]),
-        groups=np.zeros(n_features, np.uint8),
+        groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
         priors=np.zeros((learned, HELD + 1, GROUPS)),
         fresh=np.zeros((learned, GROUPS, 2), dtype),
         held=aligned_zeros(GROUPS, width, dtype),
@@ -161,16 +162,16 @@ def _make_factors(each, tables, scale_log, unit):
 
 
 @inlined
-def _score_row(same, counts, state, held, row, length, each, tables, intercept, scale, has_intercept, most, farthest):
+def _score_row(same, counts, lanes, state, held, row, length, each, tables, most, farthest, indices, ahead):
     """Mean and variance of a row's score in every lane; leaves variances in `vs`, and means in `means` if it `counts`.
 
-    `same` says that all values are.
+    `same` says that all values are. The lanes of as many non-zeros from `ahead` on are asked for.
 
     Where a prior has moved, precision times mean stays: what examples told of a weight they told whatever the prior.
     Elsewhere the mean is what it was, bit for bit.
     """
     width = each.m.size
-    bias_mean, bias_gain, scale_gain = intercept[0], intercept[1], scale[1]
+    bias_mean, bias_gain, scale_gain = lanes.intercept[0], lanes.intercept[1], lanes.scale[1]
     zero = fill(load(each.m, 0), 0.0)
     one = zero + 1.0
     for at in range(0, width, LANES):
@@ -180,6 +181,7 @@ def _score_row(same, counts, state, held, row, length, each, tables, intercept, 
         x, least = factor * row.xs[0], one
         for k in range(np.uint64(length)):
             place = row.places[k] + 2 * at
+            prefetch(state, np.int64(indices[np.uint64(ahead) + k]) * (2 * width) + 2 * at)
             if not same:
                 x = factor * row.xs[k]
             mean, gained = load(state, place), load(state, place + LANES)
@@ -196,7 +198,7 @@ def _score_row(same, counts, state, held, row, length, each, tables, intercept, 
                 sum_m = sum_m + where_above(natural, 0.0, x * v, x) * mean
             sum_s = sum_s + x * (x * v)
             store(row.vs, np.int64(k) * width + at, v)
-        live = like(load(tables.live, at), zero) * has_intercept
+        live = like(load(tables.live, at), zero) * np.float32(lanes.has_intercept)
         v_b = live / like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
         v_l = like(load(tables.scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
         sum_m = max(min(sum_m, farthest), -farthest)
@@ -242,8 +244,13 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
 
 
 @inlined
-def _learn_row(same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most):
-    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up."""
+def _learn_row(
+    same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
+):
+    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up.
+
+    If it `counts`, the squares of as many non-zeros from `ahead` on are asked for: here there is most time for it.
+    """
     width = each.m.size
     zero, one = fill(load(each.m, 0), 0.0), fill(load(each.m, 0), 1.0)
     for at in range(0, width, LANES):
@@ -264,6 +271,7 @@ def _learn_row(same, counts, state, fresh, row, length, each, tables, any_rate, 
             xv = x * v
             shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
+                prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
                 lost = (fixed + moving * row.mean_squares[k]) * lose
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
@@ -311,7 +319,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
-    stride, wide = 2 * width, said.shape[2]
+    wide = said.shape[2]
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
@@ -363,14 +371,14 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         elif filled != dtype(unit):
             filled = dtype(unit)
             here.xs[:] = filled
+        ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
-            row_squares(here, squares, indices, values, start, length, most)
+            # where the row is learned, `_learn_row` asks for squares
+            row_squares(here, squares, indices, values, start, length, ahead, c == 0.0, most)
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
-        if start + AHEAD + length <= end:
-            ask_for(state, squares, indices, start + AHEAD, start + AHEAD + length, stride, counts)
         row_places(here, indices, groups, start, length, width)
-        known = state, held, here, length, each, tables, lanes.intercept, lanes.scale, has_intercept, most, farthest
+        known = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
         if counts:
             _score_row(False, True, *known)
         elif ones:
@@ -390,7 +398,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         row_phases(here.phases, indices, start, length, examples)
         if grouped and each.least[0] == 0:
             note_groups(lanes.groups, state, here.places, indices, groups, start, length)
-        told = state, fresh, here, length, each, tables, any_rate, any_natural, most
+        told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
         if counts:
             _learn_row(False, True, *told)
         elif ones:
@@ -406,7 +414,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         # what is counted
         if counts:
             stream[OTHER] = 1.0
-            count_row(squares, here.mean_squares, indices, start, length)
+            count_row(here, squares, indices, start, length)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length

@@ -30,7 +30,7 @@ SQUARES, KNOWN, HELD = range(3)
 # The prior counts as much as so many weights, and P stays within these.
 COUNTED, LEAST, MOST = 2.0, 1e-3, 1e4
 # From where on G' takes up its factor; and the least that this comes to where that cannot be, in a shard.
-FOLD, LEAST_FADE = 2.0**-40, 2.0**-80
+FOLD, LEAST_FADE = 2.0**-60, 2.0**-100
 
 
 @inlined
@@ -118,12 +118,9 @@ def fade_lanes(fade, stays):
 
 @kernel
 def fold(state, fade):
-    """Let what was gained take up its factor where that has become small: by a power of two, so that no bit changes."""
-    width = fade.shape[1]
-    for lane in range(width):
-        while fade[0, lane] < FOLD:
-            for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * width):
+    """Let what lanes whose factor has become small have gained take up a part of it, FOLD: no bit of it changes."""
+    for lane in range(fade.size):
+        if fade[lane] < FOLD:
+            for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):
                 if state[at] != 0:  # what was never met stays untouched
                     state[at] *= FOLD
-            fade[0, lane] /= FOLD
-            fade[1, lane] += 1.0

@@ -8,17 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.gather import prefetch
+from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
-from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, store
+from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, product, store, where_above
 
 # A typical row's length is brought to between these, and is settled after SETTLED rows.
 SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
-# Non-zeros between a feature and the one whose lanes are asked for.
+# Non-zeros between a feature and the one whose lanes are asked for. With each that is worked on, one is asked for: all
+# of a row's at once would wait for each other, and the row for them.
 AHEAD = 96
 
 
@@ -29,6 +30,7 @@ class Row(NamedTuple):
     places: np.ndarray  # where their lanes begin in the state
     mean_squares: np.ndarray  # this row counted
     squares_before: np.ndarray  # and as they were
+    uses: np.ndarray  # this row counted
     means: np.ndarray  # of their weights in every lane, the prior being that of this row's mean squares
     vs: np.ndarray  # and their variances
     phases: np.ndarray  # what sums are rounded by
@@ -43,6 +45,7 @@ def new_row(room, width, state):
         zeros(room, np.int64),
         np.ones(room, state.dtype),
         np.ones(room, state.dtype),
+        zeros(room, state.dtype),
         zeros(room * width, state.dtype),
         zeros(room * width, state.dtype),
         zeros(room, state.dtype),
@@ -83,27 +86,48 @@ def scaled_row(xs, values, start, length, unit, bound):
 
 
 @inlined
-def row_squares(row, squares, indices, values, start, length, most):
-    """Each feature's mean square, this row counted, and as it was; what was not yet counted was learned with 1."""
+def row_squares(row, squares, indices, values, start, length, ahead, asks, most):
+    """Each feature's mean square and uses, this row counted, and as it was; what was not counted was learned with 1.
+
+    The last vector of a row is its last eight features, some of them for the second time. If it `asks`, the
+    squares of as many non-zeros from `ahead` on are asked for.
+    """
     dtype = squares.dtype.type
-    mean_squares, squares_before = row.mean_squares, row.squares_before
-    for k in range(length):
-        there = 2 * np.int64(indices[start + k])
-        x = dtype(values[start + k])
-        q = squares[there] + (x * x - squares[there]) / (squares[there + 1] + dtype(1))
-        mean_squares[k] = min(max(q, dtype(LEAST_SQUARE)), most)
-        squares_before[k] = squares[there] if squares[there + 1] > dtype(0) else dtype(1)
+    mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
+    least = dtype(LEAST_SQUARE)
+    if length < LANES:
+        for k in range(length):
+            there = 2 * np.int64(indices[start + k])
+            x, before, count = dtype(values[start + k]), squares[there], squares[there + 1]
+            q = before + (x * x - before) / (count + dtype(1))
+            mean_squares[k], uses[k] = min(max(q, least), most), count + dtype(1)
+            squares_before[k] = before if count > dtype(0) else dtype(1)
+        return
+    one = fill(load(uses, 0), 1.0)
+    for k in range(0, length, LANES):
+        at = min(k, length - LANES)
+        if asks:
+            prefetch_pairs(squares, indices, ahead + at)
+        copy_lanes(mean_squares, at, values, start + at)
+        x = load(mean_squares, at)
+        before, count = gather_pairs(squares, indices, start + at)
+        q = before + (product(x, x) - before) / (count + 1.0)
+        store(mean_squares, at, min(max(q, least), most))
+        store(squares_before, at, where_above(count, 0.0, before, one))
+        store(uses, at, count + 1.0)
 
 
 @inlined
-def ask_for(state, squares, indices, start, stop, stride, counts):
-    """Have the lanes of some non-zeros in the cache by the time they come."""
-    for k in range(start, stop):
-        there = np.int64(indices[np.uint64(k)])
-        for at in range(0, stride, 2 * LANES):
-            prefetch(state, there * stride + at)
-        if counts:
-            prefetch(squares, 2 * there)
+def count_row(row, squares, indices, start, length):
+    """What `row_squares` found is so."""
+    if length < LANES:
+        for k in range(length):
+            there = 2 * np.int64(indices[start + k])
+            squares[there], squares[there + 1] = row.mean_squares[k], row.uses[k]
+        return
+    for k in range(0, length, LANES):
+        at = min(k, length - LANES)
+        scatter_pairs(squares, indices, start + at, load(row.mean_squares, at), load(row.uses, at))
 
 
 @inlined
@@ -126,11 +150,3 @@ def row_phases(phases, indices, start, length, examples):
         store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)) * LAST_PLACE)
     for k in range(whole, length):
         phases[k] = rounding_phase(indices[np.uint64(start + k)], examples) * LAST_PLACE
-
-
-@inlined
-def count_row(squares, mean_squares, indices, start, length):
-    for k in range(length):
-        there = 2 * np.int64(indices[start + k])
-        squares[there] = mean_squares[k]
-        squares[there + 1] += squares.dtype.type(1)

@@ -24,6 +24,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import add_on_average, rounding_phase
 from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
@@ -113,7 +114,7 @@ class DiagonalGaussian(Learner):
         return table
 
     def _make_state(self) -> None:
-        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._state = aligned_zeros(self._n_features + 1, 2, self._dtype)
         self._intercept_state = np.zeros((1, 2))
 
     def _arrays(self) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
 from bayou.kernels.rows import Examples, examples_of, row_room
 
@@ -32,7 +33,7 @@ class GradientLearner(Learner):
 
     def __init__(self, n_features: int, intercept: bool, dtype: Any, **parameters: Any) -> None:
         super().__init__(n_features=n_features, dtype=dtype, intercept=intercept, **parameters)
-        self._state = np.zeros((self._n_features + 1, 2), self._dtype)
+        self._state = aligned_zeros(self._n_features + 1, 2, self._dtype)
         self._intercept_state = np.zeros(2)
 
     def _arrays(self) -> dict[str, np.ndarray]:

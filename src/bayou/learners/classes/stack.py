@@ -18,8 +18,9 @@ from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, exp2_within, log, log_sigmoid
 from bayou.kernels.inlining import inlined
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import aligned, zeros
-from bayou.kernels.vector import LANES, aligned_zeros, fill, load, load_one, padded, sqrt, store
+from bayou.kernels.vector import LANES, fill, load, load_one, padded, sqrt, store
 
 # Logits say no more than this; normalised inputs no less than -CUT; and no class has less than LEAST.
 SUREST, CUT, LEAST = 30.0, 15.0, 1e-13

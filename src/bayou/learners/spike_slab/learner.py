@@ -53,8 +53,8 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import ScoreRule
 from bayou.core.validation import LIMIT
+from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.rows import examples_of
-from bayou.kernels.vector import aligned_zeros
 from bayou.learners.spike_slab import any_pass, first_pass
 from bayou.learners.spike_slab.weights import (
     AVERAGES,
@@ -148,7 +148,7 @@ class SpikeSlab(Learner):
         self._prior_log_odds = math.log(rho) - math.log1p(-rho)
         # The row behind the last feature is spare: rows are padded with it.
         self._state = aligned_zeros(self._n_features + 1, COLUMNS, self._dtype)
-        self._averages = np.zeros((self._n_features, AVERAGES), self._dtype)
+        self._averages = aligned_zeros(self._n_features, AVERAGES, self._dtype)
         self._intercept_state = np.zeros(COLUMNS)
         self._intercept_averages = np.zeros(AVERAGES)
         self._passes = np.zeros(2, np.int64)
