@@ -107,7 +107,7 @@ class Row(NamedTuple):
     slopes: np.ndarray  # j
     variances: np.ndarray
     there: np.ndarray  # the groups that the row has
-    marks: np.ndarray  # the last row that had each
+    marks: np.ndarray  # 1 for each of them
 
 
 class Sums(NamedTuple):
@@ -129,7 +129,7 @@ class Sums(NamedTuple):
 
 
 @inlined
-def _lay_out(row, indices, values, groups, start, length, unit, bound, number, examples):
+def _lay_out(row, indices, values, groups, start, length, unit, bound, examples):
     """The row's features; how many groups it has."""
     dtype = row.xs.dtype.type
     n = 0
@@ -143,8 +143,8 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, number, e
         x = max(min(np.float64(values[start + k]), bound), -bound)
         row.xs[k], row.ts[k] = dtype(x), dtype(max(min(x * unit, LONGEST), -LONGEST))
         row.phases[k] = dtype(rounding_phase(feature, examples))
-        if row.marks[g] != number:
-            row.marks[g] = number
+        if row.marks[g] == 0:
+            row.marks[g] = 1
             row.there[n] = g
             n += 1
     return n
@@ -270,6 +270,7 @@ def _learn_factors(row, sums, state, length, most):
 
 @inlined
 def _learn_pairs(row, sums, n, phase, most):
+    phases = phase * load_wide(row.marks, 0)  # nothing is rounded of groups that the row has not
     for p in range(n):
         for machine in range(MACHINES):
             line = (machine * GROUPS + row.there[p]) * GROUPS
@@ -278,9 +279,9 @@ def _learn_pairs(row, sums, n, phase, most):
             r, gained = load_wide(sums.pairs, known), load_wide(sums.pairs, known + GROUPS * GROUPS)
             square = d * d * sums.told[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
-            r = r + (d * v * sums.told[2 * machine] + phase * last_place(r))
+            r = r + (d * v * sums.told[2 * machine] + phases * last_place(r))
             store(sums.pairs, known, max(min(r, MOST_RATIO), -MOST_RATIO))
-            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phase * last_place(gained)), most))
+            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phases * last_place(gained)), most))
 
 
 @kernel(forceinline=True)
@@ -290,7 +291,7 @@ def _new_row(room, kind):
         *(empty(room, np.int64), empty(room, np.int64), empty(room, np.int64)),
         *(empty(room, kind), empty(room, kind), empty(room, kind)),
         *(aligned(each, kind), aligned(each, kind), aligned(each, kind)),
-        *(empty(GROUPS, np.int64), np.full(GROUPS, -1)),
+        *(empty(GROUPS, np.int64), aligned(GROUPS, kind)),
     )
 
 
@@ -319,7 +320,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
     sums.one[GROUPS] = 1
     for k in range(pairs.size):
         sums.pairs[k] = pairs[k]
-    none, zero = fill(load(here.factors, 0), 0.0), fill(load(pairs, 0), 0.0)
+    none = zero = fill(load(here.factors, 0), 0.0)
     before, counted, log_length, end = examples, stream[0], stream[1], indptr[indptr.size - 1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
@@ -332,7 +333,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 there = np.int64(indices[np.uint64(k)]) * STRIDE
                 for at in range(0, STRIDE, 2 * LANES):
                     prefetch(state, there + at)
-        n = _lay_out(here, indices, values, groups, start, length, unit, bound, r, examples + 1)
+        n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
         alone = _add_up(here, sums, state, into, length)
         _turn_sums(here, sums, into, n)
         _pair_groups(here, sums, into, n)
@@ -359,6 +360,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
             if counted < SETTLED and length > 0:
                 counted, log_length = counted + 1.0, new_log_length
         for p in range(n):
+            here.marks[here.there[p]] = 0
             for at in range(here.there[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
                 store(sums.by_group, at, none)
                 store(sums.own, at, none)
