@@ -115,14 +115,14 @@ class Sums(NamedTuple):
 
     by_group: np.ndarray  # S_gf
     by_factor: np.ndarray  # S_fg
-    own: np.ndarray  # N_gf, and then what D_gg is the sum of
+    own: np.ndarray  # N_gf, and then (S_gf^2 - N_gf) / 2
     alone: np.ndarray  # D_gg
     weighted: np.ndarray  # T_gf
     turned: np.ndarray  # T_fg
     products: np.ndarray  # D_gh
     unsure: np.ndarray  # the variance of r_gh
     pairs: np.ndarray  # those of `Factors`
-    one: np.ndarray  # 1 between zeros
+    one: np.ndarray  # between zeros, to tell a group from the others
     scores: np.ndarray  # vectors whose sums are m, and s, of pairs of groups
     parts: np.ndarray  # and of features
     told: np.ndarray  # step and fall
@@ -182,9 +182,10 @@ def _turn_sums(row, sums, into, n):
                 d = d * load(into.by_pair, 0)
             store(sums.own, at, d)
     for machine in range(MACHINES):
-        for g in range(machine * GROUPS, (machine + 1) * GROUPS, LANES):
-            turn(sums.by_group, g * LANES, LANES, sums.by_factor, machine * GROUPS * ALONE + g, GROUPS)
-            store(sums.alone, g, totals(sums.own, g * LANES, LANES))
+        base = machine * GROUPS * LANES
+        for g in range(0, GROUPS, LANES):
+            turn(sums.by_group, base + g * LANES, LANES, sums.by_factor, base + g, GROUPS)
+            store(sums.alone, machine * GROUPS + g, totals(sums.own, base + g * LANES, LANES))
 
 
 @inlined
@@ -220,8 +221,9 @@ def _pair_groups(row, sums, into, n):
             store(sums.products, line, d)
             store(sums.unsure, line, v)
     for machine in range(MACHINES):
-        for g in range(machine * GROUPS, (machine + 1) * GROUPS, LANES):
-            turn(sums.turned, machine * GROUPS * ALONE + g, GROUPS, sums.weighted, g * LANES, LANES)
+        base = machine * GROUPS * LANES
+        for g in range(0, GROUPS, LANES):
+            turn(sums.turned, base + g, GROUPS, sums.weighted, base + g * LANES, LANES)
 
 
 @inlined
@@ -320,7 +322,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
     sums.one[GROUPS] = 1
     for k in range(pairs.size):
         sums.pairs[k] = pairs[k]
-    none = zero = fill(load(here.factors, 0), 0.0)
+    zero = fill(load(here.factors, 0), 0.0)
     before, counted, log_length, end = examples, stream[0], stream[1], indptr[indptr.size - 1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
@@ -362,8 +364,8 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
         for p in range(n):
             here.marks[here.there[p]] = 0
             for at in range(here.there[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
-                store(sums.by_group, at, none)
-                store(sums.own, at, none)
+                store(sums.by_group, at, zero)
+                store(sums.own, at, zero)
     if examples != before:
         for k in range(pairs.size):
             pairs[k] = sums.pairs[k]
