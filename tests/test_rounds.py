@@ -172,7 +172,7 @@ def test_shards_leave_priors_alone_and_weights_that_have_come_together_tell_them
     one = Bank(400)
     rounds.learn_part(one, Batch.concatenate([grouped(2000, 0), *parts]))
     for mine, theirs in zip(base.priors(), one.priors(), strict=True):
-        assert mine.sd == pytest.approx(theirs.sd, rel=0.25)  # one round, twelve times as large as the base
+        assert 2 / 3 < mine.sd / theirs.sd < 3 / 2  # after one round, twelve times as large as the base
 
 
 def test_lanes_alone_learn_as_with_the_combination():

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from bayou.kernels import vector
-from bayou.kernels.vector import LANES
+from bayou.kernels.vector import LANES, WIDE
 from tests.kernels.lanes import apply, both, points
 
 
@@ -200,3 +200,33 @@ def test_load_and_store_start_anywhere(dtype):
     np.testing.assert_array_equal(target[3:11], source[5:13])
     assert (target[:3] == 0).all()
     assert (target[11:] == 0).all()
+
+
+@njit
+def sixteen(xs, number, out):
+    x = vector.load_wide(xs, 1)
+    vector.store(out, 0, max(x * x + vector.fill(x, number), 2.0) / (x - number))
+    return vector.total(x)
+
+
+@both
+def test_sixteen_at_a_time(dtype):
+    xs, out = np.random.default_rng(2).normal(size=WIDE + 1).astype(dtype), np.empty(WIDE, dtype)
+    found, x = sixteen(xs, 0.25, out), xs[1:]
+    np.testing.assert_allclose(out, np.maximum(x * x + dtype(0.25), 2) / (x - dtype(0.25)), rtol=1e-6)
+    np.testing.assert_allclose(found, x.sum(), rtol=1e-5)
+
+
+@njit
+def turned(source, start, stride, target, at, step):
+    vector.turn(source, start, stride, target, at, step)
+
+
+@both
+def test_a_square_is_turned(dtype):
+    source, target = np.arange(20.0 * LANES).astype(dtype), np.zeros(20 * LANES, dtype)
+    turned(source, 3, 2 * LANES, target, 5, LANES + 1)
+    expected, rows = np.zeros_like(target), 3 + 2 * LANES * np.arange(LANES)
+    for k in range(LANES):
+        expected[5 + k * (LANES + 1) :][:LANES] = source[rows + k]
+    np.testing.assert_array_equal(target, expected)

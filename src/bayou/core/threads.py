@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, Self
 
+# So many work at once even on fewer cores: of three tasks on two cores none waits for another to end.
+LEAST_WORKERS = 3
+
 _here = threading.local()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -98,7 +101,7 @@ def _cores() -> int:
 def _workers() -> ThreadPoolExecutor:
     if os.getpid() not in _pools:
         _pools.clear()
-        _pools[os.getpid()] = ThreadPoolExecutor(_cores(), "bayou-worker", _is_one_of_many)
+        _pools[os.getpid()] = ThreadPoolExecutor(max(_cores(), LEAST_WORKERS), "bayou-worker", _is_one_of_many)
     return _pools[os.getpid()]
 
 

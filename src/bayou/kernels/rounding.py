@@ -32,15 +32,16 @@ def rounding_noise(typingctx, value, ids, start, count):
 
 def phases_of(context, builder, kinds, args, vector):
     """(ids[start + k] * hash + count * golden ratio) of (ids, start, count) as a signed 32-bit number, in each lane."""
-    whole = ir.VectorType(ir.IntType(32), LANES)
+    lanes = vector.count
+    whole = ir.VectorType(ir.IntType(32), lanes)
     golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
     pointer = address(context, builder, kinds[0], args[0], args[1])
     bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
     bits.align = 4
-    bits = builder.mul(bits, ir.Constant(whole, [0x7FEB352D] * LANES))
+    bits = builder.mul(bits, ir.Constant(whole, [0x7FEB352D] * lanes))
     here = builder.mul(builder.trunc(args[2], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
     first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
-    return builder.sitofp(builder.add(bits, shuffle(builder, first, first, [0] * LANES)), vector)
+    return builder.sitofp(builder.add(bits, shuffle(builder, first, first, [0] * lanes)), vector)
 
 
 @intrinsic
@@ -49,16 +50,17 @@ def rounding_phases(typingctx, like, ids, start, count):
 
     def codegen(context, builder, sig, args):
         phases = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
-        return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * LANES))
+        return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * sig.args[0].lanes))
 
     return like(like, ids, types.intp, types.uint64), codegen
 
 
 def last_place_of(builder, value, times):
     """The last place of each float32 lane: its exponent bits are the power of two below |value|, 2^-23 of that."""
-    whole = ir.VectorType(ir.IntType(32), LANES)
-    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * LANES))
-    return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * LANES))
+    lanes = value.type.count
+    whole = ir.VectorType(ir.IntType(32), lanes)
+    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * lanes))
+    return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * lanes))
 
 
 @kernel(forceinline=True)
@@ -80,7 +82,7 @@ def last_place(typingctx, value):
 
     def codegen(context, builder, sig, args):
         if sig.args[0].scalar == types.float64:
-            return ir.Constant(args[0].type, [0.0] * LANES)
+            return ir.Constant(args[0].type, [0.0] * sig.args[0].lanes)
         return last_place_of(builder, args[0], 1.0)
 
     return value(value), codegen

@@ -10,6 +10,8 @@ where a row stands in a batch.
     mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
     total(x * mean)                           # a plain number
 
+What is short and dense may go sixteen at a time (`load_wide`): arithmetic, `fill`, `store`, `total` and what rounds.
+
 Loads and stores are not checked against the ends of arrays: callers pad their scratch to a multiple of LANES.
 """
 
@@ -25,24 +27,25 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 LANES = 8
+WIDE = 2 * LANES
 
 # Multiplications and additions may fuse; nothing else about IEEE arithmetic is given up.
 FUSE = ("contract",)
 
 
 class Vec(types.Type):
-    """Numba's name for LANES numbers of one type."""
+    """Numba's name for LANES numbers of one type, or WIDE."""
 
-    def __init__(self, scalar):
-        self.scalar = scalar
-        super().__init__(name=f"Vec({scalar} x {LANES})")
+    def __init__(self, scalar, lanes=LANES):
+        self.scalar, self.lanes = scalar, lanes
+        super().__init__(name=f"Vec({scalar} x {lanes})")
 
 
 @register_model(Vec)
 class _VecModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         element = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
-        super().__init__(dmm, fe_type, ir.VectorType(element, LANES))
+        super().__init__(dmm, fe_type, ir.VectorType(element, fe_type.lanes))
 
 
 def padded(n: int) -> int:
@@ -69,9 +72,9 @@ def splat(context, builder, value, kind, vec):
     if isinstance(kind, Vec):
         return value
     value = context.cast(builder, value, kind, vec.scalar)
-    empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    empty = ir.Constant(ir.VectorType(value.type, vec.lanes), ir.Undefined)
     first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
-    return shuffle(builder, first, empty, [0] * LANES)
+    return shuffle(builder, first, empty, [0] * vec.lanes)
 
 
 def _binary(op, emit):
@@ -121,19 +124,39 @@ def address(context, builder, kind, array, *path):
     return builder.gep(data, list(path))
 
 
+def load_at(context, builder, kind, array, place, lanes=LANES):
+    """So many numbers of an array of this kind, from `place` on."""
+    element = context.get_data_type(kind.dtype)
+    pointer = address(context, builder, kind, array, place)
+    value = builder.load(builder.bitcast(pointer, ir.VectorType(element, lanes).as_pointer()))
+    value.align = context.get_abi_sizeof(element)
+    return value
+
+
+def store_at(context, builder, kind, array, place, value):
+    pointer = address(context, builder, kind, array, place)
+    place = builder.bitcast(pointer, value.type.as_pointer())
+    builder.store(value, place).align = context.get_abi_sizeof(value.type.element)
+
+
 @intrinsic
 def load(typingctx, array, start):
     """array[start : start + LANES]"""
-    vec = Vec(array.dtype)
 
     def codegen(context, builder, sig, args):
-        kind = context.get_value_type(vec)
-        pointer = address(context, builder, sig.args[0], args[0], args[1])
-        value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
-        value.align = context.get_abi_sizeof(kind.element)
-        return value
+        return load_at(context, builder, sig.args[0], *args)
 
-    return vec(array, types.intp), codegen
+    return Vec(array.dtype)(array, types.intp), codegen
+
+
+@intrinsic
+def load_wide(typingctx, array, start):
+    """array[start : start + WIDE]"""
+
+    def codegen(context, builder, sig, args):
+        return load_at(context, builder, sig.args[0], *args, WIDE)
+
+    return Vec(array.dtype, WIDE)(array, types.intp), codegen
 
 
 @intrinsic
@@ -150,12 +173,10 @@ def load_one(typingctx, array, place):
 
 @intrinsic
 def store(typingctx, array, start, vec):
-    """array[start : start + LANES] = vec"""
+    """array[start : start + lanes of vec] = vec"""
 
     def codegen(context, builder, sig, args):
-        kind = args[2].type
-        pointer = address(context, builder, sig.args[0], args[0], args[1])
-        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer())).align = context.get_abi_sizeof(kind.element)
+        store_at(context, builder, sig.args[0], *args)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vec), codegen
@@ -188,9 +209,7 @@ def set_lanes(typingctx, target, at, value):
 
     def codegen(context, builder, sig, args):
         value = splat(context, builder, args[2], sig.args[2], Vec(target.dtype))
-        pointer = address(context, builder, sig.args[0], args[0], args[1])
-        place = builder.bitcast(pointer, value.type.as_pointer())
-        builder.store(value, place).align = context.get_abi_sizeof(value.type.element)
+        store_at(context, builder, sig.args[0], *args[:2], value)
         return context.get_dummy_value()
 
     return types.void(target, types.intp, value), codegen
@@ -245,7 +264,7 @@ def total(typingctx, vec):
     """The sum of all lanes, added in a tree."""
 
     def codegen(context, builder, sig, args):
-        value, width = args[0], LANES
+        value, width = args[0], vec.lanes
         while width > 1:
             width //= 2
             halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
@@ -255,20 +274,46 @@ def total(typingctx, vec):
     return vec.scalar(vec), codegen
 
 
+def _rows_at(context, builder, kind, array, start, stride):
+    """LANES vectors of an array, the first at `start` and each `stride` further."""
+    there, found = start, []
+    for _ in range(LANES):
+        found.append(load_at(context, builder, kind, array, there))
+        there = builder.add(there, stride)
+    return found
+
+
+@intrinsic
+def turn(typingctx, source, start, stride, target, at, step):
+    """A square of LANES by LANES numbers of source, its rows `stride` apart, as columns of target's, `step` apart."""
+
+    def codegen(context, builder, sig, args):
+        rows, width = _rows_at(context, builder, sig.args[0], *args[:3]), 1
+        while width < LANES:  # squares of twice the width, turned within themselves
+            upper = [lane + LANES - width if lane & width else lane for lane in range(LANES)]
+            lower = [lane + LANES if lane & width else lane + width for lane in range(LANES)]
+            for k in range(LANES):
+                if not k & width:
+                    pair = rows[k], rows[k + width]
+                    rows[k], rows[k + width] = (shuffle(builder, *pair, lanes) for lanes in (upper, lower))
+            width *= 2
+        there = args[4]
+        for row in rows:
+            store_at(context, builder, sig.args[3], args[3], there, row)
+            there = builder.add(there, args[5])
+        return context.get_dummy_value()
+
+    place = types.intp
+    return types.void(source, place, place, target, place, place), codegen
+
+
 @intrinsic
 def totals(typingctx, array, start, stride):
     """`total` of LANES vectors of an array, the first at `start` and each `stride` further: one in each lane."""
     vec = Vec(array.dtype)
 
     def codegen(context, builder, sig, args):
-        kind = context.get_value_type(vec)
-        vectors = []
-        for k in range(LANES):
-            there = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, k)))
-            pointer = address(context, builder, sig.args[0], args[0], there)
-            value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
-            value.align = context.get_abi_sizeof(kind.element)
-            vectors.append(value)
+        vectors = _rows_at(context, builder, sig.args[0], *args)
         width = LANES
         while width > 1:  # each vector has 8/width sums of so many lanes
             width //= 2

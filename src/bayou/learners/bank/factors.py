@@ -16,7 +16,8 @@ purpose: with it factors learn less.
         it has an intercept. r ~ N(1, .1)
     Q   eight factors, c = 1, memory .01 (r has none). r ~ N(1, 1)
 
-Vectors run across factors, and across groups where pairs of these are taken.
+Vectors run across factors, and across all sixteen groups where pairs of these are taken: with u = c_ghf S_gf for all h,
+D_gh gains u S_hf and T_hf gains r_gh u. Weights of pairs are float64 between calls and of the state's type within one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.room import aligned, empty
 from bayou.kernels.rounding import last_place, rounding_phase
-from bayou.kernels.vector import LANES, fill, like, load, load_one, pick, store, total
+from bayou.kernels.vector import LANES, fill, load, load_wide, pick, store, total, totals, turn
 from bayou.learners.bank.crosses import heard
 from bayou.learners.bank.rows import SETTLED, row_log_length
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64
@@ -61,7 +62,7 @@ class Factors(NamedTuple):
     has_intercept: bool
     signs: np.ndarray  # +-1 of eight bits, 256 times eight
     by_pair: np.ndarray  # c_ghf of P, then of Q: (GROUPS, GROUPS, LANES) each
-    by_factor: np.ndarray  # the same as (GROUPS, LANES, GROUPS)
+    by_factor: np.ndarray  # c_ghf of P as (GROUPS, LANES, GROUPS)
     state: np.ndarray
     stream: np.ndarray  # rows measured and their mean log length
     intercept: np.ndarray  # of P: mean, gained precision
@@ -75,7 +76,7 @@ def new_factors(n_features: int, has_intercept: bool, dtype: str) -> Factors:
         has_intercept=has_intercept,
         signs=(2.0 * bits - 1.0).astype(dtype).ravel(),
         by_pair=by_pair.astype(dtype).ravel(),
-        by_factor=np.ascontiguousarray(by_pair.swapaxes(2, 3)).astype(dtype).ravel(),
+        by_factor=by_pair[P].swapaxes(1, 2).astype(dtype).ravel(),
         state=aligned_zeros(n_features, STRIDE, dtype),
         stream=np.zeros(2),
         intercept=np.zeros(2),
@@ -102,28 +103,34 @@ class Row(NamedTuple):
     bits: np.ndarray  # of their signs: eight for P, eight for Q
     xs: np.ndarray  # values, and in units of the stream
     ts: np.ndarray
+    phases: np.ndarray  # what sums are rounded by
     factors: np.ndarray  # a of each feature, of P, then of Q
     slopes: np.ndarray  # j
     variances: np.ndarray
     there: np.ndarray  # the groups that the row has
-    marks: np.ndarray  # the last row that had each
+    marks: np.ndarray  # 1 for each of them
 
 
 class Sums(NamedTuple):
-    """Scratch for the groups of a row, of P, then of Q."""
+    """Scratch for the groups of a row, of P, then of Q; what is of groups that the row has not is zero."""
 
     by_group: np.ndarray  # S_gf
-    by_factor: np.ndarray  # the same, factors first; zero for groups that the row has not
-    own: np.ndarray  # N_gf
+    by_factor: np.ndarray  # S_fg
+    own: np.ndarray  # N_gf, and then (S_gf^2 - N_gf) / 2
+    alone: np.ndarray  # D_gg
     weighted: np.ndarray  # T_gf
-    products: np.ndarray  # D_gh; zero likewise
-    ratios: np.ndarray  # r_gh
-    unsure: np.ndarray  # its variance
-    halves: np.ndarray  # 1/2, and 1 for a group with itself: each pair of groups is there twice
+    turned: np.ndarray  # T_fg
+    products: np.ndarray  # D_gh
+    unsure: np.ndarray  # the variance of r_gh
+    pairs: np.ndarray  # those of `Factors`
+    one: np.ndarray  # between zeros, to tell a group from the others
+    scores: np.ndarray  # vectors whose sums are m, and s, of pairs of groups
+    parts: np.ndarray  # and of features
+    told: np.ndarray  # step and fall
 
 
 @inlined
-def _lay_out(row, indices, values, groups, start, length, unit, bound, number):
+def _lay_out(row, indices, values, groups, start, length, unit, bound, examples):
     """The row's features; how many groups it has."""
     dtype = row.xs.dtype.type
     n = 0
@@ -136,140 +143,170 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, number):
         row.bits[k] = np.int64(found & np.uint64(0xFFFF))
         x = max(min(np.float64(values[start + k]), bound), -bound)
         row.xs[k], row.ts[k] = dtype(x), dtype(max(min(x * unit, LONGEST), -LONGEST))
-        if row.marks[g] != number:
-            row.marks[g] = number
+        row.phases[k] = dtype(rounding_phase(feature, examples))
+        if row.marks[g] == 0:
+            row.marks[g] = 1
             row.there[n] = g
             n += 1
     return n
 
 
 @inlined
-def _add_up(row, sums, into, length, n, machine):
+def _add_up(row, sums, state, into, length):
     """Factors of each feature, and their sums over groups; the part of m that is not of pairs."""
-    state, signs = into.state.reshape(-1), into.signs
-    zero = fill(load(row.factors, 0), 0.0)
-    base = machine * GROUPS * LANES
-    for p in range(n):
-        store(sums.by_group, base + row.there[p] * LANES, zero)
-        store(sums.own, base + row.there[p] * LANES, zero)
-    alone = zero
+    mask = load(into.by_pair, 0)  # none for the weight of the feature alone
+    alone = fill(mask, 0.0)
     for k in range(length):
-        a = load(state, row.places[k] + 2 * LANES * machine)
-        sign = load(signs, ((row.bits[k] >> (8 * machine)) & 255) * LANES)
-        if machine == P:
-            sign = sign * load(into.by_pair, 0)  # none for the weight of the feature alone
-            alone = alone + a * row.xs[k]
-        a = a + sign
-        at, part = base + row.groups[k] * LANES, a * row.ts[k]
-        store(sums.by_group, at, load(sums.by_group, at) + part)
-        store(sums.own, at, load(sums.own, at) + part * part)
-        store(row.factors, (machine * row.places.size + k) * LANES, a)
-    for p in range(n):
-        g = row.there[p]
-        for f in range(LANES):
-            sums.by_factor[base + f * GROUPS + g] = sums.by_group[base + g * LANES + f]
+        for machine in range(MACHINES):
+            a = load(state, row.places[k] + 2 * LANES * machine)
+            sign = load(into.signs, ((row.bits[k] >> (8 * machine)) & 255) * LANES)
+            if machine == P:
+                sign = sign * mask
+                alone = alone + a * row.xs[k]
+            a = a + sign
+            at, part = (machine * GROUPS + row.groups[k]) * LANES, a * row.ts[k]
+            store(sums.by_group, at, load(sums.by_group, at) + part)
+            store(sums.own, at, load(sums.own, at) + part * part)
+            store(row.factors, (k * MACHINES + machine) * LANES, a)
     return np.float64(pick(alone, ALONE))
 
 
 @inlined
-def _pair_groups(row, sums, into, n, machine):
-    """D and T of the row's groups; m and s of what pairs of groups say."""
-    zero = fill(load(row.factors, 0), 0.0)
-    base, lines = machine * GROUPS * LANES, machine * GROUPS * GROUPS
-    r, gained = into.pairs[machine, 0].reshape(-1), into.pairs[machine, 1].reshape(-1)
-    signs, turned = into.by_pair, into.by_factor
-    mask = load(signs, lines * LANES)  # c_00f: which factors belong to pairs
-    sum_m = sum_s = zero
+def _turn_sums(row, sums, into, n):
+    """S_fg, and D_gg."""
     for p in range(n):
-        g = row.there[p]
-        line, mine = lines + g * GROUPS, base + g * LANES
-        of_group = load(sums.by_group, mine)
-        for at in range(0, GROUPS, LANES):
-            product = zero
-            for f in range(LANES):
-                other = load(sums.by_factor, base + f * GROUPS + at)
-                if machine == P:
-                    other = other * load(turned, line * LANES + f * GROUPS + at)
-                product = product + other * load_one(sums.by_group, mine + f)
-            store(sums.products, line + at, product)
-            store(sums.ratios, line + at, like(load(r, g * GROUPS + at), zero) + 1.0)
-            v = 1.0 / (like(load(gained, g * GROUPS + at), zero) + PAIR_PRIORS[machine])
-            store(sums.unsure, line + at, v)
-        sums.products[line + g] = 0.5 * total(mask * (of_group * of_group - load(sums.own, mine)))
-        for at in range(line, line + GROUPS, LANES):
-            d, half = load(sums.products, at), load(sums.halves, at - lines)
-            sum_m = sum_m + d * load(sums.ratios, at) * half
-            sum_s = sum_s + d * d * load(sums.unsure, at) * half
-        weighted = zero
-        for q in range(n):
-            h = row.there[q]
-            other = load(sums.by_group, base + h * LANES)
+        for machine in range(MACHINES):
+            at = (machine * GROUPS + row.there[p]) * LANES
+            of_group = load(sums.by_group, at)
+            d = 0.5 * (of_group * of_group - load(sums.own, at))
             if machine == P:
-                other = other * load(signs, (line + h) * LANES)
-            weighted = weighted + other * load_one(sums.ratios, line + h)
-        store(sums.weighted, mine, weighted)
-    return np.float64(total(sum_m)), np.float64(total(sum_s))
+                d = d * load(into.by_pair, 0)
+            store(sums.own, at, d)
+    for machine in range(MACHINES):
+        base = machine * GROUPS * LANES
+        for g in range(0, GROUPS, LANES):
+            turn(sums.by_group, base + g * LANES, LANES, sums.by_factor, base + g, GROUPS)
+            store(sums.alone, machine * GROUPS + g, totals(sums.own, base + g * LANES, LANES))
 
 
 @inlined
-def _slopes(row, sums, into, length, machine, most):
-    """j of every factor, and its variance; s of what factors say."""
-    state = into.state.reshape(-1)
-    prior = into.signs.dtype.type(FACTOR_PRIOR)
-    zero = fill(load(row.factors, 0), 0.0)
-    mask = load(into.by_pair, machine * GROUPS * GROUPS * LANES)
-    alone = 1.0 - mask  # P's eighth
-    priors = zero + prior + alone * (ALONE_PRIOR - FACTOR_PRIOR)
-    sum_s = zero
-    for k in range(length):
-        g, at = row.groups[k], (machine * row.places.size + k) * LANES
-        t = row.ts[k]
-        own = sums.ratios[(machine * GROUPS + g) * GROUPS + g] * t
-        rest = load(sums.weighted, (machine * GROUPS + g) * LANES) - load(row.factors, at) * own
-        j = max(min(mask * rest * t + alone * row.xs[k], most), -most)
-        v = 1.0 / (load(state, row.places[k] + 2 * LANES * machine + LANES) + priors)
-        sum_s = sum_s + j * j * v
-        store(row.slopes, at, j)
-        store(row.variances, at, v)
-    return np.float64(total(sum_s))
-
-
-@inlined
-def _learn_factors(row, into, indices, start, length, machine, step, fall, examples, most):
-    state = into.state.reshape(-1)
-    zero = fill(load(row.factors, 0), 0.0)
-    dtype = state.dtype.type
-    mask = load(into.by_pair, machine * GROUPS * GROUPS * LANES)
-    keep = dtype(KEEPS[machine])
-    lost = (zero + FACTOR_PRIOR + (1.0 - mask) * (ALONE_PRIOR - FACTOR_PRIOR)) * (dtype(1) - keep)
-    for k in range(length):
-        at, place = (machine * row.places.size + k) * LANES, row.places[k] + 2 * LANES * machine
-        j, v = load(row.slopes, at), load(row.variances, at)
-        mean, gained = load(state, place), load(state, place + LANES)
-        phase = dtype(rounding_phase(indices[np.uint64(start + k)], examples))
-        square = j * j * dtype(fall)
-        more = square / max(1.0 - square * v, 0.5)
-        mean = mean + (j * v * dtype(step) + phase * last_place(mean))
-        store(state, place, max(min(mean, MOST_FACTOR), -MOST_FACTOR))
-        grown = gained + (more + phase * last_place(gained))
-        store(state, place + LANES, min(max(grown * keep - lost, 0.0), most))
-
-
-@inlined
-def _learn_pairs(row, sums, into, n, machine, step, fall):
-    r, gained = into.pairs[machine, 0].reshape(-1), into.pairs[machine, 1].reshape(-1)
-    dtype, wide = sums.products.dtype.type, fill(load(r, 0), 0.0)
+def _pair_groups(row, sums, into, n):
+    """D and T of the row's groups; m and s of what pairs of groups say."""
+    zero = fill(load_wide(row.factors, 0), 0.0)
+    for at in range(0, MACHINES * GROUPS * LANES, GROUPS):
+        store(sums.turned, at, zero)
+    for at in range(0, MACHINES * 2 * GROUPS, GROUPS):
+        store(sums.scores, at, zero)
     for p in range(n):
         g = row.there[p]
-        for at in range(g * GROUPS, (g + 1) * GROUPS, LANES):
-            d, v = (
-                load(sums.products, machine * GROUPS * GROUPS + at),
-                load(sums.unsure, machine * GROUPS * GROUPS + at),
-            )
-            square = d * d * dtype(fall)
+        itself = load_wide(sums.one, GROUPS - g)
+        for machine in range(MACHINES):
+            base = machine * GROUPS * LANES
+            line, known = (machine * GROUPS + g) * GROUPS, (2 * machine * GROUPS + g) * GROUPS
+            ratio = load_wide(sums.pairs, known) + 1.0
+            v = 1.0 / (load_wide(sums.pairs, known + GROUPS * GROUPS) + PAIR_PRIORS[machine])
+            d = zero
+            for f in range(LANES):
+                if machine == P and f == ALONE:
+                    continue
+                at = base + f * GROUPS
+                u = zero + sums.by_group[np.uint64(base + g * LANES + f)]
+                if machine == P:
+                    u = u * load_wide(into.by_factor, (g * LANES + f) * GROUPS)
+                d = d + u * load_wide(sums.by_factor, at)
+                store(sums.turned, at, load_wide(sums.turned, at) + u * ratio)
+            d = d + itself * (load_wide(sums.alone, machine * GROUPS) - d)
+            once, at = d * (0.5 + 0.5 * itself), machine * 2 * GROUPS  # each pair of groups is there twice
+            store(sums.scores, at, load_wide(sums.scores, at) + once * ratio)
+            store(sums.scores, at + GROUPS, load_wide(sums.scores, at + GROUPS) + once * d * v)
+            store(sums.products, line, d)
+            store(sums.unsure, line, v)
+    for machine in range(MACHINES):
+        base = machine * GROUPS * LANES
+        for g in range(0, GROUPS, LANES):
+            turn(sums.turned, base + g, GROUPS, sums.weighted, base + g * LANES, LANES)
+
+
+@inlined
+def _slopes(row, sums, state, into, length, most):
+    """j of every factor, and its variance; s of what factors say."""
+    mask = load(into.by_pair, 0)
+    alone, dtype = 1.0 - mask, row.ts.dtype.type  # P's eighth
+    priors = FACTOR_PRIOR + alone * (ALONE_PRIOR - FACTOR_PRIOR)
+    for machine in range(MACHINES):
+        store(sums.parts, machine * LANES, 0.0 * mask)
+    for k in range(length):
+        g, t = row.groups[k], row.ts[k]
+        for machine in range(MACHINES):
+            at = (k * MACHINES + machine) * LANES
+            own = (sums.pairs[np.uint64((2 * machine * GROUPS + g) * GROUPS + g)] + dtype(1)) * t
+            j = (load(sums.weighted, (machine * GROUPS + g) * LANES) - load(row.factors, at) * own) * t
+            if machine == P:
+                j = j * mask + alone * row.xs[k]
+            j = max(min(j, most), -most)
+            gained = load(state, row.places[k] + 2 * LANES * machine + LANES)
+            v = 1.0 / (gained + priors if machine == P else gained + FACTOR_PRIOR)
+            store(sums.parts, machine * LANES, load(sums.parts, machine * LANES) + j * j * v)
+            store(row.slopes, at, j)
+            store(row.variances, at, v)
+
+
+@inlined
+def _learn_factors(row, sums, state, length, most):
+    dtype = state.dtype.type
+    keep = dtype(KEEPS[Q])
+    lost = dtype(FACTOR_PRIOR) * (dtype(1) - keep)
+    for k in range(length):
+        for machine in range(MACHINES):
+            at, place = (k * MACHINES + machine) * LANES, row.places[k] + 2 * LANES * machine
+            j, v, phase = load(row.slopes, at), load(row.variances, at), row.phases[k]
+            mean, gained = load(state, place), load(state, place + LANES)
+            square = j * j * sums.told[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
-            store(r, at, max(min(load(r, at) + like(d * v * dtype(step), wide), MOST_RATIO), -MOST_RATIO))
-            store(gained, at, min(load(gained, at) + like(more, wide), LIMIT_64))
+            mean = mean + (j * v * sums.told[2 * machine] + phase * last_place(mean))
+            store(state, place, max(min(mean, MOST_FACTOR), -MOST_FACTOR))
+            grown = gained + (more + phase * last_place(gained))
+            if machine == Q:
+                grown = max(grown * keep - lost, 0.0)
+            store(state, place + LANES, min(grown, most))
+
+
+@inlined
+def _learn_pairs(row, sums, n, phase, most):
+    phases = phase * load_wide(row.marks, 0)  # nothing is rounded of groups that the row has not
+    for p in range(n):
+        for machine in range(MACHINES):
+            line = (machine * GROUPS + row.there[p]) * GROUPS
+            known = line + machine * GROUPS * GROUPS
+            d, v = load_wide(sums.products, line), load_wide(sums.unsure, line)
+            r, gained = load_wide(sums.pairs, known), load_wide(sums.pairs, known + GROUPS * GROUPS)
+            square = d * d * sums.told[2 * machine + 1]
+            more = square / max(1.0 - square * v, 0.5)
+            r = r + (d * v * sums.told[2 * machine] + phases * last_place(r))
+            store(sums.pairs, known, max(min(r, MOST_RATIO), -MOST_RATIO))
+            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phases * last_place(gained)), most))
+
+
+@kernel(forceinline=True)
+def _new_row(room, kind):
+    each = MACHINES * room * LANES
+    return Row(
+        *(empty(room, np.int64), empty(room, np.int64), empty(room, np.int64)),
+        *(empty(room, kind), empty(room, kind), empty(room, kind)),
+        *(aligned(each, kind), aligned(each, kind), aligned(each, kind)),
+        *(empty(GROUPS, np.int64), aligned(GROUPS, kind)),
+    )
+
+
+@kernel(forceinline=True)
+def _new_sums(kind):
+    each, both = MACHINES * GROUPS * LANES, MACHINES * GROUPS * GROUPS
+    return Sums(
+        *(aligned(each, kind), aligned(each, kind), aligned(each, kind), aligned(MACHINES * GROUPS, kind)),
+        *(aligned(each, kind), aligned(each, kind), aligned(both, kind), aligned(both, kind)),
+        *(aligned(2 * both, kind), aligned(2 * GROUPS, kind)),
+        *(aligned(2 * MACHINES * GROUPS, kind), aligned(MACHINES * LANES, kind), aligned(2 * MACHINES, kind)),
+    )
 
 
 @kernel
@@ -278,28 +315,16 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
 
     Mean and variance of each row's score in P and Q go to `column` of `said` and the next one.
     """
-    state, stream, intercept = into.state.reshape(-1), into.stream, into.intercept
-    kind = state.dtype
-    dtype = kind.type
+    state, pairs, stream, intercept = into.state.reshape(-1), into.pairs.reshape(-1), into.stream, into.intercept
+    dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     farthest, reach = math.sqrt(most), math.sqrt(math.sqrt(most)) / 1e3
-    room = longest + LANES
-    here = Row(
-        *(empty(room, np.int64), empty(room, np.int64), empty(room, np.int64), empty(room, kind), empty(room, kind)),
-        *(aligned(MACHINES * room * LANES, kind), aligned(MACHINES * room * LANES, kind)),
-        aligned(MACHINES * room * LANES, kind),
-        *(empty(GROUPS, np.int64), np.full(GROUPS, -1)),
-    )
-    each, both = MACHINES * GROUPS * LANES, MACHINES * GROUPS * GROUPS
-    sums = Sums(
-        *(aligned(each, kind), aligned(each, kind), aligned(each, kind), aligned(each, kind)),
-        *(aligned(both, kind), aligned(both, kind), aligned(both, kind), aligned(GROUPS * GROUPS, kind)),
-    )
-    for g in range(GROUPS):
-        for h in range(GROUPS):
-            sums.halves[g * GROUPS + h] = 1.0 if g == h else 0.5
-    zero = fill(load(into.pairs.reshape(-1), 0), 0.0)
-    counted, log_length, end = stream[0], stream[1], indptr[indptr.size - 1]
+    here, sums = _new_row(longest + LANES, state.dtype), _new_sums(state.dtype)
+    sums.one[GROUPS] = 1
+    for k in range(pairs.size):
+        sums.pairs[k] = pairs[k]
+    zero = fill(load(here.factors, 0), 0.0)
+    before, counted, log_length, end = examples, stream[0], stream[1], indptr[indptr.size - 1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
         new_log_length = log_length
@@ -311,28 +336,38 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 there = np.int64(indices[np.uint64(k)]) * STRIDE
                 for at in range(0, STRIDE, 2 * LANES):
                     prefetch(state, there + at)
-        n = _lay_out(here, indices, values, groups, start, length, unit, bound, r)
+        n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
+        alone = _add_up(here, sums, state, into, length)
+        _turn_sums(here, sums, into, n)
+        _pair_groups(here, sums, into, n)
+        _slopes(here, sums, state, into, length, most)
         v_b = 1.0 / (BIAS_PRIOR + intercept[1]) if into.has_intercept else 0.0
         for machine in range(MACHINES):
-            alone = _add_up(here, sums, into, length, n, machine)
-            m, s = _pair_groups(here, sums, into, n, machine)
-            s += _slopes(here, sums, into, length, machine, most)
+            m = np.float64(total(load_wide(sums.scores, machine * 2 * GROUPS)))
+            s = np.float64(total(load_wide(sums.scores, (machine * 2 + 1) * GROUPS)))
+            s += np.float64(total(load(sums.parts, machine * LANES)))
             if machine == P:
                 m, s = m + alone + intercept[0], s + v_b
             m, s = max(min(m, farthest), -farthest), min(s, farthest)
             said[r, M, column + machine], said[r, S, column + machine] = m, s
             if c != 0.0:
                 step, fall = heard(m, s, np.float64(signs[r]), c, UPDATE, zero)
-                _learn_factors(here, into, indices, start, length, machine, step, fall, examples + 1, most)
-                _learn_pairs(here, sums, into, n, machine, step, fall)
+                sums.told[2 * machine], sums.told[2 * machine + 1] = dtype(step), dtype(fall)
                 if machine == P and into.has_intercept:
                     intercept[0] += v_b * step
                     intercept[1] = min(intercept[1] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
-            for p in range(n):
-                for f in range(LANES):
-                    sums.by_factor[(machine * LANES + f) * GROUPS + here.there[p]] = 0
         if c != 0.0:
             examples += 1
+            _learn_factors(here, sums, state, length, most)
+            _learn_pairs(here, sums, n, dtype(rounding_phase(0, examples)), most)
             if counted < SETTLED and length > 0:
                 counted, log_length = counted + 1.0, new_log_length
+        for p in range(n):
+            here.marks[here.there[p]] = 0
+            for at in range(here.there[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
+                store(sums.by_group, at, zero)
+                store(sums.own, at, zero)
+    if examples != before:
+        for k in range(pairs.size):
+            pairs[k] = sums.pairs[k]
     stream[0], stream[1] = counted, log_length
