@@ -41,6 +41,7 @@ class Pages:
         self._stride = max((table.strides[0] for table in self._tables), default=SMALL)
         size = max((len(table) for table in self._tables), default=0) * self._stride // SMALL
         self._touched, self._left = np.zeros(size + 1, bool), PATIENCE * size
+        self._most = 0  # no more are touched
 
     @property
     def undecided(self) -> bool:
@@ -51,17 +52,22 @@ class Pages:
         """These rows of the tables are about to be touched; None: all."""
         places: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL
         self._touched[places] = True
-        self._left -= len(self._touched) if rows is None else len(rows)
-        if np.count_nonzero(self._touched) * DENSE > len(self._touched):
+        more = len(self._touched) if rows is None else len(rows)
+        self._left, self._most = self._left - more, self._most + more
+        if self._most * DENSE > len(self._touched):
+            self._most = int(np.count_nonzero(self._touched))
+        if self._most * DENSE > len(self._touched):
             for table in self._tables:
                 _advise(table, "MADV_HUGEPAGE")
             self._left = 0
+        if not self.undecided:
+            self._tables, self._touched = [], self._touched[:0].copy()
 
 
 def _advise(array: np.ndarray, advice: str) -> None:
     """Tell the system what to expect of an array's memory."""
     if sys.platform != "linux":
         return
-    start = array.ctypes.data
-    first, last = -(-start // SMALL) * SMALL, (start + array.nbytes) // SMALL * SMALL
+    start, page = array.ctypes.data, mmap.PAGESIZE
+    first, last = -(-start // page) * page, (start + array.nbytes) // page * page
     ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), getattr(mmap, advice))
