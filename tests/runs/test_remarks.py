@@ -41,6 +41,12 @@ def test_a_column_that_alone_tells_the_label_is_named(make, named):
     assert run.as_dict()["remarks"] == run.remarks
 
 
+@pytest.mark.parametrize("name", ["a=b", "a < b", "copy hour", "="])
+def test_a_column_is_told_whatever_stands_in_its_name(name):
+    run = train(table(**{name: lambda y, rng: np.where(y, "s", "o")}), **OPTIONS)
+    assert run.remarks[0].startswith(f"column {name!r} alone tells the label;")
+
+
 def test_a_table_of_ids_says_that_there_is_nothing_to_learn_from():
     rows = pa.table({"name": [f"n{k}" for k in range(100)], "y": [0, 1] * 50})
     assert any(note.startswith("no column gives a feature") for note in train(rows, **OPTIONS).notes)

@@ -18,7 +18,7 @@ NAMED = 3
 # From this AUC on, of at least so many examples, somebody should ask why.
 PERFECT, EXAMPLES = 0.999, 100
 # What may follow a column's name in the name of one of its features.
-_AFTER = re.compile(r"=|<|>=| in \[| is there| hour=| weekday=| month=| workday hour=| weekend hour=")
+_AFTER = re.compile(r"(?==|<|>=| in \[| is there| hour=| weekday=| month=| workday hour=| weekend hour=)")
 
 
 class Remarks:

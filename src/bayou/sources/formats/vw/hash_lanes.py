@@ -1,7 +1,7 @@
 """Hashes of sixteen names at a time: `murmur3` of each in a lane of its own.
 
 A name's hash is a chain of multiplications, each of which waits for the one before; and a name is short. In lanes, four
-bytes of all names take one step together. Measured on names of ten letters: 1.5 ns a name instead of 4.6.
+bytes of all names take one step together. Measured on names of ten letters: 2.1 ns a name instead of 4.5.
 """
 
 # ruff: noqa: ANN201 (what an intrinsic gives is said within)
