@@ -63,6 +63,16 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
     return Survey(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
 
 
+def tidied(
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None
+) -> tuple[Arrays, Survey]:
+    """Canonical rows, and what they hold. Where `largest` is not finite, they are for the caller to refuse."""
+    rows, seen = (indptr, indices, values, groups), survey(indptr, indices, values)
+    if np.isfinite(seen.largest) and (merged := canonical(*rows, seen)) is not None:
+        return merged, survey(*merged[:3])
+    return rows, seen
+
+
 def canonical(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
 ) -> Arrays | None:
