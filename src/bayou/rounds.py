@@ -54,7 +54,7 @@ LEAST_ROWS = 5_000
 # How much is learned in sequence first, and held out for the combination: a share of the rows, and how many at least
 # and at most.
 BASE = 0.01, LEAST_ROWS, 100_000
-HELD_OUT = 0.02, 20_000, 200_000
+HELD_OUT = 0.02, 20_000, 100_000
 # What K shards lose, each knowing nothing of the others, goes with K: with few of them rounds may be larger than all
 # before them, GROWTH / K times.
 GROWTH = 6

@@ -37,7 +37,7 @@ def small(monkeypatch):
     """What is decided by numbers of rows, for few of them; all of it is decided in this process."""
     monkeypatch.setattr(processes, "LEAST_ROWS", 5_000)
     monkeypatch.setattr(processes.rounds, "LEAST_ROWS", 500)
-    monkeypatch.setattr(processes.rounds, "BASE", (0.01, 1_500, 2_000))
+    monkeypatch.setattr(processes, "BASE", (0.01, 1_500, 2_000))
     monkeypatch.setattr(processes.rounds, "HELD_OUT", (0.02, 2_400, 3_000))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
 

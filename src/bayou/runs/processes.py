@@ -36,6 +36,8 @@ from bayou.sources.source import Cut
 
 # With fewer rows one process is as quick.
 LEAST_ROWS = 400_000
+# How much is learned here first, as `rounds.BASE` says it: about as long as that takes, workers need to start.
+BASE = 0.025, rounds.LEAST_ROWS, 400_000
 # Blocks that wait for a worker.
 WAITING = 4
 
@@ -76,7 +78,7 @@ class Rounds:
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
         """The base, by `learn`, and doubling rounds; `told` is called after each block."""
-        share, least, most = rounds.BASE
+        share, least, most = BASE
         before = self._learner.examples
         enough = 0 if before >= least else int(np.clip(share * self._expected, least, most))
         blocks, base = self._blocks(told), 0

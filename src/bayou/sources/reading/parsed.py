@@ -58,11 +58,15 @@ def in_short(bad: Iterable[BadLine]) -> list[BadLine]:
 
 def described(bad: np.ndarray, what: Mapping[int, str]) -> list[BadLine]:
     """Lines, columns and what was wrong by its code, of the lines that are to be described."""
+    if not len(bad):
+        return []
     return [BadLine(int(line), int(column), what[code]) for line, column, code in bad[first_of_each(bad[:, 2])]]
 
 
 def counted(bad: np.ndarray, what: Mapping[int, str]) -> Counter[str]:
     """How many bad lines there are of each kind."""
+    if not len(bad):
+        return Counter()
     codes, often = np.unique(bad[:, 2], return_counts=True)
     return Counter({what[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
 
