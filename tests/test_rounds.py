@@ -231,6 +231,9 @@ def test_a_plan_takes_every_row_once():
         assert [r.first for r in planned] == [0, *(r.last for r in planned[:-1])]
         assert planned[-1].last == n
         assert all(1 <= r.shards <= shards and (r.last - r.first) // r.shards >= 5_000 for r in planned if r.shards > 1)
+        sizes = [r.last - r.first for r in planned[1:-1]]  # the last one takes what is left
+        assert sizes == [r.first for r in planned[1:-1]]
+    assert [r.last for r in rounds.plan(100_000, 2, 5_000, growth=3.0)] == [5_000, 20_000, 80_000, 100_000]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ Dask, and one after another in a plain loop, with the same bits.
 for 1/K: a mean of the shards' posteriors (`core.gains`). Sums of what shards learn with weight 1 count corrections
 that all of them make K times.
 
-**Doubling** (`plan`). The base comes from the first rows, in sequence; then each round is as large as all before it,
-with fewer than GROWTH shards larger. A further pass lets what is known count half (`discount`) and each row half again.
+**Doubling** (`plan`). The base comes from the first rows, in sequence; then each round is as large as all before it. A
+further pass lets what is known count half (`discount`) and each row half again.
 
 **Bits.** A gain is a function of base, rows, weight and number of the task; gains are added in the order of tasks'
 numbers. So retries, copies and the order of arrival change nothing.
@@ -55,9 +55,6 @@ LEAST_ROWS = 5_000
 # and at most.
 BASE = 0.01, LEAST_ROWS, 100_000
 HELD_OUT = 0.02, 20_000, 100_000
-# What K shards lose, each knowing nothing of the others, goes with K: with few of them rounds may be larger than all
-# before them, GROWTH / K times.
-GROWTH = 6
 
 
 class Round(NamedTuple):
@@ -68,34 +65,26 @@ class Round(NamedTuple):
     shards: int
 
 
-def grown(known: float, shards: int) -> float:
-    """How large the next round is, over so many shards, when so much is known.
-
-    >>> [grown(100, shards) for shards in (2, 4, 16)]
-    [300.0, 150.0, 100.0]
-    """
-    return known * max(GROWTH / shards, 1.0)
-
-
-def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROWS) -> list[Round]:
-    """The rounds of one pass over so many rows: the base, then each round as large as all before it, or larger.
+def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROWS, growth: float = 1.0) -> list[Round]:
+    """The rounds of one pass over so many rows: the base, then each round as large as all before it.
 
     Args:
         rows: how many there are to learn, those held out not counted.
         shards: how many at most.
         base: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
         least: how many rows a shard has at least.
+        growth: how many times as large as all before it a round is; with few shards it may be more than once.
 
     >>> [(r.last - r.first, r.shards) for r in plan(1_000_000, shards=16)]
     [(10000, 1), (10000, 2), (20000, 4), (40000, 8), (80000, 16), (160000, 16), (320000, 16), (360000, 16)]
     """
     rows, shards = whole_number("rows", rows, 1), whole_number("shards", shards, 1)
-    least = whole_number("least", least, 1)
+    least, growth = whole_number("least", least, 1), positive_number("growth", growth)
     share, low, high = BASE
     known = min(int(np.clip(share * rows, low, high)) if base is None else whole_number("base", base, 1), rows)
     planned = [Round(0, known, 1)]
     while known < rows:
-        take = min(int(grown(known, shards)), rows - known)
+        take = min(int(growth * known), rows - known)
         left = rows - known - take
         take += left if left < 0.3 * take else 0
         planned.append(Round(known, known + take, max(min(shards, take // least), 1)))

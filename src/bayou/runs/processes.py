@@ -4,7 +4,7 @@ This process cuts the text into blocks and hands them out in turn; N - 1 workers
 parse and learn them, lanes alone. What comes out depends on the data and on N, not on who was quicker.
 
     base        the first rows, learned here
-    rounds      each as large as all before it or larger (`rounds.grown`), block after block to one after another
+    rounds      each as large as all before it or larger, block after block to one process after another
     last rows   held out: the combination is learned afresh on them; then the lanes learn them, too
 """
 
@@ -38,6 +38,9 @@ from bayou.sources.source import Cut
 LEAST_ROWS = 400_000
 # How much is learned here first, as `rounds.BASE` says it: about as long as that takes, workers need to start.
 BASE = 0.025, rounds.LEAST_ROWS, 400_000
+# What shards lose, each knowing nothing of the others, goes with their number: with few processes a round is larger
+# than all before it, so many times, over their number.
+GROWTH = 6
 # Blocks that wait for a worker.
 WAITING = 4
 
@@ -90,7 +93,7 @@ class Rounds:
         end = self._end
         while not stopped and self._done < end:
             known = max(before / self._expected + self._done, 1e-6)
-            size = rounds.grown(known, self._processes)
+            size = known * max(GROWTH / self._processes, 1.0)
             upto = min(self._done + size, end)
             upto = end if end - upto < 0.3 * size else upto
             shards = max(1, min(self._processes, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))

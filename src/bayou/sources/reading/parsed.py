@@ -131,13 +131,16 @@ class ParsedBlock:
         if known is None and self.indices.dtype == np.uint32:
             rows, seen = tidied(*rows)
             bounds = Bounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
-        *arrays, groups = rows
         if bounds is None or not bounds.largest < np.inf:  # to be folded, or refused
-            batch = Batch.from_arrays(*arrays, self.labels, self.weights, tags=self.tags, groups=groups)
+            arrays = self.indptr, self.indices, self.values, self.labels, self.weights
+            batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
             self.folded += batch.folded
         else:
+            indptr, indices, values, groups = rows
             batch = Batch.trusted(
-                *arrays,
+                indptr,
+                indices,
+                values,
                 self.labels,
                 self.weights,
                 tags=self.tags,
