@@ -1,6 +1,6 @@
 """What learning in shards costs in log loss: rounds and merges, against one sequential pass of the same learner.
 
-    python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--learner bank]
+    python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--growth 1]
     python benchmarks/rounds.py merge [--sets ...] [--orders 3]
     python benchmarks/rounds.py coverage
     python benchmarks/rounds.py processes [--rows 4000000] [--processes 2]
@@ -91,10 +91,13 @@ def one_round(base: Learner, parts: Iterable[Batch], weight: float, over: float)
     rounds.apply(base, rounds.add(gains), over)
 
 
-def in_rounds(base: Learner, rows: Batch, held: Batch, shards: int, passes: int, test: Batch) -> Iterable:
+def in_rounds(
+    base: Learner, rows: Batch, held: Batch, shards: int, passes: int, test: Batch, growth: float = 1.0
+) -> Iterable:
     """After each pass: what it costs, how often the loss on held-out rows rose, shards of the last round."""
     told, rises = [], 0
-    for round_ in rounds.plan(len(rows), shards, base=max(len(rows) // 100, min(5000, len(rows) // 4))):
+    first = max(len(rows) // 100, min(5000, len(rows) // 4))
+    for round_ in rounds.plan(len(rows), shards, first, growth=growth):
         span = round_.first, round_.last
         if round_.shards == 1:
             rounds.learn_part(base, rows[slice(*span)])
@@ -128,7 +131,7 @@ def quality(args: argparse.Namespace) -> None:
         one.learn(train)
         sequential, start = losses(one, test), time.perf_counter()
         learned, held = split(train, order)
-        told = in_rounds(parts, learned, held, args.shards, args.passes, test)
+        told = in_rounds(parts, learned, held, args.shards, args.passes, test, args.growth)
         for number, (found, rises, shards) in enumerate(told, 1):
             shown = f"{sequential[0]:.4f}", number, over(found, sequential), shards, rises
             seconds = f"{time.perf_counter() - start:.0f}"
@@ -316,6 +319,7 @@ def main() -> None:
     parser.add_argument("part", choices=("quality", "merge", "coverage", "processes", "alone"))
     parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
     parser.add_argument("--shards", type=int, default=16)
+    parser.add_argument("--growth", type=float, default=1.0, help="how many times as large as all before it a round is")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--file")

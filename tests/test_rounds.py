@@ -273,6 +273,9 @@ def test_a_plan_takes_every_row_once():
             for r in planned
             if r.shards > 1
         )
+        sizes = [r.last - r.first for r in planned[1:-1]]  # the last one takes what is left
+        assert sizes == [r.first for r in planned[1:-1]]
+    assert [r.last for r in rounds.plan(100_000, 2, 5_000, growth=3.0)] == [5_000, 20_000, 80_000, 100_000]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

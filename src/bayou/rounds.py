@@ -54,7 +54,7 @@ LEAST_ROWS = 10_000
 # How much is learned in sequence first, and held out for the combination: a share of the rows, and how many at least
 # and at most.
 BASE = 0.01, 5_000, 100_000
-HELD_OUT = 0.02, 20_000, 200_000
+HELD_OUT = 0.02, 20_000, 100_000
 
 
 class Round(NamedTuple):
@@ -65,7 +65,7 @@ class Round(NamedTuple):
     shards: int
 
 
-def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROWS) -> list[Round]:
+def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROWS, growth: float = 1.0) -> list[Round]:
     """The rounds of one pass over so many rows: the base, then each round as large as all before it.
 
     Args:
@@ -73,17 +73,18 @@ def plan(rows: int, shards: int, base: int | None = None, least: int = LEAST_ROW
         shards: how many at most.
         base: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
         least: how many rows a shard has at least.
+        growth: how many times as large as all before it a round is; with few shards it may be more than once.
 
     >>> [(r.last - r.first, r.shards) for r in plan(1_000_000, shards=16)]
     [(10000, 1), (10000, 1), (20000, 2), (40000, 4), (80000, 8), (160000, 16), (320000, 16), (360000, 16)]
     """
     rows, shards = whole_number("rows", rows, 1), whole_number("shards", shards, 1)
-    least = whole_number("least", least, 1)
+    least, growth = whole_number("least", least, 1), positive_number("growth", growth)
     share, low, high = BASE
     known = min(int(np.clip(share * rows, low, high)) if base is None else whole_number("base", base, 1), rows)
     planned = [Round(0, known, 1)]
     while known < rows:
-        take = min(known, rows - known)
+        take = min(int(growth * known), rows - known)
         left = rows - known - take
         take += left if left < 0.3 * take else 0
         planned.append(Round(known, known + take, max(min(shards, take // least), 1)))

@@ -37,7 +37,7 @@ def small(monkeypatch):
     """What is decided by numbers of rows, for few of them; all of it is decided in this process."""
     monkeypatch.setattr(processes, "LEAST_ROWS", 5_000)
     monkeypatch.setattr(processes.rounds, "LEAST_ROWS", 500)
-    monkeypatch.setattr(processes.rounds, "BASE", (0.01, 1_500, 2_000))
+    monkeypatch.setattr(processes, "BASE", (0.01, 1_500, 2_000))
     monkeypatch.setattr(processes.rounds, "HELD_OUT", (0.02, 2_400, 3_000))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
 
@@ -46,14 +46,16 @@ def train(path, **options):
     return bayou.train(path, label="clicked", bits=12, **options)
 
 
-def test_two_processes_learn_nearly_what_one_does_and_the_same_every_time(clicks, tmp_path):
-    said = []
+def test_two_processes_learn_nearly_what_one_does_and_the_same_every_time(clicks, tmp_path, monkeypatch):
+    said, begun, begin = [], [], processes.own_python
+    monkeypatch.setattr(processes, "own_python", lambda *code, **more: begun.append(1) or begin(*code, **more))
     run = train(clicks, processes=2, model=tmp_path / "two", on_note=lambda note: said.append(note.text))
     again = train(clicks, processes=2, model=tmp_path / "again")
     one = train(clicks)
     assert (tmp_path / "two").read_bytes() == (tmp_path / "again").read_bytes()
     assert run.evaluation.log_loss == again.evaluation.log_loss
     assert any("rows in 2 processes" in text for text in said)
+    assert len(begun) == 2  # one in each run: this process learns a shard, too
     assert any(f"of the last {run.evaluation.examples:,} rows" in text for text in said)
     # every row was learned once, and bad lines are told by their places
     assert run.learner.examples == one.learner.examples == ROWS - 3

@@ -219,6 +219,11 @@ def test_a_trained_model_goes_on_with_its_recipe(tmp_path):
         assert server.post("/learn", rows[0] | {"income": None}).status_code == 422
         server.post("/predict", rows[1] | {"id": "a"})
         assert server.post("/label", {"id": "a", "label": "<=50K"}).json()["outcome"] == "joined"
+        lines = [json.dumps(row | {"more": "x" * 7000}).encode() for row in rows]  # by the table's reader, in a thread
+        lines[7] = lines[7][:-1] + b', "id": "the seventh"}'
+        ndjson = {"content-type": "application/x-ndjson"}
+        told = server.post("/predict", b"\n".join(lines), headers=ndjson).json()["predictions"]
+        assert [k for k, row in enumerate(told) if "remembered" in row] == [7]
         assert server.served.model.learner.examples == 102
         assert "income" == server.client.get("/info").json()["label"]
         bad = server.client.post("/predict", content=b"1 |a b", headers={"content-type": "text/x-vw"})

@@ -24,7 +24,7 @@ from bayou.core.arrays import (
     per_row,
     read_only,
 )
-from bayou.core.canonical import canonical, survey
+from bayou.core.canonical import tidied
 from bayou.core.checks import float_type, several, shown, whole_number
 from bayou.core.errors import BadInput
 
@@ -207,14 +207,12 @@ class Batch:
 
     def _inspect(self) -> None:
         """Check every value and make the rows canonical."""
-        seen = survey(self.indptr, self.indices, self.values)
+        rows, seen = tidied(self.indptr, self.indices, self.values, self.groups)
         if not np.isfinite(seen.largest):
-            self._refuse(self.values, "every value must be a finite number")
-        if (merged := canonical(self.indptr, self.indices, self.values, self.groups, seen)) is not None:
-            self.indptr, self.indices, self.values, self.groups = merged
-            seen = survey(*merged[:3])
-            if not np.isfinite(seen.largest):
+            if np.isfinite(self.values).all():
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
+            self._refuse(self.values, "every value must be a finite number")
+        self.indptr, self.indices, self.values, self.groups = rows
         self.longest, self.max_index, self.largest, self.ones = seen[:4]
 
     def _refuse(self, values: np.ndarray, why: str) -> NoReturn:

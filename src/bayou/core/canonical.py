@@ -63,6 +63,16 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
     return Survey(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
 
 
+def tidied(
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None
+) -> tuple[Arrays, Survey]:
+    """Canonical rows, and what they hold. Where `largest` is not finite, they are for the caller to refuse."""
+    rows, seen = (indptr, indices, values, groups), survey(indptr, indices, values)
+    if np.isfinite(seen.largest) and (merged := canonical(*rows, seen)) is not None:
+        return merged, survey(*merged[:3])
+    return rows, seen
+
+
 def canonical(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
 ) -> Arrays | None:
@@ -179,17 +189,22 @@ def _merge(indptr, indices, values, groups, longest, flags):
     new_groups = np.empty_like(groups)
     grouped = groups.size > 0
     size = 0
-    for row in range(indptr.size - 1):
+    row = 0
+    while row < flags.size:
         start = size
-        first, last = indptr[row], indptr[row + 1]
-        if not flags[row]:
+        first, upto = indptr[row], row
+        while upto < flags.size and not flags[upto]:
+            upto += 1
+            new_indptr[upto] = start + indptr[upto] - first
+        if upto > row:  # some rows at a time, that stay as they are
+            last, row = indptr[upto], upto
             size += last - first
             new_indices[start:size] = indices[first:last]
             new_values[start:size] = values[first:last]
             if grouped:
                 new_groups[start:size] = groups[first:last]
-            new_indptr[row + 1] = size
             continue
+        last = indptr[row + 1]
         for k in range(first, last):
             at = _place(slots, owners, row, indices[k])
             if owners[at] == row:
@@ -215,5 +230,6 @@ def _merge(indptr, indices, values, groups, longest, flags):
                     new_groups[kept] = new_groups[k]
                 kept += 1
         size = kept
-        new_indptr[row + 1] = size
+        row += 1
+        new_indptr[row] = size
     return new_indptr, new_indices[:size], new_values[:size], new_groups[: size if grouped else 0]

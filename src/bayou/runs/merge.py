@@ -39,7 +39,7 @@ def merge(
         base: the model that all were resumed from; what it knew and had counted then counts once.
         weight: that of the rows of each, if they were learned in shards, with weights (`bayou.rounds`).
         recombine: data that none of them has learned, for how to combine a bank's lanes; their last rows, if there are
-            more than 200,000.
+            more than 100,000.
     """
     names, common = " and ".join(map(str, models)), None if base is None else load(base)
     parts = [load(path) for path in models]

@@ -1,10 +1,10 @@
 """Learning in rounds (`bayou.rounds`) with other processes on this machine: `bayou train --processes N`.
 
-This process cuts the text into blocks and hands them out in turn; workers parse and learn them, lanes alone. What comes
-out depends on the data and on N, not on who was quicker.
+This process cuts the text into blocks and hands them out in turn; N - 1 workers, and itself between two others' blocks,
+parse and learn them, lanes alone. What comes out depends on the data and on N, not on who was quicker.
 
     base        the first rows, learned here
-    rounds      each as large as all before it, block after block to one worker after another
+    rounds      each as large as all before it or larger, block after block to one process after another
     last rows   held out: the combination is learned afresh on them; then the lanes learn them, too
 """
 
@@ -31,10 +31,16 @@ from bayou.runs.rows import Refused, written_as
 from bayou.runs.warming import own_python
 from bayou.sources import Source
 from bayou.sources.reading.blocks import Block, Texts
+from bayou.sources.reading.in_order import InOrder
 from bayou.sources.source import Cut
 
 # With fewer rows one process is as quick.
 LEAST_ROWS = 400_000
+# How much is learned here first, as `rounds.BASE` says it: about as long as that takes, workers need to start.
+BASE = 0.025, rounds.LEAST_ROWS, 400_000
+# What shards lose, each knowing nothing of the others, goes with their number: with few processes a round is larger
+# than all before it, so many times, over their number.
+GROWTH = 6
 # Blocks that wait for a worker.
 WAITING = 4
 
@@ -54,30 +60,31 @@ def rows_expected(source: Source) -> tuple[float, str]:
 
 
 class Rounds:
-    """One run over a source, with so many other processes.
+    """One run over a source, in so many processes: this one, and others.
 
     Attributes:
         rows: learned so far.
         on_round: called with what there is to say of each round.
     """
 
-    def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, workers: int) -> None:
-        self._learner, self._source, self._refused, self._workers = learner, source, refused, workers
+    def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, processes: int) -> None:
+        self._learner, self._source, self._refused, self._processes = learner, source, refused, processes
         self._expected = expected
         share, least, most = rounds.HELD_OUT
         self._end = 1.0 - min(max(share * expected, least), most) / expected  # of what is learned in rounds
         self._held: list[Batch] = []
-        self._shards: list[Worker] = []
+        self._own: rounds.Shard | None = None  # this process' own; None if the base has changed besides
+        self._others: list[Worker] = []
         self._done = 0.0  # the share of the data that was taken in this pass
         self.rows = 0
         self.on_round: Callable[[str], object] = lambda words: None
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
         """The base, by `learn`, and doubling rounds; `told` is called after each block."""
-        share, least, most = rounds.BASE
+        share, least, most = BASE
         before = self._learner.examples
         enough = 0 if before >= least else int(np.clip(share * self._expected, least, most))
-        blocks, base = self._watched(self._source.blocks(), told), 0
+        blocks, base = self._blocks(told), 0
         while base < enough and (block := next(blocks, None)) is not None:
             batch = self._read(block)
             learn(batch)
@@ -86,9 +93,10 @@ class Rounds:
         end = self._end
         while not stopped and self._done < end:
             known = max(before / self._expected + self._done, 1e-6)
-            upto = min(self._done + known, end)
-            upto = end if end - upto < 0.3 * known else upto
-            shards = max(1, min(self._workers, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))
+            size = known * max(GROWTH / self._processes, 1.0)
+            upto = min(self._done + size, end)
+            upto = end if end - upto < 0.3 * size else upto
+            shards = max(1, min(self._processes, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))
             rows = self._round(self._until(blocks, upto), shards, shards, stopped)
             self.on_round(f"{rows:,} rows in {shards} process{'es' * (shards > 1)}")
         self._hold(blocks, stopped)
@@ -96,10 +104,9 @@ class Rounds:
     def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
         """All rows but those held out count half again, and what is known half."""
         rounds.discount(self._learner, 0.5)
-        for worker in self._shards:
-            worker.stale = True
+        self._base_is_new()
         self._done = 0.0
-        blocks, shards = self._watched(self._source.blocks(), told), self._workers
+        blocks, shards = self._blocks(told), self._processes
         self._round(self._until(blocks, self._end), shards, shards / 2, stopped)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
@@ -118,11 +125,11 @@ class Rounds:
         """Workers that read as these options say; they end with what is within."""
         first = {"options": options, "dtype": self._learner.parameters["dtype"]}
         try:
-            for _ in range(self._workers):
-                self._shards.append(Worker(first))
+            for _ in range(self._processes - 1):
+                self._others.append(Worker(first))
             yield
         finally:
-            for worker in self._shards:
+            for worker in self._others:
                 worker.close()
 
     # --- rounds -------------------------------------------------------------------------------------------------
@@ -130,11 +137,16 @@ class Rounds:
     def _read(self, block: Cut) -> Batch:
         return written_as(self._learner, self._source.read(block))
 
-    def _watched(self, blocks: Blocks, told: Callable[[], None]) -> Blocks:
-        for block in blocks:
-            self._done = block.done
-            yield block
-            told()
+    def _blocks(self, told: Callable[[], None]) -> Blocks:
+        """All blocks in order, cut, and decompressed, ahead in another thread."""
+        ahead = InOrder(self._source.blocks(), lambda block: block, help=False)
+        try:
+            for block in ahead:
+                self._done = block.done
+                yield block
+                told()
+        finally:
+            ahead.close()
 
     def _until(self, blocks: Blocks, share: float) -> Blocks:
         while self._done < share and (block := next(blocks, None)) is not None:
@@ -145,41 +157,54 @@ class Rounds:
         before = self.rows
         if shards == 1:
             for block in blocks:
-                learn = partial(rounds.learn_part, self._learner, weight=weight)
-                self.rows += sum(len(part) for _, part, _ in self._refused.accepted(self._read(block), learn))
+                self._learn(block, partial(rounds.learn_part, self._learner, weight=weight))
                 if stopped:
                     break
-            for worker in self._shards:
-                worker.stale = True
+            self._base_is_new()
             return self.rows - before
-        model = None
-        for number, worker in enumerate(self._shards[:shards]):
+        own, others = self._own or rounds.Shard(self._learner), self._others[: shards - 1]
+        self._own, model = own, None
+        for number, worker in enumerate(others, 1):
             if worker.stale:
                 model = rounds.to_bytes(self._learner) if model is None else model
                 worker.send("base", model)
             worker.send("round", number, weight)
         for number, block in enumerate(blocks):
-            self._shards[number % shards].send("block", block)
+            if number % shards:
+                others[number % shards - 1].send("block", block)
+            else:
+                self._learn(block, partial(own.learn, weight=weight))
             if stopped:
                 break
-        gains = []
-        for worker in self._shards[:shards]:
+        for worker in others:
             worker.send("gain")
-        for worker in self._shards[:shards]:
+        gains = [own.gain(0)]
+        for worker in others:
             table, told, refused = worker.receive()
             gains.append(pa.ipc.open_stream(table).read_all())
             self._source.hear(told)
             self._refused.hear(*refused)
             self.rows += told["rows"] - refused[0]
         summed = rounds.add(gains)
-        goes_on = shards if self._done < self._end and not stopped else 0  # who needs to know it for the next round
+        goes_on = (
+            len(others) if self._done < self._end and not stopped else 0
+        )  # who needs to know it for the next round
         packed = _packed(summed) if goes_on else b""
-        for worker in self._shards[:goes_on]:
+        for worker in others[:goes_on]:
             worker.send("apply", packed, shards)
-        for worker in self._shards[goes_on:]:
+        for worker in self._others[goes_on:]:
             worker.stale = True
-        rounds.apply(self._learner, summed, shards)
+        own.apply(summed, shards)
         return self.rows - before
+
+    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> None:
+        self.rows += sum(len(part) for _, part, _ in self._refused.accepted(self._read(block), learn))
+
+    def _base_is_new(self) -> None:
+        """What others know of the base, and the own shard, is of no use any more."""
+        self._own = None
+        for worker in self._others:
+            worker.stale = True
 
     def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
         """The last rows; of a run that was stopped, the next ones, as many as the combination needs."""

@@ -75,8 +75,8 @@ def train(
         resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
             learner, which is left as it is.
         passes: how often to go through the data; 1 if not given.
-        processes: how many other processes learn at the same time, in rounds (`bayou.rounds`); for text of at least
-            400,000 rows. What is told of predictions is then of the last rows, held out for the combination.
+        processes: how many processes, this one among them, learn at the same time, in rounds (`bayou.rounds`); for text
+            of at least 400,000 rows. What is told of predictions is then of the last rows, which are held out.
         holdout: the share of examples not to learn, and to test the finished model on: 0.1 for the last tenth of the
             data, "random:0.1" for a tenth that is spread evenly.
         delay: how many examples late labels come: each is predicted when the labels of those so many before it are not

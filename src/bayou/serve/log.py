@@ -47,7 +47,7 @@ CREATE TABLE log (
 """
 _VERSION = "1"
 # Long bodies are written quicker in larger pages, single labels in smaller ones.
-_PAGE = 8192
+_PAGE = 16384
 _COLUMNS = "n, unit, at, kind, form, key, body, joins, sum"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ABOUT = struct.Struct("<qqdbbq")

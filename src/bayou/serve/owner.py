@@ -264,13 +264,14 @@ class Owner(threading.Thread):
             return
         rows: list[answers.Row] = []
         parts: list[bytes] = []
-        for piece in pieces(read.batch):
+        for number, piece in enumerate(pieces(read.batch)):
+            if number:
+                yield
             said = self._said(self.model.predict(piece), work.level)
             if work.ids is not None or work.single:
                 rows += said.rows
             else:
                 parts.append(said.json())
-            yield
         if work.ids is not None:
             work.answer = rows
             self._log_rows([work])

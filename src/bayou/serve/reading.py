@@ -189,13 +189,13 @@ class Reading:
 
     def _checked(self, read: Read, learns: bool) -> Read:
         """Rows that the learner would refuse are bad, too."""
-        from bayou.runs.rows import halved
-
         learner = self._learner
         look = learner.check if learns else lambda batch: learner._check(batch)
         try:
             look(read.batch)
         except BadInput:
+            from bayou.runs.rows import halved
+
             read.refused = not read.bad
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
             for _, part, answer in halved(all_rows, look):

@@ -28,6 +28,8 @@ from bayou.serve.tokens import Tokens
 PORT, HOST = 8642, "127.0.0.1"
 # How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
 IDLE = 75
+# So many bytes of a body are handed on before it is whole.
+HANDED_ON = 1 << 20
 _SAID = b'{"error":"the request did not come in time."}'
 _TOO_LATE = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
@@ -52,6 +54,14 @@ class _Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.since = self.loop.time()
+
+    def on_body(self, body: bytes) -> None:
+        """A body is handed on when it is whole, or long."""
+        if not self.cycle.response_complete:
+            self.cycle.body += body
+            if len(self.cycle.body) > HANDED_ON:
+                self.flow.pause_reading()
+                self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

@@ -22,7 +22,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of
 from bayou.sources.formats.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
-from bayou.sources.formats.jsonl import read_lines
+from bayou.sources.formats.jsonl import ID, read_lines
 from bayou.sources.hashing import hash_bytes, murmur3
 from bayou.sources.labels import is_text, key_of
 from bayou.sources.reading.blocks import Block
@@ -31,7 +31,7 @@ from bayou.sources.row_kernels import tidy
 from bayou.sources.rows import Rows, hashes_of
 from bayou.sources.table.typed_values import text_of
 
-LABEL, WEIGHT, ID = "label", "weight", "id"
+LABEL, WEIGHT = "label", "weight"
 # Longer rows are read by Python.
 SHORT = 128
 # How reading ended.

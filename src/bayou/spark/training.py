@@ -116,7 +116,7 @@ def train(
         shards: how many at most; as many as Spark has cores if not given.
         passes: how often to go through the data.
         held_out: the share of rows that the combination is learned on, and nothing else; 2 % if not given, but from
-            20,000 to 200,000 rows.
+            20,000 to 100,000 rows.
         base_rows: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
         order: "mixed", row groups come in a random order; "given", in that of the files, where rows drift.
         seed: of that order.

@@ -240,3 +240,13 @@ def test_a_key_with_a_dot_beside_an_object_is_not_dropped(tmp_path, line) -> Non
         list(sources.open(path, recipe={"bits": 8}))
     source = sources.open(path, recipe={"bits": 8}, on_error="skip")
     assert sum(map(len, source)) == source.skipped == 1
+
+
+@pytest.mark.parametrize(
+    "line", ['{"a": 1, "id": 7}', '{"id": "seven", "a": 1}', '{"a": "\\u0061", "id": 7}', '{"id": null}']
+)
+def test_rows_that_have_an_id_are_noticed(line):
+    recipe = Recipe(kind="table", columns=(Column("a", "category"),))
+    without = b'{"a": 1, "ix": 2, "xd": 3}\n{"a": {"id": 1}}\n{"a": "id"}\n'
+    assert parsed(without, recipe, labels=False)[0].with_ids is False
+    assert parsed(without + line.encode() + b"\n", recipe, labels=False)[0].with_ids is True

@@ -25,7 +25,7 @@ AS_WRITTEN, WITHOUT_ZEROS, AS_NUMBER = range(3)
 _LONGEST_NUMBER = 19
 # Of as many digits each decimal is the shortest that reads as its float64.
 _DIGITS = 15
-_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT, _ZERO = b'"\\:,{}\n-.0'
+_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT, _ZERO, _I, _D = b'"\\:,{}\n-.0id'
 _TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
 
 
@@ -190,11 +190,11 @@ def _column_of(key, key_end, names, hashes):
 
 @kernel
 def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slow):
-    """(rows, slow rows) of the lines data[:size]; where each column's cells are, and on which line each row stands.
+    """(rows, slow rows, how many names are "id") of the lines data[:size].
 
+    starts and stops, zeros before (an empty cell): where each column's cells are. lines: on which line each row stands.
     names: (text, where each column's name starts in it and the last one stops, the order of their hashes). ways: how
-    numbers become cells of each column. starts and stops are zeros, an empty cell, before. A line for Python has a row,
-    too: slow[k] = (row, start, stop).
+    numbers become cells of each column. A line for Python has a row, too: slow[k] = (row, start, stop).
     """
     text, places, _ = names
     base, called = address_of(data), address_of(text)
@@ -203,7 +203,7 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
     guesses = empty(most + 1, np.int64)  # the column that came in this place in the line before
     guesses[:] = -1
     at, last = base, base + size
-    row = line = left = 0
+    row = line = left = ids = 0
     while at < last:
         start = at
         n, behind = scan_line(at, plain, most, cells, numbers)
@@ -213,6 +213,7 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
         fine = n >= 0
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
+            ids += key_end - key == 2 and byte_at(key) == _I and byte_at(key + 1) == _D
             column = guesses[k]
             there = column >= 0 and places[column + 1] - places[column] == key_end - key
             if not (there and _same(key, called + places[column], key_end - key)):
@@ -235,4 +236,4 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
             left += 1
         lines[row] = line
         at, line, row = behind, line + 1, row + 1
-    return row, left
+    return row, left, ids

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _NEWLINE = 10
+# The name under which whoever sends a row says which one it is.
+ID = "id"
 # Where a number's text is hashed, 7.0 is 7; where it is read, it may stand in any way.
 _WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.fromkeys(
     ("category", "text"), WITHOUT_ZEROS
@@ -64,11 +66,12 @@ class JsonLines:
         starts, stops = np.zeros((2, width, n_lines), np.uint32)
         lines, slow = np.empty(n_lines, np.int64), np.empty((n_lines, 3), np.int64)
         plan = self._called, self._hashes, self._ways
-        n, left = read_cells(block.data, block.size, is_utf8(block), *plan, starts, stops, lines, slow)
+        n, left, ids = read_cells(block.data, block.size, is_utf8(block), *plan, starts, stops, lines, slow)
         data, lists = block.data, np.zeros(width, np.uint8)
         bad: list[BadLine] = []
         if left:
-            data, lists, bad, fine = self._read_slowly(block, slow[:left], starts, stops, lines)
+            data, lists, bad, fine, more = self._read_slowly(block, slow[:left], starts, stops, lines)
+            ids += more
             if not fine.all():
                 kept = np.ones(n, bool)
                 kept[slow[:left, 0][~fine]] = False
@@ -93,12 +96,16 @@ class JsonLines:
             bad=in_short(bad),
             skipped=len(bad),
             kinds=Counter(kind_of(line.what) for line in bad),
+            with_ids=ids > 0,
         )
 
     def _read_slowly(
         self, block: Block, slow: np.ndarray, starts: np.ndarray, stops: np.ndarray, lines: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, list[BadLine], np.ndarray]:
-        """Lines that the kernel left: (the text with theirs behind, which columns have lists, bad lines, fine rows)."""
+    ) -> tuple[np.ndarray, np.ndarray, list[BadLine], np.ndarray, int]:
+        """Lines that the kernel left.
+
+        (the text with theirs behind, which columns have lists, bad lines, fine rows, how many have an id)
+        """
         texts = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
         found = [_read(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
         fine = np.array([isinstance(one, dict) for one in found], bool)
@@ -112,7 +119,7 @@ class JsonLines:
         starts[:, rows] = begins.reshape(len(self._names), len(objects)) + len(block.data)
         stops[:, rows] = ends.reshape(len(self._names), len(objects)) + len(block.data)
         bad = [one for one in found if isinstance(one, BadLine)]
-        return np.concatenate([block.data, data]), lists, bad, fine
+        return np.concatenate([block.data, data]), lists, bad, fine, sum(ID in one for one in objects)
 
 
 def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:

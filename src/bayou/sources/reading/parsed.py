@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.canonical import tidied
 
 if TYPE_CHECKING:
     from bayou.core.names import NewNames
@@ -125,20 +126,32 @@ class ParsedBlock:
 
     def batch(self) -> Batch:
         """The rows as a batch."""
-        arrays = (self.indptr, self.indices, self.values, self.labels, self.weights)
-        if self.bounds is not None and self.bounds.canonical:
-            longest, largest, max_index, ones, _ = self.bounds
-            return Batch.trusted(
-                *arrays,
+        rows = self.indptr, self.indices, self.values, self.groups
+        known = bounds = self.bounds if self.bounds is not None and self.bounds.canonical else None
+        if known is None and self.indices.dtype == np.uint32:
+            rows, seen = tidied(*rows)
+            bounds = Bounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
+        if bounds is None or not bounds.largest < np.inf:  # to be folded, or refused
+            arrays = self.indptr, self.indices, self.values, self.labels, self.weights
+            batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
+            self.folded += batch.folded
+        else:
+            indptr, indices, values, groups = rows
+            batch = Batch.trusted(
+                indptr,
+                indices,
+                values,
+                self.labels,
+                self.weights,
                 tags=self.tags,
-                longest=longest,
-                largest=largest,
-                ones=ones,
-                max_index=max_index,
-                groups=self.groups,
+                longest=bounds.longest,
+                largest=bounds.largest,
+                ones=bounds.ones,
+                max_index=bounds.max_index,
+                groups=groups,
             )
-        batch = Batch.from_arrays(*arrays, tags=self.tags, positions=self.positions, groups=self.groups)
-        self.folded += batch.folded
+        if known is None:
+            batch.positions = self.positions
         return batch
 
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:

@@ -28,13 +28,14 @@ def transpose(slots, mask, indices):
 
 @kernel
 def count(plan, slots, rows, wrong):
-    """(features in all, the most a row has before crosses); rows that would have too many are marked as wrong."""
+    """(features in all, the most a row has before crosses, wrong rows: also those that would have too many)."""
     value_rows, pairs, terms = plan.value_rows, plan.pairs, plan.terms
     values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
     width = value_rows.size
     ends = zeros(width + 1, np.int64)
     total = 0
     longest = 0
+    left_out = 0
     for i in range(rows.size):
         k = 0
         for s in range(width):
@@ -59,8 +60,9 @@ def count(plan, slots, rows, wrong):
                 break
         if k > MOST_FEATURES or crossed > MOST_PAIRS:
             wrong[rows[i]] = TOO_MANY
+        left_out += wrong[rows[i]] != 0
         total += k + crossed
-    return total, longest
+    return total, longest, left_out
 
 
 @kernel

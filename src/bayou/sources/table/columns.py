@@ -48,6 +48,7 @@ class Columns:
         numbers: the numbers of columns (by their place in the plan) that did not have to be read from text.
         lists: which columns' cells are lists, parts separated by the byte 0xFF.
         bad, skipped: rows that did not even get here.
+        with_ids: whether a row has the name that is for ids; None: nobody looked.
         place: the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
     """
 
@@ -61,6 +62,7 @@ class Columns:
     bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    with_ids: bool | None = None
     place: Callable[[int, int], int] = lambda row, column: 0
 
     def whole_text(self, row: int, column: int, most: int = 1 << 30) -> str:

@@ -71,6 +71,10 @@ class Plan:
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
         self._missing_numbers = missing_numbers(recipe)
+        # How many columns have numbers, and slots values; whether there are weights, and labels that may be texts.
+        self._number_rows, self._value_rows = _count_of(self._arrays.number_rows), _count_of(self._arrays.value_rows)
+        self._has_weights = bool((self._arrays.roles == cells.WEIGHT).any())
+        self._has_classes = bool((self._arrays.roles == cells.LABEL_CLASS).any())
         self._slot_groups = self._groups_of_slots() if groups else None
 
     def _groups_of_slots(self) -> np.ndarray:
@@ -120,38 +124,51 @@ class _Block:
         self.plan, self.arrays, self.columns = plan, plan._arrays, columns
         self.lists = np.zeros(len(plan.columns), np.uint8) if columns.lists is None else columns.lists
         self.word_rows = self.arrays.word_rows
-        if self.lists.any():
+        if columns.lists is not None and self.lists.any():
             self.word_rows = numbered((self.word_rows >= 0) | (self.lists[self.arrays.slot_columns] > 0))
 
     def parsed(self) -> ParsedBlock:
         columns = self.columns
         labels, weights = self._read()
-        self.rows = np.arange(columns.rows) if not self.wrong.any() else np.flatnonzero(self.wrong == 0)
+        fine = not self.wrong.any()
+        self.rows = np.arange(columns.rows) if fine else np.flatnonzero(self.wrong == 0)
         while True:
             self._fill()
-            total = self._count()
-            if not self.wrong[self.rows].any():
+            total, more_wrong = self._count()
+            if not more_wrong:
                 break
-            self.rows = self.rows[self.wrong[self.rows] == 0]
+            fine, self.rows = False, self.rows[self.wrong[self.rows] == 0]
         self._assemble(total)
-        wrong = np.flatnonzero(self.wrong)
-        described = [self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]]
-        return ParsedBlock(
+        parsed = ParsedBlock(
             indptr=self.indptr,
             indices=self.indices,
             values=self.values,
-            labels=labels[self.rows],
-            weights=None if weights is None else weights[self.rows],
-            positions=columns.lines[self.rows],
+            labels=labels,
+            weights=weights,
+            positions=columns.lines,
             lines=columns.n_lines,
             groups=self.groups,
-            bad=in_short(columns.bad + described),
-            skipped=columns.skipped + columns.rows - len(self.rows),
-            kinds=columns.kinds + self._kinds(),
+            bad=in_short(columns.bad),
+            skipped=columns.skipped,
+            kinds=columns.kinds,
             new_names=self._new_names(),
-            texts=self._label_texts(labels),
-            odd=self._odd_cells(),
+            texts=self._label_texts(labels) if self.plan._has_classes else {},
+            odd=self._odd_cells() if self.odd[:, 0].any() else {},
+            with_ids=columns.with_ids,
         )
+        if not fine:
+            self._leave_out_wrong(parsed)
+        return parsed
+
+    def _leave_out_wrong(self, parsed: ParsedBlock) -> None:
+        """Say what is wrong with rows that have no features, and take their labels out."""
+        rows, wrong = self.rows, np.flatnonzero(self.wrong)
+        parsed.labels, parsed.positions = parsed.labels[rows], parsed.positions[rows]
+        parsed.weights = None if parsed.weights is None else parsed.weights[rows]
+        described = [self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]]
+        parsed.bad = in_short(parsed.bad + described)
+        parsed.skipped += len(wrong)
+        parsed.kinds = parsed.kinds + self._kinds()
 
     def _label_texts(self, labels: np.ndarray) -> dict[float, str]:
         """Labels that are texts, by the numbers that stand for them."""
@@ -167,10 +184,10 @@ class _Block:
         """Labels and weights; the numbers of columns and which rows are wrong are kept."""
         arrays, columns = self.arrays, self.columns
         n = columns.rows
-        self.numbers = self.plan.scratch.take("numbers", (_count_of(arrays.number_rows), n), np.float64)
+        self.numbers = self.plan.scratch.take("numbers", (self.plan._number_rows, n), np.float64)
         self.wrong = np.zeros(n, np.int64)
         labels = np.full(n, np.nan)
-        weights = np.empty(n) if (arrays.roles == cells.WEIGHT).any() else None
+        weights = np.empty(n) if self.plan._has_weights else None
         roles = np.where(columns.table[:, cells.STARTS] != 0, arrays.roles, 0)
         self.odd = np.zeros((len(roles), 1 + numbers.ODD), np.int64)
         for column, given in columns.numbers.items():
@@ -209,7 +226,7 @@ class _Block:
         arrays, table, take = self.arrays, self.columns.table, self.plan.scratch.take
         n = len(self.rows)
         keys = take("slots", (arrays.width, n), self.plan._key)
-        values = take("values", (_count_of(arrays.value_rows), n), np.float64)
+        values = take("values", (self.plan._value_rows, n), np.float64)
         self.slots = Slots.empty(keys, values, self.word_rows)
         features.fill(table, arrays, self.numbers, self.rows, self.slots)
         several = np.flatnonzero(self.word_rows >= 0)
@@ -237,11 +254,12 @@ class _Block:
         """Whether each row has one feature in each slot, and that is all."""
         return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and not self._crossed
 
-    def _count(self) -> int:
+    def _count(self) -> tuple[int, bool]:
+        """Features in all, and whether there are rows that have too many words or features: they are wrong, too."""
         if self._plain:
-            return self.slots.keys.size
-        total, self.longest = assembly.count(self.arrays, self.slots, self.rows, self.wrong)
-        return total
+            return self.slots.keys.size, False
+        total, self.longest, wrong = assembly.count(self.arrays, self.slots, self.rows, self.wrong)
+        return total, wrong > 0
 
     def _assemble(self, total: int) -> None:
         n, plan, of_slots = len(self.rows), self.plan, self.plan._slot_groups
