@@ -101,6 +101,8 @@ def predict(
             if out == "-" and output.had_enough():
                 return
         table.end()
+        if out == "-" and output.had_enough():
+            return
     for sentence in [*_summary(predictions), *table.summary(out)]:
         output.say(sentence)
 

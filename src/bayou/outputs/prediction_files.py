@@ -72,13 +72,13 @@ class Table:
         self._file, self._tags = file, tags
         self._columns, self._keep = columns, keep
         self._rows = self._left_out = 0
-        self._writer = InTurn("writer", self.AHEAD)
+        self._turn = InTurn("writer", self.AHEAD)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._writer.__exit__(*error)
+        self._turn.__exit__(*error)
 
     def write(self, part: Part) -> None:
         if self._tags is None:
@@ -86,11 +86,11 @@ class Table:
         self._rows += len(part)
         if not self._tags:
             self._left_out += sum(map(bool, part.tags or ()))
-        self._writer.do(self._write, part)
+        self._turn.do(self._write, part)
 
     def end(self) -> None:
-        self._writer.do(self._end)
-        self._writer.wait()
+        self._turn.do(self._end)
+        self._turn.wait()
 
     def _write(self, part: Part) -> None:
         raise NotImplementedError

@@ -186,9 +186,8 @@ class Rounds:
             self._refused.hear(*refused)
             self.rows += told["rows"] - refused[0]
         summed = rounds.add(gains)
-        goes_on = (
-            len(others) if self._done < self._end and not stopped else 0
-        )  # who needs to know it for the next round
+        # who needs to know it for the next round
+        goes_on = len(others) if self._done < self._end and not stopped else 0
         packed = _packed(summed) if goes_on else b""
         for worker in others[:goes_on]:
             worker.send("apply", packed, shards)
