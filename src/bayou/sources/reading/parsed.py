@@ -136,7 +136,9 @@ class ParsedBlock:
             batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
             self.folded += batch.folded
         else:
-            indptr, indices, values, groups = rows
+            # Views: a block may be asked again, and kernels are compiled for arrays that can be written to.
+            indptr, indices, values = (array.view() for array in rows[:3])
+            groups = None if rows[3] is None else rows[3].view()
             batch = Batch.trusted(
                 indptr,
                 indices,
