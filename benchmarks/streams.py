@@ -412,8 +412,10 @@ def draw(found: dict, path: str) -> None:
     names = [f"bayou {name}" if name.startswith(OURS) else name for name in rate]
     bars = axes.barh(names, list(rate.values()), color=colours)
     axes.bar_label(bars, [f"{value:,.0f}" for value in rate.values()], padding=4, fontsize=9)
-    axes.set_xlabel("examples learned per second, each predicted first")
-    axes.set_title("From file to model: 39 indicators a row, 2^22 weights, two cores", loc="left", weight="bold")
+    axes.set_xlabel("examples learned per second, each predicted first (predict: predicted alone)")
+    figure.suptitle(
+        "From file to model: 39 indicators a row, 2^22 weights, two cores", x=0.01, ha="left", weight="bold"
+    )
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.12)
