@@ -71,7 +71,7 @@ def _say_how_honest(known: Knowledge, console: Console) -> None:
     console.print(
         f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
         "too narrow where features keep meeting, as it keeps no correlations between weights; how far the "
-        "lanes lie apart makes up for that."
+        "lanes lie apart makes up for some of that."
     )
 
 
