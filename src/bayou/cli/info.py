@@ -85,7 +85,7 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
     from bayou.cli.terminal import model as words
-    from bayou.outputs.shown_priors import shown_priors
+    from bayou.outputs.shown_priors import ShownPrior
     from bayou.runs.memory import bytes_in_words
 
     plain = _plain(path, learner)
@@ -104,7 +104,7 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
     lines += _titled("seen", words.seen(plain))
     lines += _titled("parts", words.parts_in_words(plain["parts"]))
-    lines += _titled("priors", words.priors_in_words(shown_priors(learner)))
+    lines += _titled("priors", words.priors_in_words([ShownPrior(**prior) for prior in plain["priors"]]))
     recipe = learner.extras.recipe
     if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))

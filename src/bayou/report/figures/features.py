@@ -55,35 +55,32 @@ def _columns_view(view: str, influence: Influence, found: list[ColumnShown]) -> 
         ]
         for column in found
     ]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [column.spread for column in found],
-        "y": list(range(len(found))),
-        "marker": {"color": "@blue/65"},
-        "customdata": custom,
-        "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>moves the score by %{x:.3g} (sd)"
-        "<br>%{customdata[2]}<extra></extra>",
-    }
-    axis = {"title": {"text": "how far it moves the score from row to row (sd)"}, "rangemode": "tozero"}
-    layout = _named_rows([column.name for column in found]) | {"xaxis": axis}
-    return View(words.shortened(view, 16), [bars], layout)
+    sizes, names = [column.spread for column in found], [column.name for column in found]
+    hover = "moves the score by %{x:.3g} (sd)<br>%{customdata[2]}"
+    return _bars_view(
+        words.shortened(view, 16), names, sizes, "how far it moves the score from row to row (sd)", custom, hover
+    )
 
 
 def _priors_view(priors: list[ShownPrior]) -> View:
+    custom = [[escaped(words.shortened(prior.name, 80)), words.count(prior.features, "feature")] for prior in priors]
+    sizes, names = [prior.sd for prior in priors], [prior.name for prior in priors]
+    hover = "weights of about %{x:.3g}"
+    return _bars_view("prior scale", names, sizes, "weights of about (sd of the learned prior)", custom, hover)
+
+
+def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custom: list[list[str]], hover: str) -> View:
+    """A bar for each column; where one is pointed at, the first two of `custom` come before what else is told."""
     bars = {
         "type": "bar",
         "orientation": "h",
-        "x": [prior.sd for prior in priors],
-        "y": list(range(len(priors))),
+        "x": sizes,
+        "y": list(range(len(sizes))),
         "marker": {"color": "@blue/65"},
-        "customdata": [
-            [escaped(words.shortened(prior.name, 80)), words.count(prior.features, "feature")] for prior in priors
-        ],
-        "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>weights of about %{x:.3g}<extra></extra>",
+        "customdata": custom,
+        "hovertemplate": f"<b>%{{customdata[0]}}</b>, %{{customdata[1]}}<br>{hover}<extra></extra>",
     }
-    axis = {"title": {"text": "weights of about (sd of the learned prior)"}, "rangemode": "tozero"}
-    return View("prior scale", [bars], _named_rows([prior.name for prior in priors]) | {"xaxis": axis})
+    return View(view, [bars], _named_rows(names) | {"xaxis": {"title": {"text": axis}, "rangemode": "tozero"}})
 
 
 def features(facts: RunFacts) -> Figure | None:
