@@ -11,3 +11,45 @@ def test_of_three_tasks_on_two_cores_none_waits_for_another_to_end(monkeypatch):
     together = threading.Barrier(3, timeout=10.0)
     threads.all_done([together.wait] * 3, apart=True)
     assert not together.broken
+
+
+def test_whoever_takes_the_guard_finds_everything_done_that_was_left_behind():
+    guard, go_on, done = threads.Guard(), threading.Event(), []
+    with threads.InTurn("later", most=4) as turn:
+        with guard.ahead(turn):
+            turn.do(go_on.wait, 10.0)
+            turn.do(done.append, 1)
+        with guard.ahead(turn):  # of the same turn: no need to wait
+            assert not done
+            turn.do(done.append, 2)
+        go_on.set()
+        with guard:
+            assert done == [1, 2]
+
+
+def test_several_may_wait_for_a_turn_at_once():
+    """Each until all is done, and not only until somebody else has begun to wait for the last of it."""
+    go_on, done, seen = threading.Event(), [], []
+    with threads.InTurn("later", most=4) as turn:
+        turn.do(go_on.wait, 10.0)
+        turn.do(done.append, 1)
+        waiting = [threading.Thread(target=lambda: (turn.rest(), seen.append(list(done)))) for _ in range(3)]
+        for one in waiting:
+            one.start()
+        go_on.set()
+        for one in waiting:
+            one.join()
+    assert seen == [[1]] * 3
+    turn.rest()  # behind the `with` there is nothing to wait for
+
+
+def test_what_was_brought_is_done_though_an_error_ends_the_work():
+    done = []
+    try:
+        with threads.InTurn("later", most=4) as turn:
+            for k in range(3):
+                turn.do(done.append, k)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    assert done == [0, 1, 2]

@@ -1,6 +1,7 @@
 """Tables begin with cache lines, and have huge pages only where a stream is about to fill them."""
 
 import copy
+import itertools
 import sys
 
 import numpy as np
@@ -86,3 +87,25 @@ def test_a_few_rows_do_not_take_a_whole_table():
     learner, before = Marginal(2**24), resident()
     learner.learn(rows)
     assert resident() - before < 32 << 20  # of the 134 MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is the system's own business")
+def test_huge_pages_that_rows_are_about_to_touch_are_in_memory_soon(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pages, "_madvise", lambda start, end, advice: asked.append((start, end, advice)))
+    monkeypatch.setattr(pages.threading, "Thread", lambda target, args, daemon: _AtOnce(target, args))
+    wide, narrow = aligned_zeros(SIZE, SMALL, "uint8"), aligned_zeros(SIZE, SMALL // 2, "uint8")
+    held, start = Pages([narrow, wide]), wide.ctypes.data
+    asked.clear()
+    held.touch(np.arange(SIZE // DENSE + 1, dtype=np.uint32))  # in the first eighth of the table
+    filled = [(first, last) for first, last, advice in asked if advice == pages._POPULATE_WRITE]
+    assert filled[0][0] == start
+    assert start + SIZE // DENSE * SMALL < filled[-1][1] <= start + SIZE // DENSE * SMALL + 2 * pages.HUGE
+    assert all(last == following for (_, last), (following, _) in itertools.pairwise(filled))
+
+
+class _AtOnce:
+    """In the place of a thread."""
+
+    def __init__(self, target, args):
+        self.start = lambda: target(*args)

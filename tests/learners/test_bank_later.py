@@ -1,6 +1,7 @@
 """The bank's answer for later rows: the kernel against its reference, what it leaves alone, and what it is for."""
 
 import copy
+import itertools
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 import bayou
 from bayou import Batch
 from bayou.core.errors import BadInput
+from bayou.core.threads import InTurn
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import Lane
 from bayou.learners.bank.later import KEPT, LaterLoss, next_block, renew_shares
@@ -251,3 +253,23 @@ def test_other_learners_see_no_difference_and_a_wrong_word_is_refused():
     assert np.array_equal(learner.predict(rows, horizon="later").mean, learner.predict(rows).mean)
     with pytest.raises(BadInput, match="horizon is 'soon'; it must be one of 'next', 'later'"):
         learner.predict(rows, horizon="soon")
+
+
+@pytest.mark.parametrize("more", [{}, {"narrowing": True}, {"pairs": "auto", "cross": "all", "pair_bits": 10}])
+def test_what_is_left_behind_the_lanes_changes_no_bit(more):
+    """Nor does what is asked of the bank meanwhile: it waits."""
+    X, y, weights = stream(rows=6000, seed=3)
+    batch = Batch.from_csr(X, y, weights)
+    cuts = [0, 1, 700, 2500, 2501, 5100, 6000]
+    plain, ahead = Bank(20, **more), Bank(20, **more)
+    told = []
+    with InTurn("test", most=2) as turn:
+        for start, stop in itertools.pairwise(cuts):
+            part = batch[start:stop]
+            said, expected = ahead.observe(part, behind=turn), plain.observe(part)
+            turn.do(lambda said=said, expected=expected: told.append(np.array_equal(said.expected, expected.expected)))
+            if start == 2501:
+                assert np.array_equal(ahead.predict(batch).probability, plain.predict(batch).probability)
+    assert told == [True] * 6
+    assert ahead.later_loss() == plain.later_loss()
+    assert all(np.array_equal(own, plain._arrays()[name]) for name, own in ahead._arrays().items())

@@ -187,9 +187,9 @@ def test_rows_are_handed_over_in_blocks_that_can_be_looked_ahead_in(tmp_path, mo
     sizes = []
     observe = bayou.learners.Marginal.observe
 
-    def watched(learner, batch):
+    def watched(learner, batch, behind=None):
         sizes.append(len(batch))
-        return observe(learner, batch)
+        return observe(learner, batch, behind)
 
     monkeypatch.setattr(bayou.learners.Marginal, "observe", watched)
     bayou.train(tmp_path / "c.csv", **OPTIONS)

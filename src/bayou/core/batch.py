@@ -276,7 +276,7 @@ class Batch:
         (array([1., 1.]), array([1], dtype=uint32))
         """
         rows = as_row_numbers(rows, len(self))
-        lengths = np.diff(self.indptr)[rows]
+        lengths = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
         return self._with(

@@ -16,7 +16,6 @@ It subclasses `Learner` and says only what is its own:
 from __future__ import annotations
 
 import copy
-import threading
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -40,6 +39,7 @@ from bayou.core.prediction import (
     corrected,
     no_posterior,
 )
+from bayou.core.threads import Guard, InTurn
 from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import draw_scores
@@ -89,7 +89,7 @@ class Learner(Inspected):
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._regresses = registry.find(self.name).task == "regress"
-        self._lock = threading.RLock()
+        self._lock = Guard()
         forking.watch(self)
         self.extras = Extras()  # what travels with the model besides its weights
 
@@ -100,6 +100,10 @@ class Learner(Inspected):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
         raise NotImplementedError
+
+    def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: InTurn | None) -> Scores:
+        """`_run`, of which a part may be left to be done `behind`, scores among it."""
+        return self._run(batch, signs, weights)
 
     def _run_row(self, row: Row, sign: float, weight: float) -> float:
         """`_run` for one row; the probability. An algorithm may have a shorter way."""
@@ -123,11 +127,20 @@ class Learner(Inspected):
         """
         return self.observe(batch).expected
 
-    def observe(self, batch: Batch) -> Prediction:
-        """Learn as `learn` does; all that was believed of each row before it was learned from."""
+    def observe(self, batch: Batch, behind: InTurn | None = None) -> Prediction:
+        """Learn as `learn` does; all that was believed of each row before it was learned from.
+
+        Args:
+            batch: the rows, with labels.
+            behind: who need not have the answer at once gives a thread in which the rest may be done. Then the answer
+                is for work that follows in that thread. Whatever else is asked of the learner waits for it.
+        """
         self._check_learns()
-        with self._lock:
+        if not isinstance(behind, InTurn | None):
+            raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.InTurn`); leave it out.")
+        with self._lock.ahead(behind):
             self._check(batch, learn=True)
+            behind = behind if len(batch) <= AT_ONCE else None
             # What rounds to 0 is 0 for everyone. Always a copy: for arrays that cannot be written to, as a batch's are,
             # Numba would compile every kernel once more.
             weights = batch.each_weight().astype(self._dtype)
@@ -137,7 +150,7 @@ class Learner(Inspected):
                 rows = slice(start, start + AT_ONCE)
                 part = batch if len(batch) <= AT_ONCE else batch[rows]
                 self._touch(part.indices)
-                told.append(self._run(part, targets[rows], weights[rows]))
+                told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
                 self._examples += int(np.count_nonzero(weights[rows]))
             self._negative = negative
         return self.prediction(told[0] if len(told) == 1 else self._joined(told))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ import numpy as np
 from bayou.core import checks, model_file, registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
+from bayou.core.threads import Guard
 from bayou.kernels.pages import Pages
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Stored:
     _examples: int
     _negative: int | None
     _frozen: bool
-    _lock: threading.RLock
+    _lock: Guard
     _pages: Pages | None = None  # those of the tables with a row for each feature
 
     def _arrays(self) -> dict[str, np.ndarray]:

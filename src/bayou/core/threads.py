@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, Self
 
 # So many work at once even on fewer cores: of three tasks on two cores none waits for another to end.
@@ -40,8 +41,8 @@ def follower() -> Executor:
 class InTurn:
     """Work that a thread of its own does, in order, while whoever brings it goes on.
 
-    No more than `most` wait for it. What fails there is raised by a later `do`, or by `wait`. Behind the `with` nothing
-    is done any more.
+    No more than `most` wait for it. What fails there is raised by a later `do`, or by `wait`. Behind the `with` all is
+    done.
 
     >>> done = []
     >>> with InTurn("counting", most=2) as turn:
@@ -53,23 +54,145 @@ class InTurn:
     """
 
     def __init__(self, name: str, most: int) -> None:
-        self._thread, self._most = ThreadPoolExecutor(1, f"bayou-{name}"), most
-        self._waiting: deque[Future[Any]] = deque()
+        self._name, self._room = f"bayou-{name}", threading.Semaphore(most)
+        self._work: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        self._bringing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ended = False
+        self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        with self._bringing:
+            self._work.put(None)
+            thread, self._ended = self._thread, True
+        if thread is not None:
+            thread.join()
 
     def do(self, work: Callable[..., Any], *args: Any) -> None:
-        self._waiting.append(self._thread.submit(work, *args))
-        self.wait(self._most)
+        self._room.acquire()
+        if self._error is not None:
+            self._room.release()
+            self._raise()
+        with self._bringing:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._work.put((work, *args))
 
-    def wait(self, but: int = 0) -> None:
-        """Until all is done but so much."""
-        while len(self._waiting) > but:
-            self._waiting.popleft().result()
+    def wait(self) -> None:
+        """Until all is done that was brought so far."""
+        self.rest()
+        self._raise()
+
+    def rest(self) -> None:
+        """`wait`, but errors are left to those who bring work."""
+        done = threading.Event()
+        self._room.acquire()
+        with self._bringing:
+            thread, ended = self._thread, self._ended
+            if thread is not None and not ended:
+                self._work.put((done.set,))
+        if thread is None or ended:
+            self._room.release()
+        if thread is not None:
+            thread.join() if ended else done.wait()
+
+    def _run(self) -> None:
+        while work := self._work.get():
+            try:
+                work[0](*work[1:])
+            except BaseException as error:
+                self._error = self._error or error
+            del work  # and what it holds
+            self._room.release()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+class Together:
+    """Work for a turn that is brought all at once, with `bring`: handing over costs the same, be it much or little.
+
+    >>> done = []
+    >>> with InTurn("later", most=2) as turn:
+    ...     some = Together(turn)
+    ...     some.do(done.append, 1)
+    ...     some.do(done.append, 2)
+    ...     some.bring()
+    >>> done
+    [1, 2]
+    """
+
+    def __init__(self, turn: InTurn) -> None:
+        self._turn = turn
+        self._work: list[tuple[Any, ...]] = []
+
+    def do(self, *work: Any) -> None:
+        self._work.append(work)
+
+    def bring(self) -> None:
+        if self._work:
+            work, self._work = self._work, []
+            self._turn.do(_do_all, work)
+
+    def rest(self) -> None:
+        """Until all of it is done, and what was brought before."""
+        self.bring()
+        self._turn.rest()
+
+
+def _do_all(work: Sequence[tuple[Any, ...]]) -> None:
+    for do, *args in work:
+        do(*args)
+
+
+class Guard:
+    """The lock of what may leave work to be done behind: whoever takes it waits for that work.
+
+    >>> guard, done = Guard(), []
+    >>> with InTurn("later", most=2) as turn:
+    ...     with guard.ahead(turn):
+    ...         turn.do(done.append, "later")
+    ...     with guard:
+    ...         done
+    ['later']
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._behind: InTurn | None = None
+
+    def acquire(self, timeout: float = -1.0) -> bool:
+        taken = self._lock.acquire(timeout=timeout)
+        if taken and self._behind is not None:
+            self._behind.rest()
+            self._behind = None
+        return taken
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    @contextmanager
+    def ahead(self, behind: InTurn | None) -> Iterator[None]:
+        """Take it without waiting for what is done `behind`, and leave more of that; None: as everyone takes it."""
+        with self._lock:
+            if self._behind is not behind and self._behind is not None:
+                self._behind.rest()
+            try:
+                yield
+            finally:
+                self._behind = behind
 
 
 def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:

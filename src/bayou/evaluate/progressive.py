@@ -24,7 +24,9 @@ from bayou.core import links
 from bayou.core.batch import Batch, check_is_batch, labelled
 from bayou.core.checks import function, one_of, whole_number
 from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
 from bayou.core.registry import Record
+from bayou.core.threads import InTurn
 from bayou.evaluate.classification import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.regression import TASKS, meter_for
@@ -120,8 +122,10 @@ class Told(NamedTuple):
         add(self.said, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
 
 
-def predict_then_learn(learner: Any, batch: Batch) -> Told:
+def predict_then_learn(learner: Any, batch: Batch, behind: InTurn | None = None) -> Told:
     """One step of `progressive`: each example is predicted, then learned from.
+
+    What it gives is for those who come next in the thread of `behind`, if there is one (`Learner.observe`).
 
     >>> from bayou.learners import Marginal
     >>> told = predict_then_learn(Marginal(n_features=2), Batch.from_rows([{0: 1.0}, {0: 1.0}], labels=[1, 1]))
@@ -130,6 +134,8 @@ def predict_then_learn(learner: Any, batch: Batch) -> Told:
     """
     check_is_batch(batch)
     learns = learner.learner if isinstance(learner, Delayed) else learner
+    if isinstance(learner, Learner):
+        return Told(batch, learner.observe(batch, behind))
     if hasattr(learns, "observe"):
         return Told(batch, learner.observe(batch))
     if not hasattr(learns, "learn"):

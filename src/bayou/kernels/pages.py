@@ -7,6 +7,10 @@ bank of 2^24 weights. So tables have small pages, and get huge ones once rows ar
 small ones; what is then in memory is at most so many times what small pages would take. Whether a stream is dense is
 looked at while it has less than PATIENCE non-zeros for each page.
 
+The first touch of a page has the system find and clear it, which takes a tenth of a second to half a second for the
+tables of 2^22 weights. Once it is known that huge pages will be touched, another thread does that, and rows do not wait
+for it.
+
 Linux alone has a say in this; elsewhere, and where the system has no huge pages, nothing comes of it.
 """
 
@@ -15,12 +19,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-SMALL, REACH, DENSE, PATIENCE = 4096, 8 << 20, 8, 8
+SMALL, HUGE, REACH, DENSE, PATIENCE = 4096, 2 << 20, 8 << 20, 8, 8
+_POPULATE_WRITE = 23  # since Linux 5.14; Python's mmap has no name for it
 
 
 def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
@@ -59,15 +65,28 @@ class Pages:
         if self._most * DENSE > len(self._touched):
             for table in self._tables:
                 _advise(table, "MADV_HUGEPAGE")
+            widest = max(self._tables, key=lambda table: table.strides[0])
+            threading.Thread(target=_fill, args=(widest, np.flatnonzero(self._touched)), daemon=True).start()
             self._left = 0
         if not self.undecided:
             self._tables, self._touched = [], self._touched[:0].copy()
 
 
+def _fill(table: np.ndarray, touched: np.ndarray) -> None:
+    """Have the huge pages around these small ones, counted from the beginning of a table, in memory."""
+    start, end = table.ctypes.data, table.ctypes.data + table.nbytes
+    for page in np.unique((start + touched * SMALL) // HUGE).tolist():
+        _madvise(max(start, page * HUGE), min(end, (page + 1) * HUGE), _POPULATE_WRITE)
+
+
 def _advise(array: np.ndarray, advice: str) -> None:
     """Tell the system what to expect of an array's memory."""
-    if sys.platform != "linux":
-        return
-    start, page = array.ctypes.data, mmap.PAGESIZE
-    first, last = -(-start // page) * page, (start + array.nbytes) // page * page
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), getattr(mmap, advice))
+    if sys.platform == "linux":
+        _madvise(array.ctypes.data, array.ctypes.data + array.nbytes, getattr(mmap, advice))
+
+
+def _madvise(start: int, end: int, advice: int) -> None:
+    """Of the pages that lie between two addresses."""
+    first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+    if sys.platform == "linux" and first < last:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), advice)

@@ -228,6 +228,7 @@ class Comparing:
             for batch in self._batches():
                 remarks.look(batch)
                 for part in _accepted(batch, entrants, refused):
+                    remarks.follow(part.labels)
                     cast = {dtype: part.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
                     for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
                         done.result()

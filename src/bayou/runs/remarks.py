@@ -36,13 +36,16 @@ class Remarks:
     def look(self, batch: Batch) -> None:
         """Before it is learned from, in the first pass. Columns are looked at while there are few names yet."""
         self._any = True
-        if self._order is not None:
-            self._order.add(batch.labels)
         if self._missing > 0:
             self._rows.append(batch[: self._missing])
             self._missing -= len(self._rows[-1])
             if not self._missing:
                 self._end()
+
+    def follow(self, labels: Any) -> None:
+        """Those of the next rows, in order, in the first pass."""
+        if self._order is not None:
+            self._order.add(labels)
 
     def _end(self) -> None:
         if self._rows:

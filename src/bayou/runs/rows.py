@@ -17,13 +17,15 @@ from bayou.sources import Source
 
 # How many refused rows are described.
 DESCRIBED = 5
+# How many rows a learner is tried on.
+TRIED = 64
 # How many rows a learner gets at a time, at least; but not more than so many feature values.
 AT_HAND, MOST_AT_HAND = 1024, 1 << 22
 
 
 def first_rows(source: Source) -> Batch:
     """A few rows, which will come again: something to try a learner on before time is measured."""
-    return source.peek()[:64]
+    return source.peek()[:TRIED]
 
 
 def warm_up(learner: Learner, source: Source) -> None:
@@ -31,7 +33,9 @@ def warm_up(learner: Learner, source: Source) -> None:
 
     Several classes have nothing to learn with before the first one is met, so another learner like theirs tries it.
     """
-    batch = first_rows(source)
+    first = source.peek()
+    learner._touch(first.indices)  # meanwhile memory is made ready for them, if they need much
+    batch = first[:TRIED]
     weights = np.zeros(len(batch))
     if learner.record.task == "classes" and not learner.examples:
         learner, weights = type(learner)(**{**learner.parameters, "classes": [0, 1]}), np.ones(len(batch))

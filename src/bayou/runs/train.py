@@ -23,7 +23,7 @@ from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.threads import InTurn
 from bayou.core.uses import Uses
 from bayou.evaluate.classification import Running
-from bayou.evaluate.progressive import Delayed, predict_then_learn
+from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.runs import memory, warming
 from bayou.runs.holdout import HeldOut, Holdout
@@ -40,6 +40,8 @@ from bayou.runs.training_run import Progress, TrainingRun
 if TYPE_CHECKING:
     from bayou.report import Recorder
 
+# How much may wait to be done behind the thread that learns.
+AHEAD = 6
 # How many files that were learned a model remembers, the last ones.
 KEPT = 100
 
@@ -222,7 +224,7 @@ class Training:
         self._remarks = Remarks(self.source)
         self._held_out = HeldOut(holdout or Holdout())
         self._held_out.which.check(self.source)
-        self._meter, self._scoring = meter_for(learner.record.task), InTurn("scoring", most=6)
+        self._meter, self._scoring = meter_for(learner.record.task), InTurn("scoring", most=AHEAD)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
 
     def _say(self, text: str, detail: bool = False) -> None:
@@ -359,6 +361,7 @@ class Training:
             self._remarks.look(batch)
             for _, part, _ in self._refused.accepted(batch, partial(learn_part, self.learner)):
                 self._uses.count(part)
+                self._remarks.follow(part.labels)
 
         def score(batch: Batch, probability: Any) -> None:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
@@ -387,10 +390,15 @@ class Training:
         scored = self._pass == self._first
         if scored:
             self._remarks.look(batch)
-        for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner)):
-            if scored:  # in another thread: this one goes on with the next rows
-                self._scoring.do(told.score, self._meter)
-                self._scoring.do(self._uses.count, told.batch)
+        # Whatever lanes can do without is done in another thread: this one goes on with the next rows.
+        for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner, behind=self._scoring)):
+            if scored:
+                self._scoring.do(self._score, told)
+
+    def _score(self, told: Told) -> None:
+        told.score(self._meter)
+        self._uses.count(told.batch)
+        self._remarks.follow(told.batch.labels)
 
     def _scored(self) -> Running:
         self._scoring.wait()

@@ -86,6 +86,7 @@ class InParts(Grouped, AddsUp):
             if self._said is None:  # made once: new memory for every batch is dear, and nobody listens
                 self._said = self._nothing_said(AT_ONCE)
             for part, signs, weights in parts:
+                self._touch(part.indices)
                 said = self._said[: len(part)]
                 self._run_lanes(part, signs, weights, 0, len(part), self._examples, -1, said)
                 self._examples += int(np.count_nonzero(weights))

@@ -261,6 +261,9 @@ def _learn_row(
         limit = min(unfade * most, FARTHEST_32 if state.itemsize == 4 else FARTHEST_64)
         lost = (fixed + moving) * lose
         x = factor * row.xs[0]
+        sums, squared, known = 2 * (row.held[0] + at), zero, zero
+        if any_natural:
+            squared, known = load(fresh, sums), load(fresh, sums + LANES)
         for k in range(np.uint64(length)):
             place, there = row.places[k] + 2 * at, np.int64(k) * width + at
             phase = row.phases[k]
@@ -275,9 +278,12 @@ def _learn_row(
                 lost = (fixed + moving * row.mean_squares[k]) * lose
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
-                sums = 2 * (row.held[k] + at)
-                store(fresh, sums, load(fresh, sums) + shift * (mean * 2.0 + shift))
-                store(fresh, sums + LANES, load(fresh, sums + LANES) + (v - v * share))
+                if 2 * (row.held[k] + at) != sums:  # another group than that of the feature before
+                    store(fresh, sums, squared)
+                    store(fresh, sums + LANES, known)
+                    sums = 2 * (row.held[k] + at)
+                    squared, known = load(fresh, sums), load(fresh, sums + LANES)
+                squared, known = squared + shift * (mean * 2.0 + shift), known + (v - v * share)
                 # Of two products one is picked, so that no compiler can choose which of them fuses with the sum.
                 told = where_above(natural, 0.0, more, zero)
                 shift = (mean + shift) * told + where_above(natural, 0.0, x * step, shift)
@@ -285,6 +291,9 @@ def _learn_row(
             grown = min(max(grown * stay - lost, 0.0), limit)
             store(state, place, kept + (shift + phase * power_below(kept)))
             store(state, place + LANES, grown)
+        if any_natural:
+            store(fresh, sums, squared)
+            store(fresh, sums + LANES, known)
 
 
 @kernel

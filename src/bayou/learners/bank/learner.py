@@ -209,19 +209,43 @@ class Bank(SaysItsLanes, Dropping, InParts):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        told = self._run_told(batch, signs, weights, self._nothing_said(len(batch)))
-        if told.delayed is not None:
-            lost = log_losses(signs, told.scores.expected)
-            count(self._tally, lost, weights, told.delayed[LOST], self._examples)
-        return told.scores
+        return self._run_ahead(batch, signs, weights, None)
+
+    def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: threads.InTurn | None) -> Scores:
+        later = None if behind is None else threads.Together(behind)
+        try:
+            scores, delayed = self._run_told(batch, signs, weights, self._nothing_said(len(batch)), later)
+            if delayed is not None:
+                told = signs, weights, scores.expected, delayed[LOST], self._examples
+                if later is None:
+                    self._count(*told)
+                else:
+                    later.do(self._count, *told)
+        finally:
+            if later is not None:
+                later.bring()
+        return scores
+
+    def _count(self, signs: Any, weights: Any, expected: Any, delayed: Any, examples: int) -> None:
+        count(self._tally, log_losses(signs, expected), weights, delayed, examples)
 
     def _nothing_said(self, rows: int) -> np.ndarray:
         """Room for what lanes say of some rows: mean and variance of the score in every lane."""
         more = 0 if self._pairs is None else len(self._pairs.lanes)
         return np.empty((rows, 2, self._lanes.width + more), self._dtype)
 
-    def _run_told(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, said: np.ndarray) -> Told:
-        """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say."""
+    def _run_told(
+        self,
+        batch: Batch,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        said: np.ndarray,
+        later: threads.Together | None = None,
+    ) -> Told:
+        """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say.
+
+        What follows the lanes is left to be done `later`, if that is given.
+        """
         rows = len(batch)
         if weights.any():
             self._fold()
@@ -231,8 +255,10 @@ class Bank(SaysItsLanes, Dropping, InParts):
         row, examples = 0, self._examples
         while row < rows:
             stop = self._next_stop(examples)
-            row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed)
+            row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed, later)
             if examples == stop:
+                if later is not None:
+                    later.rest()
                 self._stopped(stop)
         return Told(scores, delayed)
 
@@ -247,18 +273,23 @@ class Bank(SaysItsLanes, Dropping, InParts):
         examples: int,
         scores: Scores,
         delayed: np.ndarray | None,
+        later: threads.Together | None,
     ) -> tuple[int, int]:
         """From `row` on, until `stop` examples were learned: (the next row, examples learned).
 
-        The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread.
-        `delayed` gets what the later combination said and lost; where it is None, that one learns nothing.
+        The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread,
+        now or `later`. `delayed` gets what the later combination said and lost; where it is None, that one learns
+        nothing.
         """
-        behind: list[Future[None]] = []
-        stride = STRIDE if self._pairs is None else 4 * STRIDE  # which work beside each other, and wait at its end
+        following: list[Future[None]] = []
+        # Pairs work beside the lanes, which wait at the end of a stride.
+        stride = len(batch) if later is not None else STRIDE if self._pairs is None else 4 * STRIDE
 
         def follow(*work: Any) -> None:
-            if behind or row < len(batch):
-                behind.append(threads.follower().submit(*work))
+            if later is not None:
+                later.do(*work)
+            elif following or row < len(batch):
+                following.append(threads.follower().submit(*work))
             else:
                 work[0](*work[1:])
 
@@ -277,7 +308,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
                 if delayed is not None and len(kept):
                     follow(self._learn_delayed, said if ahead is None else ahead, signs, weights, kept, ahead, delayed)
         finally:
-            for part in behind:
+            for part in following:
                 part.result()
         return row, examples
 
@@ -347,7 +378,8 @@ class Bank(SaysItsLanes, Dropping, InParts):
     @property
     def looks_later(self) -> bool:
         """Whether it has learned how to predict later rows; models of earlier versions have not."""
-        return bool(self._delayed[LEARNED] >= min(self._examples, ENOUGH) and self._later.kept.any())
+        with self._lock:
+            return bool(self._delayed[LEARNED] >= min(self._examples, ENOUGH) and self._later.kept.any())
 
     def later_loss(self) -> LaterLoss | None:
         """The log loss of the last half of the stream as it was learned, and what to expect of later rows.

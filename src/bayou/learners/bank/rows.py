@@ -20,7 +20,7 @@ SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
 LEAST_SQUARE = 1e-30
 # Non-zeros between a feature and the one whose lanes are asked for. With each that is worked on, one is asked for: all
 # of a row's at once would wait for each other, and the row for them.
-AHEAD = 96
+AHEAD = 128
 
 
 class Row(NamedTuple):
