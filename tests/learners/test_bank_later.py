@@ -258,9 +258,9 @@ def test_other_learners_see_no_difference_and_a_wrong_word_is_refused():
 @pytest.mark.parametrize("more", [{}, {"narrowing": True}, {"pairs": "auto", "cross": "all", "pair_bits": 10}])
 def test_what_is_left_behind_the_lanes_changes_no_bit(more):
     """Nor does what is asked of the bank meanwhile: it waits."""
-    X, y, weights = stream(rows=6000, seed=3)
+    X, y, weights = stream(rows=16000, seed=3)
     batch = Batch.from_csr(X, y, weights)
-    cuts = [0, 1, 700, 2500, 2501, 5100, 6000]
+    cuts = [0, 1, 700, 2500, 2501, 5100, 14900, 16000]  # more than AT_ONCE among them
     plain, ahead = Bank(20, **more), Bank(20, **more)
     told = []
     with InTurn("test", most=2) as turn:
@@ -270,6 +270,6 @@ def test_what_is_left_behind_the_lanes_changes_no_bit(more):
             turn.do(lambda said=said, expected=expected: told.append(np.array_equal(said.expected, expected.expected)))
             if start == 2501:
                 assert np.array_equal(ahead.predict(batch).probability, plain.predict(batch).probability)
-    assert told == [True] * 6
+    assert told == [True] * 7
     assert ahead.later_loss() == plain.later_loss()
     assert all(np.array_equal(own, plain._arrays()[name]) for name, own in ahead._arrays().items())

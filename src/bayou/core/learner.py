@@ -138,9 +138,9 @@ class Learner(Inspected):
         self._check_learns()
         if not isinstance(behind, InTurn | None):
             raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.InTurn`); leave it out.")
+        behind = behind if isinstance(batch, Batch) and len(batch) <= AT_ONCE else None
         with self._lock.ahead(behind):
             self._check(batch, learn=True)
-            behind = behind if len(batch) <= AT_ONCE else None
             # What rounds to 0 is 0 for everyone. Always a copy: for arrays that cannot be written to, as a batch's are,
             # Numba would compile every kernel once more.
             weights = batch.each_weight().astype(self._dtype)
