@@ -54,6 +54,31 @@ def test_many_features_in_order_have_what_each_of_them_has():
     assert (Uses().at(np.arange(5)).seen == 0).all()
 
 
+def test_indicators_before_other_values_and_many_features_are_counted_as_they_are():
+    """A table for indicators alone becomes one for all values, and tables grow, within a batch."""
+    rng = np.random.default_rng(1)
+    X = sp.random(900, 20_000, 0.002, format="csr", random_state=1)
+    X.data = np.where(np.repeat(np.arange(900), np.diff(X.indptr)) < 450, 1.0, rng.normal(2.0, 1.0, X.nnz))
+    dense = X.toarray()
+    uses = counted(X, np.zeros(900))
+    assert len(uses) == np.count_nonzero((dense != 0).any(axis=0))
+    for some in (np.arange(20_000), rng.permutation(20_000)[:3000]):
+        found = uses.at(some)
+        np.testing.assert_array_equal(found.seen, (dense[:, some] != 0).sum(axis=0) / 900)
+        np.testing.assert_allclose(found.mean, dense[:, some].mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(found.square, (dense[:, some] ** 2).mean(axis=0), rtol=1e-12)
+    plain, other = counted(X[:450], np.zeros(450)), counted(X[450:], np.zeros(450))
+    for merged in (plain.merge(other), other.merge(plain)):
+        np.testing.assert_allclose(merged.at(np.arange(20_000)), uses.at(np.arange(20_000)), rtol=1e-12)
+
+
+def test_rows_that_stand_for_others_are_added():
+    uses = Uses()
+    uses.add(np.array([2, 1]), np.array([5, 3, 5]), np.float32([1.0, 2.0, 3.0]), np.array([1.0, 4.0]))
+    found = uses.at(np.array([3, 5]))
+    assert (found.seen.tolist(), found.mean.tolist(), found.square.tolist()) == ([0.2, 1.0], [0.4, 2.6], [0.8, 7.4])
+
+
 def test_merging_adds_and_counts_the_base_once():
     X, y = rows(600)
     base, whole = counted(X[:200], y[:200]), counted(X, y)

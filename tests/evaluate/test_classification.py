@@ -77,9 +77,12 @@ def test_a_row_of_weight_zero_does_not_count():
 
 
 def test_log_loss_stays_exact_next_to_zero_and_one():
-    for p in (1e-300, 1e-17, 1e-5):
-        assert result_of([p], [1]).log_loss == pytest.approx(-np.log(p), rel=1e-15)
-        assert result_of([p], [0]).log_loss == pytest.approx(-np.log1p(-p), rel=1e-15)
+    for p in (1e-300, 1e-17, 1e-5, *np.geomspace(1e-12, 0.999, 100)):
+        positive, negative = Meter(), Meter()
+        positive.add([p], [1])
+        negative.add([p], [0])
+        assert positive.log_loss == pytest.approx(-np.log(p), rel=1e-15)
+        assert negative.log_loss == pytest.approx(-np.log1p(-p), rel=1e-15)
     near = 1 - 2.0**-53
     assert result_of([near], [0]).log_loss == pytest.approx(53 * np.log(2), rel=1e-15)
     assert result_of([1.0], [1]).log_loss == 0

@@ -15,10 +15,15 @@ import numpy as np
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.names import NewNames
 from bayou.kernels.compiling import kernel
+from bayou.kernels.gather import prefetch
+from bayou.kernels.inlining import inlined
 from bayou.kernels.scan import address_of, word_at
 
 # The number of an id that was never seen.
 UNKNOWN = np.uint32(2**32 - 1)
+
+# Memory is asked for so many ids before they are looked up: a large table is in no cache.
+_AHEAD = 16
 
 _SMALLEST = 1 << 10
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
@@ -111,7 +116,7 @@ class Numbering:
     def _grow(self, room: int) -> None:
         ids = np.empty(room, np.uint64)
         ids[: self._count] = self._ids[: self._count]
-        table, numbers = np.zeros(2 * room, np.uint64), np.empty(2 * room, np.uint32)
+        table, numbers = np.full(2 * room, 0, np.uint64), np.empty(2 * room, np.uint32)
         _fill(ids, np.int64(self._count), table, numbers)
         # Whoever still reads the old table finds all that was in it.
         self._ids, self._numbers, self.table = ids, numbers, table
@@ -139,13 +144,19 @@ class Numbering:
 
 
 @kernel
-def place_of(table, last, key):  # noqa: ANN201
-    """Where an id stands in a table of last + 1 places (a power of two) at an address, or the free place for it.
+def first_place(last, key):  # noqa: ANN201
+    """Where an id is looked for first in a table of last + 1 places (a power of two).
 
     Ids may be numbers in a row: multiplied by the golden ratio they are spread over the table, where else those that
     come round again would have to pass all of them.
     """
-    at = np.int64((key * _GOLDEN) >> np.uint64(32)) & last
+    return np.int64((key * _GOLDEN) >> np.uint64(32)) & last
+
+
+@kernel
+def place_of(table, last, key):  # noqa: ANN201
+    """Where an id stands in a table of last + 1 places at an address, or the free place for it."""
+    at = first_place(last, key)
     while True:
         there = word_at(table + 8 * at)
         if there == key or there == 0:
@@ -159,11 +170,21 @@ def holds(table, last, key):  # noqa: ANN201
     return word_at(table + 8 * place_of(table, last, key)) == key
 
 
+@inlined
+def _ask_for(ids, k, table, numbers):
+    """Have memory bring the place where an id is looked for, if there are so many."""
+    if k < ids.size:
+        place = first_place(table.size - 1, ids[k])
+        prefetch(table, place)
+        prefetch(numbers, place)
+
+
 @kernel
 def _number(ids, out, done, table, numbers, known, count, room):
     """(ids that got a number, how many numbers there are now); it stops early when there is no room for more."""
     address = address_of(table)
     for k in range(done, ids.size):
+        _ask_for(ids, k + _AHEAD, table, numbers)
         at = place_of(address, table.size - 1, ids[k])
         if table[at] == 0:
             if count == room:
@@ -180,6 +201,7 @@ def _number(ids, out, done, table, numbers, known, count, room):
 def _find(ids, out, table, numbers):
     address = address_of(table)
     for k in range(ids.size):
+        _ask_for(ids, k + _AHEAD, table, numbers)
         at = place_of(address, table.size - 1, ids[k])
         out[k] = numbers[at] if table[at] != 0 else UNKNOWN
 
@@ -188,6 +210,7 @@ def _find(ids, out, table, numbers):
 def _fill(ids, count, table, numbers):
     address = address_of(table)
     for k in range(count):
+        _ask_for(ids, k + _AHEAD, table, numbers)
         at = place_of(address, table.size - 1, ids[k])
         table[at] = ids[k]
         numbers[at] = k

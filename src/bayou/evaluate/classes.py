@@ -24,13 +24,12 @@ from bayou.evaluate.classification import (
     WINDOW_LOSS,
     WINDOW_WEIGHT,
     Running,
-    areas,
     column,
     note_point,
     numbers_of,
     ratio,
-    reliability_of,
 )
+from bayou.evaluate.histograms import areas, reliability_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import float_bits
 

@@ -16,9 +16,14 @@ import numpy as np
 from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
+from bayou.evaluate.histograms import areas, reliability_of
 from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import log
+from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
-from bayou.kernels.vector import float_bits
+from bayou.kernels.pages import aligned_zeros
+from bayou.kernels.room import empty, zeros
+from bayou.kernels.vector import LANES, fill, float_bits, load, store, where_above
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
 # the logit. From 2^-44 to 2^44 (a logit of +-30); beyond, all is one bin. The bits of a float tell its bin.
@@ -28,7 +33,8 @@ N_BINS = 2 * OCTAVES * BINS_PER_OCTAVE
 _SHIFT = np.uint64(52 - 10)  # a float has 52 bits behind the point; ten of them tell 1,024 bins
 _LOWEST = np.int64((1023 - OCTAVES) * BINS_PER_OCTAVE)
 
-RELIABILITY_GROUPS = 20
+# So many rows are scored at a time.
+_BLOCK = 64
 
 # Points of a curve per tenfold number of examples.
 CURVE_POINTS = 20
@@ -108,7 +114,8 @@ _BRIER, _RIGHT = 5, 6
 # What a point of the curve holds besides its example number.
 _CURVE_COLUMNS = ("weight", "cumulative_loss", "window_loss", "regret")
 
-_NEGATIVE_ONE, _ZERO, _ONE, _OTHER = 1, 2, 4, 8
+# Kinds of labels that were met; and that some examples have something that cannot be scored.
+_NEGATIVE_ONE, _ZERO, _ONE, _OTHER, _NOT_SCORED = 1, 2, 4, 8, 16
 
 
 class Running:
@@ -161,12 +168,15 @@ class Running:
         (1, 0.693)
         """
         labels = column(labels, "labels", np.size(labels))
-        known = np.flatnonzero(~np.isnan(labels))
-        if len(known) < len(labels):
-            prediction, labels = prediction.take(known), labels[known]
-            weights = None if weights is None else as_array(weights, "weights")[known]
-        if len(labels):
+        try:
             self._add_known(prediction, labels, weights, **more)
+        except BadInput:  # nothing was added; labels that are missing are rare, and not looked for before
+            known = np.flatnonzero(~np.isnan(labels))
+            if len(known) == len(labels):
+                raise
+            if len(known):
+                weights = None if weights is None else as_array(weights, "weights")[known]
+                self._add_known(prediction.take(known), labels[known], weights, **more)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(prediction.expected, labels, weights, **more)
@@ -181,7 +191,7 @@ class Running:
 
     def _beside(self, rows: int, labels: Any, weights: Any, comparator_losses: Any) -> tuple[np.ndarray, ...]:
         """All of that but predictions."""
-        weights = np.ones(rows) if weights is None else weights
+        weights = ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
         losses = comparator_losses if self.regret else weights
@@ -226,7 +236,7 @@ class Meter(Running):
         """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
         super().__init__(7, regret, curve_points)
         # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
-        self._bins = np.zeros((N_BINS, 4))
+        self._bins = aligned_zeros(N_BINS, 4, "float64")
         self._label_kinds = 0
 
     @property
@@ -250,33 +260,15 @@ class Meter(Running):
             probabilities, "probabilities", labels, weights, comparator_losses
         )
         nonzeros = whole_number("nonzeros", nonzeros, 0)
-        self._label_kinds = self._look_at(probabilities, labels, weights, losses)
-        _score(
-            probabilities, labels, weights, losses, self.regret, least_doubt, self._totals, self._counts,
-            self._bins, self._points, self._curve,
+        kinds = _score(
+            probabilities, labels, weights, losses, self.regret, least_doubt, self._label_kinds, self._totals,
+            self._counts, self._bins, self._points, self._curve,
         )  # fmt: skip
+        if kinds & _NOT_SCORED:
+            raise _refusal(kinds, probabilities, labels, weights, losses)
+        self._label_kinds = kinds
         self.nonzeros += nonzeros
         self._latest = time.perf_counter()
-
-    def _look_at(self, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray) -> int:
-        """Refuse what cannot be scored; the kinds of labels seen by now."""
-        improbable, kinds, bad_weight = _look(probabilities, labels, weights, losses)
-        if improbable >= 0:
-            raise BadInput(
-                f"prediction {improbable} is {probabilities[improbable]}; a probability lies between 0 and 1."
-            )
-        if bad_weight >= 0:
-            raise BadInput(
-                f"weight {bad_weight} is {weights[bad_weight]}; weights are finite and >= 0 "
-                "(and a comparator's losses are finite)."
-            )
-        kinds |= self._label_kinds
-        if kinds & _OTHER:
-            bad = labels[~np.isin(labels, (-1.0, 0.0, 1.0))][0]
-            raise BadInput(f"a label is {bad}; 1 is positive, and -1 or 0 is negative.")
-        if kinds & _NEGATIVE_ONE and kinds & _ZERO:
-            raise BadInput("labels -1 and 0 come in one stream; either can mean negative, but not both.")
-        return kinds
 
     def result(self) -> Evaluation:
         """What everything added so far was worth. The meter can go on."""
@@ -303,6 +295,26 @@ class Meter(Running):
         )
 
 
+def _refusal(
+    kinds: int, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray
+) -> BadInput:
+    """What is wrong with examples that cannot be scored."""
+    improbable = ~((probabilities >= 0) & (probabilities <= 1))
+    if improbable.any():
+        k = int(improbable.argmax())
+        return BadInput(f"prediction {k} is {probabilities[k]}; a probability lies between 0 and 1.")
+    bad = ~((weights >= 0) & (weights < np.inf) & np.isfinite(losses))
+    if bad.any():
+        k = int(bad.argmax())
+        return BadInput(
+            f"weight {k} is {weights[k]}; weights are finite and >= 0 (and a comparator's losses are finite)."
+        )
+    if kinds & _OTHER:
+        label = labels[~np.isin(labels, (-1.0, 0.0, 1.0))][0]
+        return BadInput(f"a label is {label}; 1 is positive, and -1 or 0 is negative.")
+    return BadInput("labels -1 and 0 come in one stream; either can mean negative, but not both.")
+
+
 def _curve_examples(per_decade: int) -> np.ndarray:
     per_decade = whole_number("curve_points", per_decade, 1, 1000)
     exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
@@ -319,55 +331,31 @@ def column(values: Any, name: str, size: int) -> np.ndarray:
     return column
 
 
+def ones(n: int) -> np.ndarray:
+    """So many ones, for kernels; they are the same for all that do not ask for very many."""
+    return _ONES[:n] if n <= len(_ONES) else np.ones(n)
+
+
+_ONES = np.ones(2**14)
+
+
 def ratio(total: float, weight: float) -> float | None:
     """A mean, if there is anything to take it of."""
     return float(total / weight) if weight > 0 else None
 
 
-def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
-    """The area under the ROC curve from the histograms of both classes, bins last; NaN without pairs."""
-    pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
-    below = np.cumsum(negatives, axis=-1) - negatives / 2  # half of those that are tied
-    with np.errstate(invalid="ignore"):
-        return np.einsum("...k,...k", positives, below) / pairs
-
-
-def reliability_of(
-    negatives: np.ndarray, positives: np.ndarray, probabilities: np.ndarray
-) -> tuple[float | None, dict[str, np.ndarray]]:
-    """Calibration error and reliability, as `Evaluation` has them, from a histogram and its summed probabilities."""
-    mass = positives + negatives
-    total = mass.sum()
-    if not total:
-        return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
-    # A bin goes where its middle falls. One that is larger than a group is a group.
-    middle = (np.cumsum(mass) - mass / 2) / total
-    group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
-    sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]
-    probability, rate, size = (column[sums[2] > 0] for column in sums)
-    error = float(np.abs(rate - probability).sum() / total)
-    return error, {"probability": probability / size, "rate": rate / size, "mass": size}
-
-
-@kernel
-def _look(probabilities, labels, weights, losses):
-    """(first that is no probability or -1, kinds of labels, first bad weight or comparator loss or -1)."""
-    improbable, bad_weight, kinds = -1, -1, 0
-    for k in range(labels.size - 1, -1, -1):
-        if not 0.0 <= probabilities[k] <= 1.0:
-            improbable = k
-        if not (0.0 <= weights[k] < np.inf and abs(losses[k]) < np.inf):
-            bad_weight = k
-        label = labels[k]
-        if label == 1.0:
-            kinds |= _ONE
-        elif label == -1.0:
-            kinds |= _NEGATIVE_ONE
-        elif label == 0.0:
-            kinds |= _ZERO
-        else:
-            kinds |= _OTHER
-    return improbable, kinds, bad_weight
+@inlined
+def _look(probabilities, labels, weights, losses, kinds):
+    """The kinds of labels, with those met before; _NOT_SCORED where there is something that cannot be scored."""
+    for k in range(labels.size):  # no branch: labels are hard to guess
+        p, weight, label = probabilities[k], weights[k], labels[k]
+        fine = (p >= 0.0) & (p <= 1.0) & (weight >= 0.0) & (weight < np.inf) & (abs(losses[k]) < np.inf)
+        one, negative, zero = label == 1.0, label == -1.0, label == 0.0
+        kinds |= one * _ONE | negative * _NEGATIVE_ONE | zero * _ZERO
+        kinds |= (not (one | negative | zero)) * _OTHER | (not fine) * _NOT_SCORED
+    if kinds & _OTHER or (kinds & _NEGATIVE_ONE and kinds & _ZERO):
+        kinds |= _NOT_SCORED
+    return kinds
 
 
 @inlined
@@ -392,38 +380,58 @@ def _score(
     comparator_losses,
     has_comparator,
     least_doubt,
+    kinds,
     totals,
     counts,
     bins,
     points,
     curve,
 ):
-    """Add some predictions to all that a `Meter` keeps, one after another."""
-    for k in range(probabilities.size):
-        weight = weights[k]
-        if weight == 0.0:
-            continue
-        p = probabilities[k] + 0.0  # which makes 0 of -0, whose bits are those of a large number
-        positive = labels[k] > 0.0
-        doubt = max(1.0 - p, least_doubt)
-        # 1 - p has lost what is small in p; log1p has not.
-        log_chance = math.log(max(p, 2.2250738585072014e-308) if positive else doubt)
-        if not positive and p < 1e-3:
-            log_chance = math.log1p(-p)
-        loss = -weight * log_chance
-        miss = 1.0 - p if positive else p
-        totals[WEIGHT] += weight
-        totals[LOSS] += loss
-        totals[WINDOW_WEIGHT] += weight
-        totals[WINDOW_LOSS] += loss
-        totals[_BRIER] += weight * miss * miss
-        totals[_RIGHT] += weight * ((p > 0.5) == positive)
-        if has_comparator:
-            # Summed as differences: the two sums alone would be large and nearly equal.
-            totals[REGRET] += loss - weight * comparator_losses[k]
-        slot = np.int64(float_bits(p / doubt) >> _SHIFT) - _LOWEST
-        slot = min(max(slot, 0), N_BINS - 1)
-        bins[slot, np.int64(positive)] += weight  # no branch: labels are hard to guess
-        bins[slot, 2] += weight * p
-        counts[0] += 1
-        note_point(totals, counts, points, curve)
+    """Add some predictions to all that a `Meter` keeps, one after another.
+
+    Where any of them cannot be scored, none is; the kinds of labels tell it. What rows do not share is worked out for
+    a block of them, and their bins are asked for; then all is summed up, row by row.
+    """
+    kinds = _look(probabilities, labels, weights, comparator_losses, kinds)
+    if kinds & _NOT_SCORED:
+        return kinds
+    block_p, block_label = zeros(_BLOCK, np.float64), zeros(_BLOCK, np.float64)
+    logs, odds, slots = empty(_BLOCK, np.float64), empty(_BLOCK, np.float64), empty(_BLOCK, np.int64)
+    for start in range(0, labels.size, _BLOCK):
+        size = min(_BLOCK, labels.size - start)
+        for k in range(size):
+            # + 0.0 makes 0 of -0, whose bits are those of a large number
+            block_p[k], block_label[k] = probabilities[start + k] + 0.0, labels[start + k]
+        for at in range(0, size, LANES):
+            p, label = load(block_p, at), load(block_label, at)
+            rest = 1.0 - p
+            lost = (1.0 - rest) - p  # what 1 - p has lost of a small p
+            doubt = max(rest, least_doubt)
+            chance = where_above(label, 0.0, max(p, 2.2250738585072014e-308), doubt)
+            store(logs, at, log(chance) + where_above(label, 0.0, fill(p, 0.0), lost))
+            store(odds, at, p / doubt)
+        for k in range(size):
+            slot = np.int64(float_bits(odds[k]) >> _SHIFT) - _LOWEST
+            slots[k] = min(max(slot, 0), N_BINS - 1)
+            prefetch(bins, slots[k] * bins.shape[1])
+        for k in range(size):
+            weight = weights[start + k]
+            if weight == 0.0:
+                continue
+            p, slot, positive = block_p[k], slots[k], block_label[k] > 0.0
+            loss = -weight * logs[k]
+            miss = 1.0 - p if positive else p
+            totals[WEIGHT] += weight
+            totals[LOSS] += loss
+            totals[WINDOW_WEIGHT] += weight
+            totals[WINDOW_LOSS] += loss
+            totals[_BRIER] += weight * miss * miss
+            totals[_RIGHT] += weight * ((p > 0.5) == positive)
+            if has_comparator:
+                # Summed as differences: the two sums alone would be large and nearly equal.
+                totals[REGRET] += loss - weight * comparator_losses[start + k]
+            bins[slot, np.int64(positive)] += weight  # no branch: labels are hard to guess
+            bins[slot, 2] += weight * p
+            counts[0] += 1
+            note_point(totals, counts, points, curve)
+    return kinds

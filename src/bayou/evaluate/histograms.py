@@ -1,0 +1,32 @@
+"""What histograms of predictions tell: the area under the ROC curve, and reliability."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RELIABILITY_GROUPS = 20
+
+
+def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
+    """The area under the ROC curve from the histograms of both classes, bins last; NaN without pairs."""
+    pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
+    below = np.cumsum(negatives, axis=-1) - negatives / 2  # half of those that are tied
+    with np.errstate(invalid="ignore"):
+        return np.einsum("...k,...k", positives, below) / pairs
+
+
+def reliability_of(
+    negatives: np.ndarray, positives: np.ndarray, probabilities: np.ndarray
+) -> tuple[float | None, dict[str, np.ndarray]]:
+    """Calibration error and reliability, as `Evaluation` has them, from a histogram and its summed probabilities."""
+    mass = positives + negatives
+    total = mass.sum()
+    if not total:
+        return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
+    # A bin goes where its middle falls. One that is larger than a group is a group.
+    middle = (np.cumsum(mass) - mass / 2) / total
+    group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
+    sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]
+    probability, rate, size = (column[sums[2] > 0] for column in sums)
+    error = float(np.abs(rate - probability).sum() / total)
+    return error, {"probability": probability / size, "rate": rate / size, "mass": size}
