@@ -56,7 +56,7 @@ others_at = _classifier(32, _emit_others)  # what is not a digit
 
 
 @intrinsic
-def _count_ones(typingctx, word):
+def count_ones(typingctx, word):
     """How many bits are 1."""
 
     def codegen(context, builder, signature, args):
@@ -76,7 +76,7 @@ def find_stops(data, size, stops, ends):
     n = lines = np.uint64(0)
     for start in range(0, size + 1, WIDE):
         word = stops_at(base + start)
-        count = _count_ones(word)
+        count = count_ones(word)
         # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
         done = np.uint64(0)
         while True:
@@ -88,7 +88,7 @@ def find_stops(data, size, stops, ends):
                 break
         newlines = newlines_at(base + start)
         while newlines:
-            ends[lines] = n + _count_ones(stops_at(base + start) & ((newlines & (~newlines + ONE)) - ONE))
+            ends[lines] = n + count_ones(stops_at(base + start) & ((newlines & (~newlines + ONE)) - ONE))
             newlines &= newlines - ONE
             lines += ONE
         n += count

@@ -23,8 +23,7 @@ from bayou.core.names import Names, NewNames
 from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
-from bayou.sources.formats.lanes import NUMBERS, are_numbers
-from bayou.sources.formats.stops import WIDE, find_stops
+from bayou.sources.formats.indicators import NUMBERS, read_indicators
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
@@ -68,13 +67,12 @@ class Svmlight:
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
-        stops, ends = (self._scratch.take(name, block.size + 2 * WIDE, np.int32) for name in ("stops", "ends"))
-        find_stops(block.data, block.size, stops, ends)
+        ends = self._scratch.take("ends", room + NUMBERS, np.int32)
         bad = np.empty((most, 3), np.int64)  # memory is taken as lines turn out bad
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data,
             block.size,
-            (stops, ends),
+            ends,
             self._last,
             self._exact,
             indptr,
@@ -225,15 +223,14 @@ def _read_value(at):
 
 
 @kernel
-def _parse(data, size, found, last, exact, indptr, indices, values, labels, positions, bad):
+def _parse(data, size, ends, last, exact, indptr, indices, values, labels, positions, bad):
     """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
 
-    `found` is what `find_stops` has found there. Values are written only if not all of them are 1.
+    `ends` is room for the places of features' ends. Values are written only if not all of them are 1.
     The bounds may take lines into account that turned out bad; then they are too wide, which does no harm.
     """
-    stops, line_ends = found
     at = base = address_of(data)
-    end, stop_of, index_of = at + size, address_of(stops), address_of(indices)
+    end, ends_at, index_of = at + size, address_of(ends), address_of(indices)
     row = k = line = skipped = folded = longest = 0
     highest = -1
     largest = smallest = 1.0
@@ -252,25 +249,13 @@ def _parse(data, size, found, last, exact, indptr, indices, values, labels, posi
         label, at, wrong = _read_label(at)
         folded_before = folded
         previous = -1
-        if wrong == 0:
-            # Indicators, several at a time: from stop s on, the blank before them, up to the line's end.
-            first, last_stop = k, np.int64(line_ends[line])
-            s = np.int64(line_ends[line - 1]) if line else 0
-            while base + stops[s] < at - 1:
-                s += 1
-            while base + stops[s] == at - 1 and s + 1 < last_stop:
-                count = (last_stop - s) >> 1
-                fine, index, up = are_numbers(base, stop_of + 4 * s, count, index_of + 4 * k, last, previous)
-                if not fine:
-                    break
-                ascending, previous = ascending & up, index
-                k, s = k + min(count, NUMBERS), s + 2 * min(count, NUMBERS)
-                at = base + stops[s] + 1
-            if k > first:
-                highest = max(highest, previous)
-                at -= s == last_stop
+        if wrong == 0 and at - base >= 2:
+            count, there, final, up = read_indicators(base, at, ends_at, index_of + 4 * k, np.int64(last))
+            if count > 0:
                 if not ones:
-                    values[first:k] = 1.0
+                    values[k : k + count] = 1.0
+                k, at, ascending = k + count, there, ascending & up
+                highest = max(highest, final)
         while wrong == 0:
             index, count = digits(at)
             if count == 0:

@@ -13,7 +13,7 @@ from bayou.kernels.scan import PADDING
 from bayou.sources.reading.opening import NEWLINE, OpenFile, size_of
 
 # Large enough that Python's share per block vanishes, small enough that a block and its rows stay in the cache.
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
 # A line is not kept longer than this; a longer one is bad. It bounds the memory a file can ask for.
 LONGEST_LINE = 1 << 26
 

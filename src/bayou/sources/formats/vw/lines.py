@@ -8,9 +8,9 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
-from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE
+from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
 from bayou.sources.formats.vw.names import EXACT, hash_name
-from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers
+from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers, read_own_numbers
 
 # What was wrong, by the kernel's code.
 _LABEL, _WEIGHT, _BASE, _NO_BAR, _CONTROL, _TABS, _NO_SPACE, _NO_NAME = range(1, 9)
@@ -176,6 +176,8 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
 
     The bounds are those of `Bounds`, and hold if the last of them is true: if all features are called by plain numbers,
     which ascend. They may take lines into account that turned out bad; then they are too wide, which does no harm.
+
+    `stops` and `ends` are room for where names can stop, which is looked for once a line needs it.
     """
     indptr, labels, weights, tags, positions = rows
     indices, values, places, spaces = features
@@ -186,6 +188,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     at = line = skipped = weighted = longest = 0
     largest, highest = 1.0, -1
     ones = ascending = True
+    stopped = False  # whether it is known where names can stop
     indptr[0] = 0
     while at < size:
         start = at
@@ -201,23 +204,32 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         label, weight, tag, tag_end, wrong, at = _read_start(base, at)
         if tab >= 0:
             wrong, at = _TABS, tab
-        while stops[s] < at:
-            s += ONE
+        owned, previous, ended = np.uint64(0), -1, False
+        if wrong == 0 and last >= 0 and at >= 1 and byte_at(base + at + 1) == BLANK:
+            count, newline, final, up = read_own_numbers(base, base + at + 2, homes, wide, np.int64(k), last)
+            if count > 0:
+                k, owned, previous, ascending = k + np.uint64(count), np.uint64(count), final, ascending & up
+                at, ended = newline - base, True
+        if not ended:
+            if not stopped:
+                find_stops(data, size, stops, ends)
+                stopped = True
+            s = np.uint64(ends[line - 1]) if line else np.uint64(0)
+            while stops[s] < at:
+                s += ONE
         space = at
         seed = np.uint64(0)
         scale = 1.0
         scaled = True  # not to zero
         numbers = plain = False  # whether runs of those are likely
-        owned = np.uint64(0)
-        previous = -1
         byte = byte_at(base + at)
         end = np.int64(ends[line])
         # From here on `byte` is that at `at`, where stop s is: a name or a number ended there.
-        while wrong == 0:
+        while wrong == 0 and not ended:
             if byte == BLANK and numbers:
                 before = k
                 s, k, same, bound, previous, up = read_numbers(
-                    base, first_stop, s, end, homes, wide, k, scale, last, previous
+                    base, first_stop, s, homes, wide, k, scale, last, previous
                 )
                 ones, ascending, largest = ones & same, ascending & up, max(largest, bound)
                 owned += k - before

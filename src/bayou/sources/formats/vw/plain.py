@@ -12,7 +12,8 @@ from numba.extending import intrinsic
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_half, put_word
 from bayou.kernels.scan import LARGEST_VALUE, byte_at, half_at, short_decimal, short_number, word_at
-from bayou.sources.formats.lanes import NAMES, NUMBERS, are_names, are_numbers, fill_halves, fill_words
+from bayou.sources.formats.indicators import read_indicators
+from bayou.sources.formats.lanes import NAMES, are_names, fill_halves, fill_words
 from bayou.sources.formats.stops import BLANK, COLON, NEWLINE
 from bayou.sources.formats.vw.names import OWN_NAME
 
@@ -132,27 +133,20 @@ def _fill(values, wide, start, count, value):
 
 
 @kernel
-def read_numbers(base, stops, s, end, homes, wide, k, scale, last, previous):
-    """`_read_plain` of features called by their numbers; of indicators several at a time."""
+def read_own_numbers(base, at, homes, wide, k, last):
+    """`read_indicators` of a line: as features that are called by their numbers, from the k-th on."""
     indices, values, places, _ = homes
-    start, first, ascending = np.int64(k), np.int64(s), True
-    count, done = (end - first) >> 1, 0
-    while done < count:
-        there = stops + 4 * (first + 2 * done)
-        fine, final, up = are_numbers(base, there, count - done, indices + 4 * (start + done), last, previous)
-        if not fine:
-            break
-        previous, ascending = final, ascending & up
-        done += NUMBERS
-    done = min(done, count)
-    s, k = np.uint64(first + 2 * done), np.uint64(start + done)
-    largest = _fill(values, wide, start, done, scale)
-    for i in range(start, start + done, NAMES):
+    found = read_indicators(base, at, places + 8 * k, indices + 4 * k, last)
+    _fill(values, wide, k, found[0], 1.0)
+    for i in range(k, k + found[0], NAMES):
         fill_words(places + 8 * i, np.uint64(OWN_NAME))
-    if _byte_of(base, stops, s) != BLANK:
-        return s, k, scale == 1.0, largest, previous, ascending
-    s, k, ones, largest, previous, up = _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
-    return s, k, ones, largest, previous, ascending & up
+    return found
+
+
+@kernel
+def read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
+    """`_read_plain` of features called by their numbers."""
+    return _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
 
 
 @kernel

@@ -64,7 +64,7 @@ from bayou.core.names import Names, NewNames
 from bayou.core.numbering import Numbering
 from bayou.core.recipe import Recipe
 from bayou.sources.formats.lanes import NAMES
-from bayou.sources.formats.stops import WIDE, find_stops
+from bayou.sources.formats.stops import WIDE
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (
@@ -127,7 +127,6 @@ class VW:
         take = self._scratch.take
         stops = take("stops", block.size + 2 * WIDE, np.int32)
         ends = take("ends", block.size + 2 * WIDE, np.int32)
-        find_stops(block.data, block.size, stops, ends)
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
         # Several features are written at a time, needed or not.
         room = block.size // 2 + 2 + NAMES

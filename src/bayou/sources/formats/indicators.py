@@ -1,0 +1,154 @@
+"""Lines of nothing but indicators called by their numbers, `12:1 345:1`, as most svmlight and much VW text has them.
+
+A look at 64 bytes at a time finds where such features end, and whether there is anything else in the line; then eight
+numbers at a time are read between one end and the next. A line that is not so is left to whoever asked.
+"""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.digits import put_half
+from bayou.kernels.scan import byte_at, trailing_zeros
+from bayou.sources.formats.lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
+from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
+
+# How many numbers are read together; up to so many are written behind the last.
+NUMBERS = 8
+_RETURN, _DIGIT_ONE = 13, 49
+
+
+@intrinsic
+def _look(typingctx, address):
+    """(ends of indicators, other stops, colons, newlines) among the 64 bytes at an address, as bits.
+
+    An indicator ends with a blank or a newline behind `:1`, of which two bytes may lie before the address.
+    """
+
+    def codegen(context, builder, signature, args):
+        kind = ir.IntType(8)
+
+        def text(before):
+            return load(builder, builder.sub(args[0], ir.Constant(WORD, before)), WIDE, kind)
+
+        def equals(bytes_, byte):
+            return builder.icmp_unsigned("==", bytes_, every(byte, WIDE, kind))
+
+        here = text(0)
+        newlines, colons = equals(here, NEWLINE), equals(here, COLON)
+        valued = builder.and_(equals(text(1), _DIGIT_ONE), equals(text(2), COLON))
+        ends = builder.and_(builder.or_(equals(here, BLANK), newlines), valued)
+        low = builder.icmp_unsigned("<=", here, every(BLANK, WIDE, kind))
+        others = builder.and_(builder.or_(low, equals(here, BAR)), builder.not_(ends))
+        found = [bits_of(builder, which) for which in (ends, others, colons, newlines)]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(types.uint64, 4)(types.int64), codegen
+
+
+def _numbers(builder, words, counts):
+    """(numbers, which are none) of the first `counts` bytes of each word, eight at most.
+
+    Digits are joined two by two, four by four, and then all, by products that every processor has in vectors.
+    """
+
+    def all_(value):
+        return every(value, NUMBERS, WORD)
+
+    room = builder.sub(all_(64), builder.shl(builder.zext(counts, words.type), all_(3)))
+    x = builder.shl(builder.xor(words, all_(0x3030303030303030)), builder.and_(room, all_(63)))
+    strange = builder.or_(builder.add(x, all_(0x7676767676767676)), x)
+    strange = builder.icmp_unsigned("!=", builder.and_(strange, all_(0x8080808080808080)), all_(0))
+    x = builder.add(builder.add(builder.shl(x, all_(3)), builder.shl(x, all_(1))), builder.lshr(x, all_(8)))
+    halves = ir.VectorType(HALF, 2 * NUMBERS)
+    pairs = builder.bitcast(builder.and_(x, all_(0x00FF00FF00FF00FF)), halves)
+    fours = builder.lshr(builder.mul(pairs, every(1 + (100 << 16), 2 * NUMBERS)), every(16, 2 * NUMBERS))
+    fours = builder.bitcast(fours, words.type)
+    whole = builder.mul(builder.and_(fours, all_(0xFFFFFFFF)), all_(10_000))
+    return builder.add(whole, builder.lshr(fours, all_(32))), strange
+
+
+@intrinsic
+def _put_numbers(typingctx, base, ends, count, indices, last, previous):
+    """(whether they are numbers up to `last`, the last of them, whether they ascend) of `count` features, or NUMBERS.
+
+    `ends` is where the places of their ends stand, that of the feature before them first; `base` is the address of the
+    text. The numbers are written to the address `indices`; they ascend if each is larger than the one before, the first
+    than `previous`.
+    """
+    result = types.Tuple((types.boolean, types.int64, types.boolean))
+
+    def codegen(context, builder, signature, args):
+        base, ends, count, indices, last, previous = args
+        before, behind = (load(builder, ends, NUMBERS, skip=skip) for skip in (0, 1))
+        starts = builder.add(before, every(1, NUMBERS))
+        lengths = builder.sub(builder.sub(behind, starts), every(2, NUMBERS))
+        lanes = ir.Constant(ir.VectorType(HALF, NUMBERS), list(range(NUMBERS)))
+        asked = builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, HALF), NUMBERS))
+        numbers, strange = _numbers(builder, gather(builder, base, starts, asked, WORD), lengths)
+        numbers = builder.trunc(numbers, lanes.type)
+        store(builder, numbers, indices)
+        short = builder.icmp_unsigned("<", builder.sub(lengths, every(1, NUMBERS)), every(8, NUMBERS))
+        high = builder.icmp_signed(">", numbers, spread(builder, builder.trunc(last, HALF), NUMBERS))
+        wrong = builder.or_(builder.or_(strange, high), builder.not_(short))
+        shifted = ir.Constant(lanes.type, [0, *range(NUMBERS, 2 * NUMBERS - 1)])
+        earlier = builder.shuffle_vector(spread(builder, builder.trunc(previous, HALF), NUMBERS), numbers, shifted)
+        falls = builder.icmp_signed("<=", numbers, earlier)
+        most = ir.Constant(WORD, NUMBERS)
+        count = builder.select(builder.icmp_signed("<", count, most), count, most)
+        final = builder.extract_element(numbers, builder.trunc(builder.sub(count, ir.Constant(WORD, 1)), HALF))
+        fine, ascend = (none_of(builder, builder.and_(asked, which)) for which in (wrong, falls))
+        return context.make_tuple(builder, signature.return_type, (fine, builder.zext(final, WORD), ascend))
+
+    return result(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@kernel
+def read_indicators(base, at, ends, indices, last):
+    """(how many, the address of the newline, the last number, whether they ascend) of a line's features from `at` on.
+
+    None if there is anything else in the line, or a number above `last`. The numbers are written to the address
+    `indices`. `base` and `ends` are addresses, of a text in which two bytes stand before `at`, and of room for the places
+    of as many ends as there may be.
+    """
+    most = min(last, np.int64(0x7FFFFFFF))
+    put_half(ends, np.uint64(at - base - 1))
+    n = colons = np.int64(0)
+    start, newline = at, np.int64(-1)
+    while newline < 0:
+        plain, others, marks, newlines = _look(start)
+        place = np.uint64(start - base)
+        if newlines != 0:
+            newline = start + trailing_zeros(newlines)
+            until = newlines ^ (newlines - ONE)
+            plain, others, marks = plain & until, others & until, marks & until
+            if byte_at(newline - 1) == _RETURN and newline - 3 >= at:
+                ending = (newlines & ~(newlines - ONE)) >> ONE
+                valued = byte_at(newline - 2) == _DIGIT_ONE and byte_at(newline - 3) == COLON
+                if valued and others == ending | (ending << ONE):
+                    plain, others = plain | ending, np.uint64(0)
+        if others != 0:
+            return np.int64(0), at, np.int64(-1), True
+        colons += np.int64(count_ones(marks))
+        home, count = ends + 4 * n + 4, np.int64(count_ones(plain))
+        # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
+        for first in range(0, max(count, 1), 8):
+            for k in range(first, first + 8):
+                put_half(home + 4 * k, place + np.uint64(trailing_zeros(plain)))
+                plain &= plain - ONE
+        n += count
+        start += WIDE
+    if colons != n:
+        return np.int64(0), at, np.int64(-1), True
+    fine = ascending = True
+    previous = np.int64(-1)
+    for k in range(0, n, NUMBERS):
+        good, previous, up = _put_numbers(base, ends + 4 * k, n - k, indices + 4 * k, most, previous)
+        fine, ascending = fine & good, ascending & up
+    return n if fine else np.int64(0), newline, previous, ascending
