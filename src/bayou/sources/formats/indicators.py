@@ -114,8 +114,8 @@ def read_indicators(base, at, ends, indices, last):
     """(how many, the address of the newline, the last number, whether they ascend) of a line's features from `at` on.
 
     None if there is anything else in the line, or a number above `last`. The numbers are written to the address
-    `indices`. `base` and `ends` are addresses, of a text in which two bytes stand before `at`, and of room for the places
-    of as many ends as there may be.
+    `indices`. `base` and `ends` are addresses: of a text in which two bytes stand before `at`, and of room for the
+    places of as many ends as there may be.
     """
     most = min(last, np.int64(0x7FFFFFFF))
     put_half(ends, np.uint64(at - base - 1))
