@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.core.learner import AT_ONCE, Learner
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.sources import Source
@@ -77,20 +78,26 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
 def at_hand(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The same rows in batches of at least AT_HAND rows: the bank looks ahead as far as there are rows at hand.
 
-    Of very long rows there are fewer, so that memory is bounded.
+    Of very long rows there are fewer, so that memory is bounded. There are at most as many as learners take at once.
     """
     waiting: list[Batch] = []
     for batch in batches:
         waiting.append(batch)
         if sum(map(len, waiting)) >= AT_HAND or sum(part.nonzeros for part in waiting) >= MOST_AT_HAND:
-            yield _joined(waiting)
+            yield from _evenly_cut(_joined(waiting))
             waiting = []
     if waiting:
-        yield _joined(waiting)
+        yield from _evenly_cut(_joined(waiting))
 
 
 def _joined(batches: list[Batch]) -> Batch:
     return batches[0] if len(batches) == 1 else Batch.concatenate(batches)
+
+
+def _evenly_cut(batch: Batch) -> Iterator[Batch]:
+    parts = -(-len(batch) // AT_ONCE)
+    cuts = [len(batch) * k // parts for k in range(parts + 1)]
+    return (batch if parts == 1 else batch[start:end] for start, end in pairwise(cuts))
 
 
 def written_as(learner: Learner, batch: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""Files as blocks of whole lines, small enough that a block and its rows stay in the cache."""
+"""Files as blocks of whole lines, small at first, so that learning begins soon, and then larger."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from bayou.core.errors import BadInput
 from bayou.kernels.scan import PADDING
 from bayou.sources.reading.opening import NEWLINE, OpenFile, size_of
 
-# Large enough that Python's share per block vanishes, small enough that a block and its rows stay in the cache.
-BLOCK_BYTES = 1 << 21
+# Each block of a file is twice as large as the one before, up to a size at which Python's share per block vanishes.
+FIRST_BYTES, BLOCK_BYTES = 1 << 20, 1 << 22
+# Those for other processes stay smaller, so that all of them have as much to do.
+SHARED_BYTES = 1 << 21
 # A line is not kept longer than this; a longer one is bad. It bounds the memory a file can ask for.
 LONGEST_LINE = 1 << 26
 
@@ -49,6 +51,11 @@ def whole_lines(data: np.ndarray, size: int) -> int:
         if found >= 0 or start == 0:
             return start + found + 1 if found >= 0 else 0
         tail *= 8
+
+
+def _next_room(room: int, left: int, most: int) -> int:
+    """For the block after one of so much room, of which so much is left: a line that has not ended may be longer."""
+    return max(min(max(2 * room, FIRST_BYTES), most), min(2 * left, LONGEST_LINE + 1))
 
 
 class Files:
@@ -115,14 +122,15 @@ class Files:
             yield from self._blocks(file)
             return
         nothing, total = np.empty(0, np.uint8), size_of(file.name) or 0
-        room, first, begin = self._block_bytes, True, 0
+        most = min(self._block_bytes, SHARED_BYTES)
+        room, first, begin = _next_room(0, 0, most), True, 0
         with open(file.name, "rb", buffering=0) as text:
             at = len(_BOM) if text.read(len(_BOM)) == _BOM else 0
             while at < total:
                 upto = file.position = min(begin + room, total)
                 end = _behind_last_newline(text, at, upto)
                 left = upto - (end or at)
-                room = max(self._block_bytes, min(2 * left, LONGEST_LINE + 1))
+                room = _next_room(room, left, most)
                 if end:
                     yield Block(nothing, end - at, file.name, first, at=at)
                 elif left >= LONGEST_LINE:
@@ -135,7 +143,7 @@ class Files:
                 begin = at = end or at
 
     def _blocks(self, file: OpenFile) -> Iterator[Block]:
-        room, first = self._block_bytes, True
+        room, first = _next_room(0, 0, self._block_bytes), True
         left = np.empty(0, np.uint8)  # the beginning of a line whose end is not read yet
         while True:
             data = np.empty(room + PADDING, np.uint8)
@@ -154,7 +162,7 @@ class Files:
                     size += 1
             end = self.cut(data, size) if got else size
             left = data[end:size].copy()
-            room = max(self._block_bytes, min(2 * len(left), LONGEST_LINE + 1))
+            room = _next_room(room, len(left), self._block_bytes)
             if end:
                 data[end : end + PADDING] = NEWLINE
                 yield Block(data, end, file.name, first, at=at)
