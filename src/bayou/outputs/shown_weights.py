@@ -239,8 +239,8 @@ def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights
     alone = not any(one.complete for one in families)  # then there is nothing to centre
 
     def shown(mean: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
-        centres = 0.0 if alone else _means(mean, shares, centred)
-        return mean - centres, intercept + float(shares @ mean)
+        centred_mean = mean if alone else mean - _means(mean, shares, centred)
+        return centred_mean, intercept + float(shares @ mean)
 
     mean, intercept = shown(reading.mean, reading.intercept)
     variance, intercept_variance = np.zeros(len(mean)), 0.0
@@ -253,10 +253,14 @@ def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights
         if not alone:
             others = _sums(shares**2 * own, centred)
             own = np.where(centred >= 0, (1.0 - 2.0 * shares) * own + others, own)
-        variance += share * (own + away**2)
-        intercept_variance += share * (bias_variance + float(shares**2 @ weights.variance) + intercept_away**2)
         first, intercept_first = first + share * away, intercept_first + share * intercept_away
-    sd = np.sqrt(np.maximum(variance - first**2, 0.0)) if reading.parts else None
+        np.square(away, out=away)  # in place, here and below: of millions of features, new memory takes longest
+        away += own
+        away *= share
+        variance += away
+        intercept_variance += share * (bias_variance + float(shares**2 @ weights.variance) + intercept_away**2)
+    variance -= np.square(first, out=first)
+    sd = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance) if reading.parts else None
     intercept_sd = np.sqrt(max(intercept_variance - intercept_first**2, 0.0)) if reading.parts else np.nan
     return ShownWeights(
         *(frame.features, frame.names, mean, sd, intercept, float(intercept_sd), moments, family, families),
@@ -298,7 +302,7 @@ def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.nd
 def _completed(frame: Frame, mean: np.ndarray | None) -> list[Family]:
     """Which families are complete: a row has one feature of them, of value 1, and none of their weights is 0."""
     moments, family, size = frame.moments, frame.family, len(frame.families)
-    if moments is None:
+    if moments is None or not size:
         return [Family(*key, False) for key in frame.families]
     # Squares alone would not tell: a standardised number has a mean square of 1, too.
     odd = np.abs(moments.square - moments.seen) + np.abs(moments.mean - moments.seen)

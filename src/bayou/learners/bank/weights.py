@@ -10,6 +10,7 @@ variances of sums and differences. `row_weights` and `row_coefficients` have it 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayou.core.batch import Batch
 from bayou.core.links import C8
 from bayou.core.prediction import Part, Reading, Weights
 from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
@@ -88,13 +90,13 @@ class RowWeights(NamedTuple):
 def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> RowWeights:
     """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
     with bank._lock:
-        parts = [lane_part(bank._lanes, lane, features) for lane in range(bank._lanes.width)]
+        parts = [*_lane_parts(bank._lanes, features, dict.fromkeys(range(bank._lanes.width), 1.0)).values()]
         parts += [] if bank._pairs is None else bank._pairs.parts(features)
     weights = np.stack([part.weights.mean for part in parts], axis=1)
     variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
     intercepts = np.array([part.intercept[0] for part in parts])
-    variances = np.array([_row_variance(part, square) for part in parts])
-    return RowWeights(weights, variance, mean @ weights + intercepts, variances)
+    unsure = np.array([part.intercept[1] for part in parts])
+    return RowWeights(weights, variance, mean @ weights + intercepts, square @ variance + unsure)
 
 
 def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.ndarray, np.ndarray]:
@@ -162,38 +164,35 @@ def _stacked_variance(combination: Combination) -> float:
 
 def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> Weights:
     """What one lane believes of some weights."""
-    place, factor = lane // LANES * 2 * LANES + lane % LANES, lanes.factors()[lane]
-    mean, gained = (lanes.state[features, place + at].astype(np.float64) for at in (0, LANES))
-    if lanes.settings[RATE, lane] > 0:
-        return Weights(factor * mean, np.zeros(len(features)))
-    square = np.where(lanes.squares[features, 1] > 0, lanes.squares[features, 0].astype(np.float64), 1.0)
-    prior = lanes.held[lanes.groups[features], lane] + lanes.settings[PER_SQUARE, lane] * square
-    variance = 1.0 / (prior + lanes.fade[0, lane] * gained)
-    return Weights(factor * (mean * variance if lanes.settings[NATURAL, lane] else mean), factor**2 * variance)
+    return lane_part(lanes, lane, features).weights
 
 
 def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
     """One lane by itself."""
-    intercept = float(lanes.intercept[0, lane]), float(_intercept_variances(lanes)[lane])
-    return Part(1.0, lane_weights(lanes, lane, features), intercept)
+    return _lane_parts(lanes, features, {lane: 1.0})[lane]
 
 
-def _row_variance(part: Part, squares: np.ndarray) -> float:
-    """s of the mean row: the mean over rows of sum x^2 v, and the intercept's."""
-    return float(squares @ part.weights.variance) + part.intercept[1]
+def _lane_parts(lanes: Lanes, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, Part]:
+    """Some lanes by themselves, each stretched by so much."""
+    which, stretch = np.array([*stretched], np.int64), np.array([*stretched.values()], np.float64)
+    means, variances = np.empty((2, len(which), len(features)))
+    _each_weight(features, lanes, lanes.factors()[which] * stretch, which, means, variances)
+    biases, unsure = lanes.intercept[0, which] * stretch, _intercept_variances(lanes)[which] * stretch**2
+    told = zip(stretched, means, variances, biases.tolist(), unsure.tolist(), strict=True)
+    return {lane: Part(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in told}
 
 
-def _stretched(part: Part, stretch: float, share: float, more: float = 0.0) -> Part:
-    """In other units; `more` is what is not known of the intercept besides."""
-    weights = Weights(stretch * part.weights.mean, stretch**2 * np.asarray(part.weights.variance))
-    return Part(share, weights, (stretch * part.intercept[0], stretch**2 * part.intercept[1] + more))
+def _row_variances(lanes: Lanes, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """s of the mean row in each lane: the mean over rows of sum x^2 v, and the intercept's."""
+    found = _intercept_variances(lanes)
+    _add_variances(features, lanes, lanes.factors(), np.asarray(squares, np.float64), found)
+    return found
 
 
 def lane_reading(lanes: Lanes, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
     """One lane by itself, in units of the log-odds if the mean squares of all features are known."""
-    part = lane_part(lanes, lane, features)
-    root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variance(part, squares))
-    part = _stretched(part, 1.0 / root, 1.0)
+    root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variances(lanes, features, squares)[lane])
+    part = _lane_parts(lanes, features, {lane: 1.0 / root})[lane]
     return Reading(part.weights.mean, part.intercept[0], [part])
 
 
@@ -209,21 +208,22 @@ def log_odds_reading(
     With the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
     without, roots are as they were in the mean of about the last thousand examples.
     """
-    parts = [lane_part(lanes, k, features) for k in range(lanes.width)]
     combination = in_log_odds(combination)
     damping = combination.damping
     if squares is not None:
-        s = np.array([_row_variance(part, squares) for part in parts])
+        s = _row_variances(lanes, features, squares)
         own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they were
         spread = combination.output_spread[2 + own].astype(np.float64) * s[combination.lane_of[own]]
         damping[2 + own] = np.sqrt(1.0 + spread) - 1.0
     _, mixing, stretched, _ = linearised(lanes, combination)
-    parts += [] if pairs is None else pairs.parts(features)
-    stacked = _stacked_variance(combination)
-    shown = [
-        _stretched(parts[k], float(stretched[k]), float(mixing[k]), stacked)
-        for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()
-    ]
+    stretch = {k: float(stretched[k]) for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()}
+    parts = _lane_parts(lanes, features, {k: by for k, by in stretch.items() if k < lanes.width})
+    for k, (_, weights, (bias, own)) in enumerate([] if pairs is None else pairs.parts(features), start=lanes.width):
+        if by := stretch.get(k):
+            weights = Weights(by * weights.mean, by**2 * np.asarray(weights.variance))
+            parts[k] = Part(1.0, weights, (by * bias, by**2 * own))
+    stacked = _stacked_variance(combination)  # is not known of the intercept besides
+    shown = [Part(float(mixing[k]), weights, (b, own + stacked)) for k, (_, weights, (b, own)) in parts.items()]
     mean = weights_of(lanes, combination, features, pairs)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination, pairs)[0] if lanes.has_intercept else 0.0
     return Reading(mean, intercept, shown, "log_odds")
@@ -235,7 +235,7 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pai
     found = np.empty((2, len(features)), lanes.state.dtype)
     if pairs is not None:
         there = pairs.parts(features)[: len(mixing) - lanes.width]
-        parts = [*(lane_part(lanes, k, features) for k in range(lanes.width)), *there]
+        parts = [*_lane_parts(lanes, features, dict.fromkeys(range(lanes.width), 1.0)).values(), *there]
         means = np.array([part.weights.mean for part in parts])
         own = np.array([part.weights.variance for part in parts])
         middle = (mixing * stretched) @ means
@@ -245,23 +245,52 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pai
     return found
 
 
+@inlined
+def _known(lanes, i):
+    """The mean square of a feature's values, and its group."""
+    return (lanes.squares[i, 0] if lanes.squares[i, 1] > 0 else 1.0), lanes.groups[i]
+
+
+@inlined
+def _weight(lanes, known, factor, i, k):
+    """(mean, variance) of a feature's weight in lane k, whose weights are multiplied by a factor."""
+    settings, place = lanes.settings, k // LANES * 2 * LANES + k % LANES
+    prior = lanes.held[known[1], k] + settings[PER_SQUARE, k] * known[0]
+    v = 1.0 / (prior + lanes.fade[0, k] * lanes.state[i, place + LANES])
+    mean = factor * lanes.state[i, place] * (v if settings[NATURAL, k] > 0.0 else 1.0)
+    return mean, 0.0 if settings[RATE, k] > 0.0 else factor * factor * v
+
+
+@kernel
+def _each_weight(numbers, lanes, factors, which, means, variances):
+    """(means, variances) of some features' weights in each of some lanes."""
+    for n in range(numbers.size):
+        known = _known(lanes, numbers[n])
+        for j in range(which.size):
+            means[j, n], variances[j, n] = _weight(lanes, known, factors[j], numbers[n], which[j])
+
+
+@kernel
+def _add_variances(numbers, lanes, factors, squares, found):
+    """To each lane's its weights' variances, each times a square; of those that never came, nothing."""
+    for n in range(numbers.size):
+        if squares[n] != 0.0:
+            known = _known(lanes, numbers[n])
+            for k in range(found.size):
+                found[k] += squares[n] * _weight(lanes, known, factors[k], numbers[n], k)[1]
+
+
 @kernel
 def _weights(numbers, lanes, factors, coefficients, mixing, stretched, found):
     """(means, variances) of some features' weights in the linearised combination of all lanes."""
     most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
-    state, squares, settings = lanes.state, lanes.squares, lanes.settings
-    width = settings.shape[1]
+    width = lanes.settings.shape[1]
     weights, variances = zeros(width, np.float64), zeros(width, np.float64)
     for n in range(numbers.size):
-        i = numbers[n]
-        square = squares[i, 0] if squares[i, 1] > 0 else 1.0
         mean = middle = variance = 0.0
+        known = _known(lanes, numbers[n])
         for k in range(width):
-            place = k // LANES * 2 * LANES + k % LANES
-            prior = lanes.held[lanes.groups[i], k] + settings[PER_SQUARE, k] * square
-            v = 1.0 / (prior + lanes.fade[0, k] * state[i, place + LANES])
-            weights[k] = factors[k] * state[i, place] * (v if settings[NATURAL, k] > 0.0 else 1.0)
-            variances[k] = 0.0 if settings[RATE, k] > 0.0 else factors[k] * factors[k] * v
+            weights[k], variances[k] = _weight(lanes, known, factors[k], numbers[n], k)
             mean += coefficients[k] * weights[k]
             middle += mixing[k] * stretched[k] * weights[k]
         for k in range(width):
