@@ -1,6 +1,10 @@
 """Threads that learners work in besides their caller's."""
 
+import os
+import sys
 import threading
+
+import pytest
 
 from bayou.core import threads
 
@@ -53,3 +57,15 @@ def test_what_was_brought_is_done_though_an_error_ends_the_work():
     except KeyboardInterrupt:
         pass
     assert done == [0, 1, 2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority for each thread")
+def test_who_works_for_others_is_nicer_and_nobody_else():
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before, found = priority(), []
+    with threads.InTurn("nice", most=1) as turn:
+        turn.do(lambda: found.append(priority()))
+    assert found == [min(before + threads.NICER, 19)]
+    assert priority() == before

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, Self
 
 # So many work at once even on fewer cores: of three tasks on two cores none waits for another to end.
 LEAST_WORKERS = 3
+# By how much threads are nicer that give way.
+NICER = 5
 
 _here = threading.local()
 _pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def give_way() -> None:
+    """Have the present thread, which works for another, take no core from it: where cores are few, that one would wait.
+
+    Only Linux has a priority for each thread.
+    """
+    if sys.platform == "linux":
+        here = threading.get_native_id()
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + NICER)
 
 
 class _AtOnce(Executor):
@@ -101,6 +115,7 @@ class InTurn:
             thread.join() if ended else done.wait()
 
     def _run(self) -> None:
+        give_way()
         while work := self._work.get():
             try:
                 work[0](*work[1:])

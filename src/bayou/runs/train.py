@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bayou.report import Recorder
 
 # How much may wait to be done behind the thread that learns.
-AHEAD = 6
+AHEAD = 12
 # How many files that were learned a model remembers, the last ones.
 KEPT = 100
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from bayou.core.errors import BadInput
+from bayou.core.threads import give_way
 
 # Tasks that are being done, or done and not yet taken, for each thread.
 DEPTH = 2
@@ -86,6 +87,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
             self._changed.notify_all()
 
     def _run(self) -> None:
+        give_way()
         more = True
         while more:
             with self._changed:
