@@ -178,6 +178,21 @@ def test_whole_lines(text: bytes) -> None:
 
 # --- blocks that are not read -----------------------------------------------------------------------------------------
 
+
+def test_blocks_grow_from_small_ones_and_those_for_other_processes_stay_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "FIRST_BYTES", 1000)
+    monkeypatch.setattr(blocks, "SHARED_BYTES", 2000)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"0123456789abcde\n" * 2000)
+    files = Files([str(path)] * 2, block_bytes=8000)
+    sizes = [block.size for block in files]
+    assert sizes[:5] == [992, 2000, 4000, 8000, 8000]
+    assert sizes[len(sizes) // 2 :] == sizes[: len(sizes) // 2]  # and the next file begins with small ones again
+    shared = [block.size for block in files.unread()]
+    assert shared[:3] == [992, 2000, 2000]
+    assert sum(shared) == sum(sizes) == 64_000
+
+
 PIECES = st.sampled_from([b"\n", b"1 2:3\n", b"x" * 30, b"y" * 9, b"\n\n", b"ab\n"])
 
 
