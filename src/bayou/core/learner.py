@@ -45,7 +45,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
-AT_ONCE = 16384
+AT_ONCE = 8192
 # What draws are for.
 PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,20 +83,20 @@ def at_hand(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         waiting.append(batch)
         if sum(map(len, waiting)) >= AT_HAND or sum(part.nonzeros for part in waiting) >= MOST_AT_HAND:
-            yield from _evenly_cut(_joined(waiting))
+            yield from _cut(_joined(waiting))
             waiting = []
     if waiting:
-        yield from _evenly_cut(_joined(waiting))
+        yield from _cut(_joined(waiting))
 
 
 def _joined(batches: list[Batch]) -> Batch:
     return batches[0] if len(batches) == 1 else Batch.concatenate(batches)
 
 
-def _evenly_cut(batch: Batch) -> Iterator[Batch]:
-    parts = -(-len(batch) // AT_ONCE)
-    cuts = [len(batch) * k // parts for k in range(parts + 1)]
-    return (batch if parts == 1 else batch[start:end] for start, end in pairwise(cuts))
+def _cut(batch: Batch) -> Iterator[Batch]:
+    if len(batch) <= AT_ONCE:
+        return iter([batch])
+    return (batch[start : start + AT_ONCE] for start in range(0, len(batch), AT_ONCE))
 
 
 def written_as(learner: Learner, batch: Batch) -> Batch:

@@ -148,6 +148,14 @@ def test_long_lines_of_indicators(odd: float) -> None:
     assert_same(mutated(lines, 600, seed=2))
 
 
+@pytest.mark.parametrize("bad", [b":1", b" :1", b"1:1:1", b"1:1 :1", b"1", b"x:1", b"1:1\r", b"1:1\t"])
+def test_lines_that_are_nearly_indicators(bad: bytes) -> None:
+    """In particular none may have more features than there is room for."""
+    for count in (1, 2, 20, 21, 22, 64, 5000):
+        assert_same(b"1 " + b" ".join([bad] * count))
+        assert_same(b"1 2:1\n1 " + b" ".join([bad] * count) + b"\r\n-1 3:1 4:1\r\n1 " + b"5:1 " * 30)
+
+
 def test_what_is_said_of_indicators_is_true() -> None:
     lines = [b"1 " + b" ".join(b"%d:1" % number for number in range(k, 3 * k, 2)) for k in range(1, 40)]
     bounds = parsed(b"\n".join(lines)).bounds

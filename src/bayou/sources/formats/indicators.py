@@ -114,8 +114,8 @@ def read_indicators(base, at, ends, indices, last):
     """(how many, the address of the newline, the last number, whether they ascend) of a line's features from `at` on.
 
     None if there is anything else in the line, or a number above `last`. The numbers are written to the address
-    `indices`. `base` and `ends` are addresses: of a text in which two bytes stand before `at`, and of room for the
-    places of as many ends as there may be.
+    `indices`. `base` and `ends` are addresses: of a text in which two bytes stand before `at`, and of room for a place
+    for every three bytes of the line, and NUMBERS more.
     """
     most = min(last, np.int64(0x7FFFFFFF))
     put_half(ends, np.uint64(at - base - 1))
@@ -144,7 +144,7 @@ def read_indicators(base, at, ends, indices, last):
                 plain &= plain - ONE
         n += count
         start += WIDE
-    if colons != n:
+    if colons != n or 4 * n > newline + 1 - at:  # each takes four bytes at least
         return np.int64(0), at, np.int64(-1), True
     fine = ascending = True
     previous = np.int64(-1)

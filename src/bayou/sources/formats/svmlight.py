@@ -67,7 +67,7 @@ class Svmlight:
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
-        ends = self._scratch.take("ends", room + NUMBERS, np.int32)
+        ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # of features, ":1 " at least
         bad = np.empty((most, 3), np.int64)  # memory is taken as lines turn out bad
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data,

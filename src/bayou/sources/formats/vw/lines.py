@@ -205,7 +205,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         if tab >= 0:
             wrong, at = _TABS, tab
         owned, previous, ended = np.uint64(0), -1, False
-        if wrong == 0 and last >= 0 and at >= 1 and byte_at(base + at + 1) == BLANK:
+        if wrong == 0 and last >= 0 and byte_at(base + at + 1) == BLANK:
             count, newline, final, up = read_own_numbers(base, base + at + 2, homes, wide, np.int64(k), last)
             if count > 0:
                 k, owned, previous, ascending = k + np.uint64(count), np.uint64(count), final, ascending & up
