@@ -218,12 +218,12 @@ def log_odds_reading(
     _, mixing, stretched, _ = linearised(lanes, combination)
     stretch = {k: float(stretched[k]) for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()}
     parts = _lane_parts(lanes, features, {k: by for k, by in stretch.items() if k < lanes.width})
-    for k, (_, weights, (bias, own)) in enumerate([] if pairs is None else pairs.parts(features), start=lanes.width):
+    for k, (_, weights, (bias, unsure)) in enumerate([] if pairs is None else pairs.parts(features), start=lanes.width):
         if by := stretch.get(k):
             weights = Weights(by * weights.mean, by**2 * np.asarray(weights.variance))
-            parts[k] = Part(1.0, weights, (by * bias, by**2 * own))
-    stacked = _stacked_variance(combination)  # is not known of the intercept besides
-    shown = [Part(float(mixing[k]), weights, (b, own + stacked)) for k, (_, weights, (b, own)) in parts.items()]
+            parts[k] = Part(1.0, weights, (by * bias, by**2 * unsure))
+    stacked = _stacked_variance(combination)  # what is not known of the intercept besides
+    shown = [Part(float(mixing[k]), weights, (b, v + stacked)) for k, (_, weights, (b, v)) in parts.items()]
     mean = weights_of(lanes, combination, features, pairs)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination, pairs)[0] if lanes.has_intercept else 0.0
     return Reading(mean, intercept, shown, "log_odds")
