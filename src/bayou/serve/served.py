@@ -320,7 +320,7 @@ def warm_up(model: LiveModel) -> None:
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
             told = learner.predict(rows, horizon=horizon)
     Said(learner, [told], 0.95).json()
-    Uses().count(Batch.from_rows([{0: 1.0}], labels=[1.0]).astype(dtype))
+    Uses().count(Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype))  # its table grows, too
     if learner.record.task != "classes":
         learner.weights_at([0])
     learner.parts()
