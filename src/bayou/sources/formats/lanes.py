@@ -1,4 +1,4 @@
-"""Several plain features of a line at a time, in the lanes of vectors: what stands between one stop and the next.
+"""Text in the lanes of vectors, and names alone, several at a time: what stands between one stop and the next.
 
 Stops are the places of all bytes that cannot be in a name (`stops.find_stops`). Once they are known, and how many of
 them a line has, no feature and no line has to wait for the one before it. What is not plain is left to whoever asked.

@@ -48,11 +48,12 @@ where its value is 1.
 A line from which more than 65,536 features, or pairs of more than 1,024 namespaces, or threes of more than 128, would
 come is bad. `recipe.ignore` has first bytes of namespaces that are left out, once a line was found to be fine.
 
-A block goes through three plain loops: one finds where names can stop, 64 bytes at a time (`stops`); one reads lines,
-jumping from stop to stop (`lines`); one hashes the names, sixteen at a time (`names`). In a single loop every name
-would wait for the end of the one before it; in these the processor can work on several at once. The second has loops of
-its own for runs of plain features (`plain`): called by numbers, which need no hash, or by names. Crosses are in
-`crosses`.
+Lines of nothing but indicators called by their numbers are read as those of svmlight are (`indicators`). As soon as a
+block has another line, it goes through three plain loops: one finds where names can stop, 64 bytes at a time
+(`stops`); one reads lines, jumping from stop to stop (`lines`); one hashes the names, sixteen at a time (`names`). In
+a single loop every name would wait for the end of the one before it; in these the processor can work on several at
+once. The second has loops of its own for runs of plain features (`plain`): called by numbers, which need no hash, or
+by names. Crosses are in `crosses`.
 """
 
 from __future__ import annotations
