@@ -93,7 +93,14 @@ class Told:
     sent: dict[str, dict] = field(default_factory=dict)
     acknowledged: set[str] = field(default_factory=set)
     labels: dict[str, int] = field(default_factory=dict)  # of rows whose label was acknowledged
+    answers: int = 0  # that said so
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def wait_for(self, answers: int) -> None:
+        until = time.monotonic() + 60
+        while self.answers < answers:
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.001)
 
 
 def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
@@ -112,6 +119,7 @@ def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
                 if call(port, "POST", f"/learn?request={name}", body, connection)[0] == 200:
                     with told.lock:
                         told.acknowledged.add(name)
+                        told.answers += 1
             else:
                 if call(port, "POST", "/predict", row | {"id": name}, connection)[0] != 200:
                     continue
@@ -120,6 +128,7 @@ def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
                     if status == 200:
                         with told.lock:
                             told.labels[name] = told.labels.get(name, 0) + 1
+                            told.answers += 1
                         assert said["outcome"] in ("joined", "duplicate"), said
     except OSError:
         pass
@@ -159,7 +168,9 @@ def kill_again_and_again(folder: Path, kills: int, seed: int = 0, clients: int =
             threads = [threading.Thread(target=load, args=(forks.port, told, one, stop)) for one in seeds]
             for thread in threads:
                 thread.start()
-            time.sleep(rng.uniform(0.0, 0.1))
+            # So many answers and a moment: at a start at times, and as much load on a slow machine as on a fast one.
+            told.wait_for(told.answers + rng.choice((0, rng.randrange(100))))
+            time.sleep(rng.uniform(0.0, 0.02))
             forks.kill()
             stop.set()
             for thread in threads:
@@ -183,7 +194,7 @@ def kill_again_and_again(folder: Path, kills: int, seed: int = 0, clients: int =
     assert (folder / "replayed.bayou").read_bytes() == written.read_bytes()
     return {
         "kills": kills,
-        "acknowledged": len(told.acknowledged) + sum(told.labels.values()),
+        "acknowledged": told.answers,
         "asked again": len(again),
         "learned": sum(seen.values()),
     }
