@@ -191,6 +191,20 @@ def test_a_restart_goes_on_and_replay_gives_the_same_bytes(tmp_path):
         assert server.post("/label", {"id": "open", "label": 1}).json()["outcome"] == "duplicate"
 
 
+def test_rows_that_a_start_learns_again_count_for_the_next_snapshot(tmp_path):
+    snapshots = tmp_path / "models/default/snapshots"
+    with running(tmp_path, snapshot_every=30) as server:
+        server.post("/learn", ROWS[:20])
+    for file in snapshots.iterdir():  # as if the server had been killed
+        file.unlink()
+    with running(tmp_path, {}, snapshot_every=30) as server:
+        server.post("/learn", ROWS[20:35])
+        until = time.monotonic() + 60
+        while not any(snapshots.glob("*.bayou")) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [bayou.load(file).examples for file in snapshots.glob("*.bayou")] == [35]
+
+
 @pytest.mark.long
 def test_rows_that_wait_in_vain_get_the_default_label(tmp_path):
     with running(tmp_path, wait=0.2, default=0) as server:

@@ -117,6 +117,7 @@ class Served:
         for sentence in said:
             self.say(sentence)
         self.snapshot_version = checked = model.version
+        self._snapshot_examples = model.learner.examples  # a server that is killed often writes one all the same
         if self.options.default is not None:
             default = json.dumps(self.options.default).encode()
             if bad := model.reading.check_labels([default]):
@@ -130,7 +131,6 @@ class Served:
             if time.monotonic() - said_at > 5.0:
                 said_at = time.monotonic()
                 self.say(f"{self.name}: {log.last - model.version:,} entries to go")
-        self._snapshot_examples = model.learner.examples
         warm_up(model)
         self.owner = Owner(model, log, loop, self.live)
         self.owner.on_examples = self._learned
