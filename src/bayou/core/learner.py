@@ -141,9 +141,7 @@ class Learner(Inspected):
         behind = behind if isinstance(batch, Batch) and len(batch) <= AT_ONCE else None
         with self._lock.ahead(behind):
             self._check(batch, learn=True)
-            # What rounds to 0 is 0 for everyone. Always a copy: for arrays that cannot be written to, as a batch's are,
-            # Numba would compile every kernel once more.
-            weights = batch.each_weight().astype(self._dtype)
+            weights = self._row_weights(batch)
             targets, negative = self._targets(batch, weights)
             told = []
             for start in range(0, max(len(batch), 1), AT_ONCE):
@@ -151,7 +149,7 @@ class Learner(Inspected):
                 part = batch if len(batch) <= AT_ONCE else batch[rows]
                 self._touch(part.indices)
                 told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
-                self._examples += int(np.count_nonzero(weights[rows]))
+                self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
             self._negative = negative
         return self.prediction(told[0] if len(told) == 1 else self._joined(told))
 
@@ -168,7 +166,7 @@ class Learner(Inspected):
         """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
         with self._lock:
             self._check(batch, learn=True)
-            self._targets(batch, batch.each_weight().astype(self._dtype, copy=False))
+            self._targets(batch, self._row_weights(batch))
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
         """`learn` for one row: the short way, for streams within Python. With weight 0 it predicts.
@@ -396,6 +394,14 @@ class Learner(Inspected):
 
     def _check(self, batch: Batch, learn: bool = False) -> None:
         check_batch(batch, self._n_features, self._dtype, self._widest, learn)
+
+    def _row_weights(self, batch: Batch) -> np.ndarray:
+        """The weight of every row; what rounds to 0 is 0 for everyone.
+
+        Always an array of its own: for those that cannot be written to, as a batch's are, Numba would compile every
+        kernel once more.
+        """
+        return np.ones(len(batch), self._dtype) if batch.weights is None else batch.weights.astype(self._dtype)
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
         """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""

@@ -388,7 +388,7 @@ class Training:
     def _learn(self, batch: Batch, learner: Any) -> None:
         batch = written_as(self.learner, batch)
         scored = self._pass == self._first
-        if scored:
+        if scored and self.source.extras.names is not None:  # which change: nobody else may look them up
             self._remarks.look(batch)
         # Whatever lanes can do without is done in another thread: this one goes on with the next rows.
         for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner, behind=self._scoring)):
@@ -396,6 +396,8 @@ class Training:
                 self._scoring.do(self._score, told)
 
     def _score(self, told: Told) -> None:
+        if self.source.extras.names is None:
+            self._remarks.look(told.batch)
         told.score(self._meter)
         self._uses.count(told.batch)
         self._remarks.follow(told.batch.labels)

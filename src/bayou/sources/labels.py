@@ -17,7 +17,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -179,6 +179,13 @@ def _several(labels: Labels) -> str:
     return f"{labels.what} is one of {len(labels.counts):,} classes{some}; --positive NAME tells one from the rest"
 
 
+class Negatives(NamedTuple):
+    """Which ways to write a negative label there are in some rows."""
+
+    zeros: bool
+    minus: bool
+
+
 class LabelRule:
     """Turns labels as written into what learners take, and says which rows have none that counts.
 
@@ -237,15 +244,17 @@ class LabelRule:
                 self._numbers[key_of(name)] = len(self._classes)
                 self._classes.append(name)
 
-    def mixed(self, labels: np.ndarray) -> np.ndarray | None:
+    def negatives(self, labels: np.ndarray) -> Negatives:
+        """How negative labels are written in some rows. Remembers nothing, as `read`."""
+        return Negatives(bool((labels == 0).any()), bool((labels == -1).any())) if self.two else Negatives(False, False)
+
+    def mixed(self, labels: np.ndarray, written: Negatives) -> np.ndarray | None:
         """Rows whose negative label is not written as this stream's first one was; None if there are none."""
-        if not self.two:
-            return None
-        zeros, minus = labels == 0, labels == -1
-        if self._negative is None and (zeros | minus).any():
-            self._negative = float(labels[np.argmax(zeros | minus)])
-        wrong = minus if self._negative == 0 else zeros
-        return wrong if self._negative is not None and wrong.any() else None
+        if self._negative is None and any(written):
+            self._negative = float(labels[np.argmax((labels == 0) | (labels == -1))])
+        if self._negative == 0:
+            return labels == -1 if written.minus else None
+        return labels == 0 if written.zeros else None
 
     def what(self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False) -> str:
         """What is wrong with a label."""

@@ -13,7 +13,7 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
-from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, decide
+from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
 from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
@@ -29,6 +29,7 @@ class _Ready:
     file: str
     first: bool
     labels: np.ndarray  # as the rule read them, with negatives as they were written
+    negatives: Negatives  # how they were written
     strange: np.ndarray  # labels as written that say nothing to the rule
     parsed: ParsedBlock
     batch: Batch | None  # None if its features have no numbers yet
@@ -274,7 +275,7 @@ class Source:
             labels = labels[~bad]
         raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if rule.two else labels
         batch = None if self._unnumbered(parsed) or rule.several else parsed.batch()
-        return _Ready(task.file, task.first, raw, strange, parsed, batch, placed.done)
+        return _Ready(task.file, task.first, raw, rule.negatives(raw), strange, parsed, batch, placed.done)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
         return self.extras.numbering is not None and parsed.indices.dtype == np.uint64
@@ -283,7 +284,7 @@ class Source:
 
     def _finish(self, ready: _Ready) -> Batch:
         parsed, batch, names = ready.parsed, ready.batch, self.extras.names
-        mixed = self._rule.mixed(ready.labels) if self._labels_needed else None
+        mixed = self._rule.mixed(ready.labels, ready.negatives) if self._labels_needed else None
         if mixed is not None and self.skips:
             self._both = True
         elif mixed is not None:

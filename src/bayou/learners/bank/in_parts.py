@@ -160,7 +160,7 @@ class InParts(Grouped, AddsUp):
     def _checked(self, batch: Batch) -> tuple[int | None, Iterable[tuple[Batch, np.ndarray, np.ndarray]]]:
         """How a batch, checked as a whole, writes negatives; and (rows, signs, weights) of a few thousand at a time."""
         self._check(batch, learn=True)
-        weights = batch.each_weight().astype(self._dtype)
+        weights = self._row_weights(batch)
         signs, negative = self._targets(batch, weights)
         cuts = [slice(start, start + AT_ONCE) for start in range(0, len(batch), AT_ONCE)]
         return negative, ((batch if len(cuts) == 1 else batch[cut], signs[cut], weights[cut]) for cut in cuts)
