@@ -573,6 +573,19 @@ def test_one_pass_is_nearly_as_good_as_logistic_regression_solved(preset):
 # --- the combination follows the lanes in another thread ----------------------------------------------------------
 
 
+@pytest.mark.parametrize("seed", [2, 5, 11])
+def test_narrowing_leaves_shares_to_the_outputs_that_stay(seed, monkeypatch):
+    """Heavy rows give all shares to one output, and that one may be let go."""
+    monkeypatch.setattr(dropping, "NARROWING", {40: 12, 101: 8})
+    X, y, weights = examples(seed, 200, (-1, 1))
+    batch, learner = Batch.from_csr(X, y, weights), Bank(WIDTH, preset="wide", narrowing=True)
+    for row in range(len(batch)):
+        learner.learn(batch[row : row + 1])
+        assert learner._later.shares.sum() == pytest.approx(1.0)
+        assert np.isfinite(learner.predict(batch[:5], horizon="later").probability).all()
+    assert all(np.isfinite(array).all() for array in learner._arrays().values())
+
+
 @pytest.mark.parametrize("options", [{}, {"combine": "share"}, {"preset": "wide", "narrowing": True}], ids=str)
 def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
     monkeypatch.setattr(dropping, "NARROWING", {40: 12, 101: 8})

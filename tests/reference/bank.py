@@ -366,7 +366,7 @@ class Look(NamedTuple):
 
     log_lengths: list[float]  # of the first rows that have features, this one included
     square: np.ndarray  # mean squares of the row's features, this row included
-    counts: bool  # whether mean squares are counted by now
+    uses: np.ndarray  # how often each of them was met, where that is counted
     seen: list[Seen]  # per lane
     z: np.ndarray  # output logits
     zm: float  # of their mixture
@@ -405,7 +405,6 @@ class BankReference:
         self.learned = 0  # examples of positive weight
         self.damping = np.zeros(K)  # of each output beside the score's, in the mean of the last examples; less 1
         self.log_lengths: list[float] = []
-        self.counts = False
         self.uses = np.zeros(n_features + 1)  # counted uses of each feature
         self.square = np.ones(n_features + 1)  # and the mean square of its values there
         self.weight = 0.0  # the sum of weights
@@ -417,7 +416,7 @@ class BankReference:
     def look(self, i, x) -> Look:
         """Predict; pure."""
         log_lengths = self._log_lengths_with(i, x)
-        square, counts = self._squares_with(i, x)
+        square, uses = self._squares_with(i, x)
         seen = [lane.see(i, x, unit_of(log_lengths), square, self.square[i]) for lane in self.lanes]
         z = np.array([seen[k].m / np.sqrt(1.0 + C8 * kp * seen[k].s) for k, kp in self.outputs])
         z = np.where(self.kept, np.clip(z, -SUREST, SUREST), 0.0)
@@ -426,7 +425,7 @@ class BankReference:
         stacked = [stacker.score(*f) for stacker in self.stackers]
         q = np.array([zm] + [m / np.sqrt(1.0 + C8 * s) for m, s in stacked])
         q = np.clip(q, -SUREST, SUREST)
-        return Look(log_lengths, square, counts, seen, z, zm, stacked, q, mixed_logit(self.final_shares, q))
+        return Look(log_lengths, square, uses, seen, z, zm, stacked, q, mixed_logit(self.final_shares, q))
 
     def _log_lengths_with(self, i, x) -> list[float]:
         """Logarithms of lengths, of the first SETTLED rows that have features, this row included."""
@@ -435,17 +434,19 @@ class BankReference:
             return self.log_lengths
         return [*self.log_lengths, float(np.log(np.sum(of_features**2)) / 2.0)]
 
-    def _squares_with(self, i, x) -> tuple[np.ndarray, bool]:
-        """Mean squares of the row's features with this row included, and whether they count by now.
+    def _squares_with(self, i, x) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares of the row's features with this row included, and how often each was met by then; 0: not counted.
 
-        They count from the first row on that holds a value other than 1 or -1: a stream of indicators has nothing to
-        count. At a feature's first counted use its mean square is x^2; what it learned before it learned with 1.
+        They are counted from a feature's own first value other than 1 or -1 on, before which it is 1: a stream of
+        indicators has nothing to count. How often it was met before that is known as far as the first normalised lane
+        knows it: each use of an indicator has told it 1/4 at most.
         """
-        counts = self.counts or bool(np.any(x**2 != 1.0))
-        if not counts:
-            return np.ones(len(i)), False
-        uses = self.uses[i]
-        return np.maximum((uses * self.square[i] + x**2) / (uses + 1.0), LEAST_SQUARE), True
+        first = next((lane for lane in self.lanes if getattr(lane.lane, "normalise", False)), None)
+        met = np.zeros(len(i)) if first is None else 4.0 * first.gained[i] / np.exp(2.0 * first.log_scale)
+        counted = (self.uses[i] > 0) | (x**2 != 1.0)
+        before = np.where(self.uses[i] > 0, self.uses[i], met)
+        square = np.maximum((before * self.square[i] + x**2) / (before + 1.0), LEAST_SQUARE)
+        return np.where(counted, square, 1.0), np.where(counted, before + 1.0, 0.0)
 
     def _stacked_features(self, zm: float, z) -> tuple[float, np.ndarray]:
         return Stacker.features(zm, np.where(self.kept, z, zm))  # a dropped output has nothing to add
@@ -459,10 +460,8 @@ class BankReference:
         busy = {k for (k, _), kept in zip(self.outputs, self.kept, strict=True) if kept}
         for k in busy:
             self.lanes[k].learn(i, look.seen[k], y, weight)
-        self.log_lengths, self.counts = look.log_lengths, look.counts
-        if look.counts:
-            self.square[i] = look.square
-            self.uses[i] += 1
+        self.log_lengths = look.log_lengths
+        self.square[i], self.uses[i] = look.square, look.uses
         self.weight += weight
         self.losses -= weight * log_sigmoid(y * look.z)
         self.final_losses -= weight * log_sigmoid(y * np.array([look.logit, *look.q]))

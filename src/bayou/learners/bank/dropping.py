@@ -12,6 +12,7 @@ import numpy as np
 
 from bayou.learners.bank.combination import Combination, drop_outputs
 from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, Lanes
+from bayou.learners.bank.later import renew_shares
 from bayou.learners.bank.merging import losses_of
 from bayou.learners.bank.pairs import WORTH, Pairs
 
@@ -81,6 +82,8 @@ class Dropping:
         drop_outputs(self._combination, slots)
         static = np.flatnonzero(self._static)
         drop_outputs(self._later, 2 + np.flatnonzero(np.isin(static, slots - 2)))
+        if self._later.kept.any():  # one that had all of the shares may be gone
+            renew_shares(self._later)
         self._rest()
 
     def _rest(self) -> None:

@@ -34,7 +34,10 @@ from bayou.learners.bank.priors import (
 from bayou.learners.bank.rows import (
     AHEAD,
     SETTLED,
+    Known,
+    count_marked,
     count_row,
+    is_marked,
     new_row,
     row_log_length,
     row_phases,
@@ -74,8 +77,9 @@ class Lanes(NamedTuple):
     # bytes mean the prior. A lane that learns its prior has precision times mean in the place of the mean, and one that
     # fades has gained what stands here times `fade`.
     state: np.ndarray
-    # Mean square and uses, counted from the stream's first value other than 1 or -1 on. Before, they are all 1.
+    # Mean square and uses, counted from a feature's own first value other than 1 or -1 on; zeros before: it is 1.
     squares: np.ndarray
+    marks: np.ndarray  # a bit for each feature: whether its squares are counted. It follows from them (`mark_all`)
     stream: np.ndarray  # ROWS to WEIGHT
     intercept: np.ndarray  # means; what precisions have gained
     scale: np.ndarray  # likewise, of l
@@ -107,6 +111,7 @@ def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype:
         widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
         state=aligned_zeros(n_features, 2 * width, dtype),
         squares=aligned_zeros(n_features, 2, dtype),
+        marks=aligned_zeros(n_features // 8 + 1, 1, "uint8").reshape(-1),
         stream=np.zeros(4),
         intercept=np.zeros((2, width)),
         scale=np.zeros((2, width)),
@@ -245,7 +250,7 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
 
 @inlined
 def _learn_row(
-    same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
+    same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
 ):
     """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up.
 
@@ -274,7 +279,8 @@ def _learn_row(
             xv = x * v
             shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
-                prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
+                if is_marked(marks, np.int64(indices[np.uint64(ahead) + k])):
+                    prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
                 lost = (fixed + moving * row.mean_squares[k]) * lose
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
@@ -316,6 +322,16 @@ def _make_fades(each, fade):
         store(each.unfade, at, like(1.0 / part, load(each.fade, at)))
 
 
+@kernel(forceinline=True)
+def _uses_known(lanes, state, normalised, dtype):
+    """For features of which nothing was counted; 0 uses if no lane is normalised."""
+    if normalised.size == 0:
+        return Known(state, 0, 0, dtype(0))
+    lane, width = normalised[0], lanes.settings.shape[1]
+    per_gain = 4.0 * lanes.fade[0, lane] * math.exp(-2.0 * lanes.scale[0, lane])
+    return Known(state, 2 * width, 2 * lane - lane % LANES + LANES, dtype(per_gain))
+
+
 @kernel
 def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, lanes, row, last, examples, stop, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
@@ -342,6 +358,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     )
     any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.stays < 1.0), groups.size > 0
     held, learned, fade = lanes.held.reshape(-1), numbers_of(settings[NATURAL]), lanes.fade[0]
+    marks, normalised = lanes.marks, numbers_of(settings[NORMALISED])
     n_groups = groups_met(lanes.fresh, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
     fresh = fresh_sums(lanes.fresh, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
@@ -373,7 +390,8 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         if stale:
             _make_factors(each, tables, lanes.scale[0], unit)
             stale = False
-        counts = stream[OTHER] > 0.0
+        marked = count_marked(marks, indices, start, length) if stream[OTHER] > 0.0 else 0
+        counts, all_marked = marked > 0, marked == length
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
             counts |= scaled_row(here.xs, values, start, length, dtype(unit), bound)
@@ -383,17 +401,20 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
             # where the row is learned, `_learn_row` asks for squares
-            row_squares(here, squares, indices, values, start, length, ahead, c == 0.0, most)
+            known = _uses_known(lanes, state, normalised, dtype)
+            row_squares(
+                here, squares, marks, known, indices, values, start, length, all_marked, ahead, c == 0.0, most
+            )
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
         row_places(here, indices, groups, start, length, width)
-        known = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
+        asked = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
         if counts:
-            _score_row(False, True, *known)
+            _score_row(False, True, *asked)
         elif ones:
-            _score_row(True, False, *known)
+            _score_row(True, False, *asked)
         else:
-            _score_row(False, False, *known)
+            _score_row(False, False, *asked)
         for at in range(0, width, LANES):
             store(room_said, 2 * row * wide + at, load(each.m, at))
             store(room_said, (2 * row + 1) * wide + at, load(each.s, at))
@@ -407,7 +428,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         row_phases(here.phases, indices, start, length, examples)
         if grouped and each.least[0] == 0:
             note_groups(lanes.groups, state, here.places, indices, groups, start, length)
-        told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, indices, ahead
+        told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
         if counts:
             _learn_row(False, True, *told)
         elif ones:
@@ -423,7 +444,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         # what is counted
         if counts:
             stream[OTHER] = 1.0
-            count_row(here, squares, indices, start, length)
+            count_row(here, squares, marks, indices, start, length, all_marked)
         if counted < SETTLED and length > 0:
             counted += 1.0
             log_length = new_log_length

@@ -48,7 +48,7 @@ from bayou.learners.bank.lanes import (
     Lanes,
 )
 from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
-from bayou.learners.bank.rows import LEAST_SQUARE
+from bayou.learners.bank.rows import LEAST_SQUARE, mark_all
 from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features at a time, to bound what is held in float64.
@@ -93,6 +93,7 @@ def join_at(
     sums = np.zeros((lanes.width, 2, GROUPS))
     own = lanes.state, lanes.squares, lanes.groups
     _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.held, sums, *limits)
+    mark_all(lanes.marks, lanes.squares, some[0])
     if weight != 1:
         lanes.priors[:, [SQUARES, KNOWN]] += sums[lanes.settings[NATURAL] > 0]
 

@@ -12,7 +12,7 @@ from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
-from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, product, store, where_above
+from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, product, store
 
 # A typical row's length is brought to between these, and is settled after SETTLED rows.
 SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
@@ -35,6 +35,18 @@ class Row(NamedTuple):
     vs: np.ndarray  # and their variances
     phases: np.ndarray  # what sums are rounded by
     held: np.ndarray  # where their priors begin
+
+
+class Known(NamedTuple):
+    """Where it stands how often a feature was met, before anybody counted: in what a normalised lane has gained.
+
+    A feature whose values are all 1 or -1 gains at most 1/4 at each use.
+    """
+
+    state: np.ndarray
+    stride: int
+    place: int
+    per_gain: float  # in the type of the state
 
 
 @kernel(forceinline=True)
@@ -86,24 +98,54 @@ def scaled_row(xs, values, start, length, unit, bound):
 
 
 @inlined
-def row_squares(row, squares, indices, values, start, length, ahead, asks, most):
-    """Each feature's mean square and uses, this row counted, and as it was; what was not counted was learned with 1.
+def count_marked(marks, indices, start, length):
+    """Of how many of a row's features squares are counted."""
+    n, first = np.uint64(0), np.uint64(start)
+    for k in range(np.uint64(length)):
+        feature = np.uint64(indices[first + k])
+        n += (np.uint64(marks[feature >> np.uint64(3)]) >> (feature & np.uint64(7))) & np.uint64(1)
+    return np.int64(n)
 
-    The last vector of a row is its last eight features, some of them for the second time. If it `asks`, the
-    squares of as many non-zeros from `ahead` on are asked for.
+
+@inlined
+def is_marked(marks, feature):
+    """Whether squares of a feature are counted."""
+    return (marks[feature >> 3] >> (feature & 7)) & 1 != 0
+
+
+@kernel
+def mark_all(marks, squares, features):
+    """Of these features squares are counted, if their uses are."""
+    for feature in features:
+        if squares[feature, 1] > 0.0:
+            marks[feature >> 3] |= np.uint8(1 << (feature & 7))
+
+
+@inlined
+def row_squares(row, squares, marks, known, indices, values, start, length, all_marked, ahead, asks, most):
+    """Each feature's mean square and uses, this row counted, and as it was.
+
+    What is not marked has a mean square of 1 until a value other than 1 or -1 comes; `known` has a place for each of
+    the row's features, and what is there is how often it was met before, as far as anybody knows. If all are
+    marked, they are done in vectors, the last of which is the last eight features, some of them for the second time; if
+    it `asks`, the squares of as many non-zeros from `ahead` on are asked for.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
     least = dtype(LEAST_SQUARE)
-    if length < LANES:
+    if length < LANES or not all_marked:
         for k in range(length):
-            there = 2 * np.int64(indices[start + k])
-            x, before, count = dtype(values[start + k]), squares[there], squares[there + 1]
-            q = before + (x * x - before) / (count + dtype(1))
-            mean_squares[k], uses[k] = min(max(q, least), most), count + dtype(1)
-            squares_before[k] = before if count > dtype(0) else dtype(1)
+            feature, square = np.int64(indices[start + k]), dtype(values[start + k]) * dtype(values[start + k])
+            q, before, count = dtype(1), dtype(1), dtype(0)
+            if is_marked(marks, feature):
+                before, count = squares[2 * feature], squares[2 * feature + 1] + dtype(1)
+                q = before + (square - before) / count
+            elif square != dtype(1):
+                met = known.per_gain * known.state[feature * known.stride + known.place]
+                count = met + dtype(1)
+                q = (met + square) / count
+            mean_squares[k], squares_before[k], uses[k] = min(max(q, least), most), before, count
         return
-    one = fill(load(uses, 0), 1.0)
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
         if asks:
@@ -113,17 +155,19 @@ def row_squares(row, squares, indices, values, start, length, ahead, asks, most)
         before, count = gather_pairs(squares, indices, start + at)
         q = before + (product(x, x) - before) / (count + 1.0)
         store(mean_squares, at, min(max(q, least), most))
-        store(squares_before, at, where_above(count, 0.0, before, one))
+        store(squares_before, at, before)
         store(uses, at, count + 1.0)
 
 
 @inlined
-def count_row(row, squares, indices, start, length):
+def count_row(row, squares, marks, indices, start, length, all_marked):
     """What `row_squares` found is so."""
-    if length < LANES:
+    if length < LANES or not all_marked:
         for k in range(length):
-            there = 2 * np.int64(indices[start + k])
-            squares[there], squares[there + 1] = row.mean_squares[k], row.uses[k]
+            if row.uses[k] > 0.0:
+                feature = np.int64(indices[start + k])
+                squares[2 * feature], squares[2 * feature + 1] = row.mean_squares[k], row.uses[k]
+                marks[feature >> 3] |= np.uint8(1 << (feature & 7))
         return
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
