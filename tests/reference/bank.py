@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
+from bayou.learners.bank.lanes import FEW
 from bayou.learners.bank.rows import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
 from bayou.learners.bank.steps import LEAST_ROOT
 from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
@@ -405,6 +406,7 @@ class BankReference:
         self.learned = 0  # examples of positive weight
         self.damping = np.zeros(K)  # of each output beside the score's, in the mean of the last examples; less 1
         self.log_lengths: list[float] = []
+        self.others = 0  # rows with a value other than 1 or -1
         self.uses = np.zeros(n_features + 1)  # counted uses of each feature
         self.square = np.ones(n_features + 1)  # and the mean square of its values there
         self.weight = 0.0  # the sum of weights
@@ -435,15 +437,16 @@ class BankReference:
         return [*self.log_lengths, float(np.log(np.sum(of_features**2)) / 2.0)]
 
     def _squares_with(self, i, x) -> tuple[np.ndarray, np.ndarray]:
-        """Mean squares of the row's features with this row included, and how often each was met by then; 0: not counted.
+        """Mean squares of the row's features with this row, and how often each was met by then; 0: it is not counted.
 
-        They are counted from a feature's own first value other than 1 or -1 on, before which it is 1: a stream of
-        indicators has nothing to count. How often it was met before that is known as far as the first normalised lane
-        knows it: each use of an indicator has told it 1/4 at most.
+        While less than one row in FEW holds a value other than 1 or -1, they are counted from a feature's own first
+        such value on, before which it is 1: a stream of indicators has nothing to count. How often it was met before
+        that is known as far as the first normalised lane knows it: each use of an indicator has told it 1/4 at most.
         """
         first = next((lane for lane in self.lanes if getattr(lane.lane, "normalise", False)), None)
         met = np.zeros(len(i)) if first is None else 4.0 * first.gained[i] / np.exp(2.0 * first.log_scale)
-        counted = (self.uses[i] > 0) | (x**2 != 1.0)
+        every = (self.others + bool(np.any(x**2 != 1.0))) * FEW > self.learned + 1
+        counted = ((self.uses[i] > 0) | (x**2 != 1.0) | every) & (i < self.n_features)
         before = np.where(self.uses[i] > 0, self.uses[i], met)
         square = np.maximum((before * self.square[i] + x**2) / (before + 1.0), LEAST_SQUARE)
         return np.where(counted, square, 1.0), np.where(counted, before + 1.0, 0.0)
@@ -462,6 +465,7 @@ class BankReference:
             self.lanes[k].learn(i, look.seen[k], y, weight)
         self.log_lengths = look.log_lengths
         self.square[i], self.uses[i] = look.square, look.uses
+        self.others += bool(np.any(x**2 != 1.0))
         self.weight += weight
         self.losses -= weight * log_sigmoid(y * look.z)
         self.final_losses -= weight * log_sigmoid(y * np.array([look.logit, *look.q]))

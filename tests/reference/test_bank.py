@@ -271,20 +271,23 @@ def test_a_normalised_prior_is_that_of_the_standardised_feature():
         assert bank.lanes[0].variance(bank.square)[0] == pytest.approx(2.0 / q, rel=1e-9)
 
 
-def test_mean_squares_count_from_a_features_first_value_that_is_no_indicator():
+@pytest.mark.parametrize("before", [1, 100])
+def test_mean_squares_count_from_the_first_values_that_are_no_indicators(before):
+    """Of every feature, or where few rows hold such values of that feature alone."""
     bank = BankReference(3, [Lane(2.0), Lane(normalise=True)], combine="share")
-    rows = [[1, -1, 0], [1, 0, 0], [1, 0, 0.5], [1, 2, 0], [1, 1, 1]]
+    rows = [[1, -1, 0]] * before + [[1, 0, 0]] + [[1, 0, 0.5], [1, 2, 0], [1, 1, 1]]
     X = sparse.csr_matrix(np.array(rows, dtype=float))
-    bank.learn(X[:2], [1, -1])
+    bank.learn(X[: before + 1], [1] + [-1] * before)
     assert (bank.uses.sum(), set(bank.square)) == (0, {1.0})
-    bank.predict(X[2])
+    bank.predict(X[before + 1])
     assert not bank.uses.any()  # predicted only
-    met = 4.0 * bank.lanes[1].gained[1]  # the first row has told of it, at most 1/4
-    assert 0.2 < met < 1.0
-    bank.learn(X[2:], [1, -1, 1])
-    np.testing.assert_allclose(bank.uses, [0, met + 2, 2, 0])
-    np.testing.assert_allclose(bank.square, [1.0, (met + 4 + 1) / (met + 2), (0.25 + 1) / 2, 1.0])
-    assert bank.square[0] == 1.0
+    met = 4.0 * bank.lanes[1].gained  # each use has told 1/4 at most
+    assert 0.2 < met[1] < before
+    bank.learn(X[before + 1 :], [1, -1, 1])
+    assert bank.others == 2
+    of_first = met[0] + 3 if before == 1 else 0
+    np.testing.assert_allclose(bank.uses, [of_first, met[1] + 2, 2, 0])
+    np.testing.assert_allclose(bank.square, [1.0, (met[1] + 4 + 1) / (met[1] + 2), (0.25 + 1) / 2, 1.0])
 
 
 def test_an_indicator_that_two_features_share_at_times_stays_one():

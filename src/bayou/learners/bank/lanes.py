@@ -62,9 +62,11 @@ from bayou.learners.bank.steps import (
 
 # Rows of the table of settings.
 (PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS) = range(12)
-# What is counted of the stream: rows measured, their mean log length, whether a value other than 1 or -1 was met, the
-# sum of weights.
+# What is counted of the stream: rows measured, their mean log length, rows with a value other than 1 or -1, the sum of
+# weights.
 ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+# Rows with other values are few as long as they are less than one in so many.
+FEW = 32.0
 
 
 class Lanes(NamedTuple):
@@ -77,7 +79,8 @@ class Lanes(NamedTuple):
     # bytes mean the prior. A lane that learns its prior has precision times mean in the place of the mean, and one that
     # fades has gained what stands here times `fade`.
     state: np.ndarray
-    # Mean square and uses, counted from a feature's own first value other than 1 or -1 on; zeros before: it is 1.
+    # Mean square and uses of a feature. While few rows hold a value other than 1 or -1 (`FEW`), as where a hash brings
+    # two indicators together, they are counted from its own first such value on; zeros before: it is 1.
     squares: np.ndarray
     marks: np.ndarray  # a bit for each feature: whether its squares are counted. It follows from them (`mark_all`)
     stream: np.ndarray  # ROWS to WEIGHT
@@ -391,19 +394,22 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             _make_factors(each, tables, lanes.scale[0], unit)
             stale = False
         marked = count_marked(marks, indices, start, length) if stream[OTHER] > 0.0 else 0
-        counts, all_marked = marked > 0, marked == length
+        counts, all_marked, same, other = marked > 0, marked == length, ones, False
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            counts |= scaled_row(here.xs, values, start, length, dtype(unit), bound)
+            other, same = scaled_row(here.xs, values, start, length, dtype(unit), bound)
         elif filled != dtype(unit):
             filled = dtype(unit)
             here.xs[:] = filled
+        others = stream[OTHER] + other
+        every = others * FEW > examples + 1.0
+        counts |= other or (every and length > 0)
         ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
             # where the row is learned, `_learn_row` asks for squares
             known = _uses_known(lanes, state, normalised, dtype)
             row_squares(
-                here, squares, marks, known, indices, values, start, length, all_marked, ahead, c == 0.0, most
+                here, squares, marks, known, every, indices, values, start, length, all_marked, ahead, c == 0.0, most
             )
 
         # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
@@ -411,7 +417,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         asked = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
         if counts:
             _score_row(False, True, *asked)
-        elif ones:
+        elif same:
             _score_row(True, False, *asked)
         else:
             _score_row(False, False, *asked)
@@ -431,7 +437,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
         if counts:
             _learn_row(False, True, *told)
-        elif ones:
+        elif same:
             _learn_row(True, False, *told)
         else:
             _learn_row(False, False, *told)
@@ -443,7 +449,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
         # what is counted
         if counts:
-            stream[OTHER] = 1.0
+            stream[OTHER] = others
             count_row(here, squares, marks, indices, start, length, all_marked)
         if counted < SETTLED and length > 0:
             counted += 1.0

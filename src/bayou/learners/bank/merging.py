@@ -132,7 +132,7 @@ def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules
     more[WEIGHT] /= weight
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
     length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
-    lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER] > 0, total[WEIGHT]
+    lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER], total[WEIGHT]
     if weight == 1:
         _put_sums(lanes, sums)
 

@@ -82,19 +82,21 @@ def row_log_length(values, start, stop):
 
 @inlined
 def scaled_row(xs, values, start, length, unit, bound):
-    """Lay out a row in units of the stream; whether a value is other than 1 or -1."""
-    other = False
+    """Lay out a row in units of the stream; whether a value is other than 1 or -1, and whether all are 1."""
+    other = negative = False
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):
         copy_lanes(xs, k, values, start + k)
         x = load(xs, k)
         other |= any_above(magnitude(x * x - 1.0), 0.0)
+        negative |= any_above(x * -1.0, 0.0)
         store(xs, k, max(min(x * unit, bound), -bound))
     for k in range(whole, length):
         x = xs.dtype.type(values[start + k])
         other |= x * x != xs.dtype.type(1)
+        negative |= x < xs.dtype.type(0)
         xs[k] = max(min(x * unit, bound), -bound)
-    return other
+    return other, not (other or negative)
 
 
 @inlined
@@ -122,13 +124,13 @@ def mark_all(marks, squares, features):
 
 
 @inlined
-def row_squares(row, squares, marks, known, indices, values, start, length, all_marked, ahead, asks, most):
-    """Each feature's mean square and uses, this row counted, and as it was.
+def row_squares(row, squares, marks, known, every, indices, values, start, length, all_marked, ahead, asks, most):
+    """Each feature's mean square and uses, this row counted, and as it was; no uses: it is not counted.
 
-    What is not marked has a mean square of 1 until a value other than 1 or -1 comes; `known` has a place for each of
-    the row's features, and what is there is how often it was met before, as far as anybody knows. If all are
-    marked, they are done in vectors, the last of which is the last eight features, some of them for the second time; if
-    it `asks`, the squares of as many non-zeros from `ahead` on are asked for.
+    What is not marked has a mean square of 1 until a value other than 1 or -1 comes, or until `every` feature is
+    counted; `known` tells how often it was met before. If all are marked, they are done in vectors, the last of which
+    is the last eight features, some of them for the second time; if it `asks`, the squares of as many non-zeros from
+    `ahead` on are asked for.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
@@ -140,7 +142,7 @@ def row_squares(row, squares, marks, known, indices, values, start, length, all_
             if is_marked(marks, feature):
                 before, count = squares[2 * feature], squares[2 * feature + 1] + dtype(1)
                 q = before + (square - before) / count
-            elif square != dtype(1):
+            elif every or square != dtype(1):
                 met = known.per_gain * known.state[feature * known.stride + known.place]
                 count = met + dtype(1)
                 q = (met + square) / count
