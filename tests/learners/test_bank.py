@@ -1,5 +1,6 @@
 """Bank answers to the reference in every option, says what it holds, merges, and does not need float64."""
 
+import copy
 import gzip
 import json
 import math
@@ -194,6 +195,21 @@ def test_every_option_equals_the_reference(option):
     for seed, stream in enumerate(["all sizes", "indicators, then near 1"]):
         X, y, weights = examples(seed, 60, **STREAMS[stream])
         same(*rivals(**OPTIONS[option]), X, y, weights if option != "wide" else None)
+
+
+@pytest.mark.parametrize("lanes", ["slim", [Lane(), Lane(rate=0.5, normalise=True), Lane(normalise=True, scale=True)]])
+def test_features_that_are_no_indicators_once_in_a_while_equal_the_reference(lanes):
+    """Few rows hold a value other than 1 or -1: squares are counted of the features that had one, and of no others."""
+    X, y, weights = examples(3, 300, (0, 0), ones=10**6, lengths=(0, 1, 7, 8, 9, 30))
+    places = np.random.default_rng(1).choice(np.arange(X.indptr[100], X.nnz), 6, replace=False)
+    X.data[places] = 2.0, 3.0, 0.5, -2.0, -1.0, 2.0
+    bank, slow = rivals(lanes=None if lanes == "slim" else lanes)
+    same(bank, slow, X, y, weights)
+    counted = bank._lanes.squares[:, 1] > 0
+    assert 1 <= counted.sum() <= 5
+    for one in (bank, copy.copy(bank), Bank(**bank.parameters).merge(bank)):
+        marked = np.unpackbits(one._lanes.marks, bitorder="little")[:WIDTH]
+        np.testing.assert_array_equal(marked > 0, counted)
 
 
 MIXED = [

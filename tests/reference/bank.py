@@ -443,7 +443,7 @@ class BankReference:
         such value on, before which it is 1: a stream of indicators has nothing to count. How often it was met before
         that is known as far as the first normalised lane knows it: each use of an indicator has told it 1/4 at most.
         """
-        first = next((lane for lane in self.lanes if getattr(lane.lane, "normalise", False)), None)
+        first = next((lane for lane in self.lanes if lane.lane.normalise and lane.lane.rate is None), None)
         met = np.zeros(len(i)) if first is None else 4.0 * first.gained[i] / np.exp(2.0 * first.log_scale)
         every = (self.others + bool(np.any(x**2 != 1.0))) * FEW > self.learned + 1
         counted = ((self.uses[i] > 0) | (x**2 != 1.0) | every) & (i < self.n_features)

@@ -14,7 +14,7 @@ from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, Lanes
 from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
-from bayou.learners.bank.rows import mark_all
+from bayou.learners.bank.rows import mark_again
 
 # A table of more bytes is gone through by threads, in so many parts.
 WORTH_IT, APART = 4 << 20, 2
@@ -54,7 +54,7 @@ class Grouped(Learner):
         self._grouped = bool(self._lanes.groups.any())
         np.clip(self._lanes.fade[0], LEAST_FADE, 1.0, out=self._lanes.fade[0])
         if self._lanes.stream[OTHER]:
-            mark_all(self._lanes.marks, self._lanes.squares, nonzero_rows(self._lanes.squares))
+            mark_again(self._lanes.marks, self._lanes.squares)
 
     def _fold(self) -> None:
         """Let tables take up what factors have become small; memory is what it waits for, so it has all cores."""

@@ -82,7 +82,7 @@ class Lanes(NamedTuple):
     # Mean square and uses of a feature. While few rows hold a value other than 1 or -1 (`FEW`), as where a hash brings
     # two indicators together, they are counted from its own first such value on; zeros before: it is 1.
     squares: np.ndarray
-    marks: np.ndarray  # a bit for each feature: whether its squares are counted. It follows from them (`mark_all`)
+    marks: np.ndarray  # a bit for each feature: whether its squares are counted. It follows from them (`mark_again`)
     stream: np.ndarray  # ROWS to WEIGHT
     intercept: np.ndarray  # means; what precisions have gained
     scale: np.ndarray  # likewise, of l

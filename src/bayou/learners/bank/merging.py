@@ -48,7 +48,7 @@ from bayou.learners.bank.lanes import (
     Lanes,
 )
 from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
-from bayou.learners.bank.rows import LEAST_SQUARE, mark_all
+from bayou.learners.bank.rows import LEAST_SQUARE, mark
 from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features at a time, to bound what is held in float64.
@@ -91,9 +91,8 @@ def join_at(
     some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
     limits = most, math.sqrt(most), highest
     sums = np.zeros((lanes.width, 2, GROUPS))
-    own = lanes.state, lanes.squares, lanes.groups
+    own = lanes.state, lanes.squares, lanes.marks, lanes.groups
     _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.held, sums, *limits)
-    mark_all(lanes.marks, lanes.squares, some[0])
     if weight != 1:
         lanes.priors[:, [SQUARES, KNOWN]] += sums[lanes.settings[NATURAL] > 0]
 
@@ -237,7 +236,7 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
 
 
 @kernel
-def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, sums, most, far, highest):
+def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes, held, sums, most, far, highest):
     """Adds to `sums`, of lanes that learn priors and each group, by how much squared weights and what is known grew."""
     width = lanes.rule.size
     for row in range(features.size):
@@ -270,6 +269,8 @@ def _join_at(state, squares, groups, features, gains, met, weight, lanes, held, 
             state[feature, at] = mean * (prior + strength) if lanes.natural[k] else mean
             state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
+        if uses > 0:
+            mark(marks, feature)
 
 
 def _faded(lanes: Lanes, base: np.ndarray) -> np.ndarray:

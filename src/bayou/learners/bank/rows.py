@@ -115,12 +115,16 @@ def is_marked(marks, feature):
     return (marks[feature >> 3] >> (feature & 7)) & 1 != 0
 
 
-@kernel
-def mark_all(marks, squares, features):
-    """Of these features squares are counted, if their uses are."""
-    for feature in features:
-        if squares[feature, 1] > 0.0:
-            marks[feature >> 3] |= np.uint8(1 << (feature & 7))
+@inlined
+def mark(marks, feature):
+    """From now on they are."""
+    marks[feature >> 3] |= np.uint8(1 << (feature & 7))
+
+
+def mark_again(marks, squares):
+    """All of them, as they follow from the table of squares: those with uses."""
+    found = np.packbits(squares[:, 1] > 0, bitorder="little")
+    marks[: len(found)] = found
 
 
 @inlined
@@ -169,7 +173,7 @@ def count_row(row, squares, marks, indices, start, length, all_marked):
             if row.uses[k] > 0.0:
                 feature = np.int64(indices[start + k])
                 squares[2 * feature], squares[2 * feature + 1] = row.mean_squares[k], row.uses[k]
-                marks[feature >> 3] |= np.uint8(1 << (feature & 7))
+                mark(marks, feature)
         return
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
