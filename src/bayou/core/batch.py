@@ -278,11 +278,12 @@ class Batch:
         rows = as_row_numbers(rows, len(self))
         lengths = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        places = np.repeat(self.indptr[rows] - indptr[:-1], lengths)
+        places += np.arange(len(places))
         return self._with(
             indptr=read_only(indptr),
             indices=read_only(self.indices[places]),
-            values=read_only(self.values[places]),
+            values=read_only(np.ones(len(places), self.values.dtype) if self.ones else self.values[places]),
             groups=None if self.groups is None else read_only(self.groups[places]),
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
