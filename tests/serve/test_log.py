@@ -1,11 +1,12 @@
 """The log: in order, whole or not at all, and never damaged without a word."""
 
+import random
 import sqlite3
 
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.log import EXPIRE, JSON, LABEL, LEARN, ROW, BadLog, Item, Log, NoRoom
+from bayou.serve.log import ARROW, EXPIRE, JSON, LABEL, LEARN, ROW, VW, BadLog, Item, Log, NoRoom
 
 
 def learn(body=b"{}", key=None):
@@ -39,6 +40,54 @@ def test_entries_are_numbered_without_gaps_and_come_back_in_units(log, tmp_path)
     assert [[entry.body for entry in unit] for unit in again.units()] == [[b"a", b"b"], [b"c"], [b"d"]]
     assert [entry.n for unit in again.units(after=2) for entry in unit] == [3, 4]
     assert (again.last, again.unit) == (4, 3)
+
+
+LONG = b"\n".join(b'{"site": "s%d", "label": %d}' % (k % 7, k % 2) for k in range(5000))
+
+
+def test_long_bodies_take_less_room_and_come_back_as_they_were(log, tmp_path):
+    bodies = [b"short", LONG, random.Random(0).randbytes(1 << 17), b"short again"]
+    log.commit([[Item(LEARN, form, None, body) for form, body in zip((JSON, VW, ARROW, JSON), bodies, strict=True)]])
+    found = [(entry.form, entry.body) for unit in Log(tmp_path, write=False).units() for entry in unit]
+    assert found == list(zip((JSON, VW, ARROW, JSON), bodies, strict=True))
+    sizes = [size for (size,) in log._db.execute("SELECT length(body) FROM log ORDER BY n")]
+    assert sizes[0] == len(bodies[0])
+    assert sizes[1] < len(LONG) / 10
+
+
+def test_a_long_row_joins_its_label(log):
+    items = [row("a", LONG), label("a", b"1")]
+    log.commit([items[:1]])
+    log.commit([items[1:]])
+    assert items[1].learns == [(JSON, LONG, b"1")]
+    assert [log.learned_by(entry) for unit in log.units() for entry in unit] == [(), [(JSON, LONG, b"1")]]
+
+
+def test_a_byte_of_a_long_body_that_changed_is_said(log, tmp_path):
+    log.commit([[learn(b"a"), learn(LONG)]])
+    (stored,) = log._db.execute("SELECT body FROM log WHERE n = 2").fetchone()
+    for place in (0, len(stored) // 2):  # in its length, in the text
+        damaged = bytearray(stored)
+        damaged[place] ^= 1
+        log._db.execute("UPDATE log SET body = ? WHERE n = 2", (bytes(damaged),))
+        with pytest.raises(BadLog, match="entry 2 is not whole"):
+            list(Log(tmp_path, write=False).units())
+
+
+def test_logs_of_the_version_before_are_read_and_gone_on_with(log, tmp_path):
+    log.commit([[learn(b"a")]])
+    log.put_meta("version", "1")  # which had no compressed bodies
+    assert [entry.body for unit in Log(tmp_path, write=False).units() for entry in unit] == [b"a"]
+    assert log.meta("version") == "1"
+    log.close()
+    again = Log(tmp_path)
+    again.commit([[learn(LONG)]])
+    assert again.meta("version") == "2"
+    assert [entry.body for unit in again.units() for entry in unit] == [b"a", LONG]
+    again.put_meta("version", "3")
+    with pytest.raises(BadLog, match="another version"):
+        Log(tmp_path, write=False)
+    again.close()
 
 
 def test_it_goes_on_where_it_was(tmp_path):

@@ -9,7 +9,8 @@ reads the log learns in the same batches, and a model made from it has the same 
     label   the label for an id
     expire  rows whose label did not come in time, and the label that they were given
 
-Which row a label joins is decided here (`ids`), in the transaction that logs it, and is part of the entry.
+Which row a label joins is decided here (`ids`), in the transaction that logs it, and is part of the entry. Long bodies
+are compressed (zstd), which takes less time than to write all of them: to the write-ahead log, and then to its place.
 
 SQLite cuts off, without a word, whatever stands behind a damaged place of its write-ahead log. So after each commit the
 number that was reached is put into a small file beside it, `head`, which no commit waits for: a log that ends before
@@ -25,6 +26,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -45,9 +47,12 @@ CREATE TABLE log (
     key TEXT, body BLOB NOT NULL, joins INTEGER, sum INTEGER NOT NULL
 );
 """
-_VERSION = "1"
+# Logs of version 1 have no compressed bodies; whoever writes to one makes it a log of version 2.
+_VERSION, _KNOWN = "2", ("1", "2")
 # Long bodies are written quicker in larger pages, single labels in smaller ones.
 _PAGE = 16384
+# A body of so many bytes is compressed; its form is then larger by PACKED, and its length stands before it.
+_LONG, _PACKED, _LENGTH = 4 * _PAGE, 16, struct.Struct("<q")
 _COLUMNS = "n, unit, at, kind, form, key, body, joins, sum"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ABOUT = struct.Struct("<qqdbbq")
@@ -95,6 +100,29 @@ class Entry(NamedTuple):
     sum: int
 
 
+def _packed(form: int, body: bytes) -> tuple[int, bytes]:
+    """A body as the database holds it."""
+    if len(body) < _LONG:
+        return form, body
+    return form + _PACKED, _LENGTH.pack(len(body)) + _zstd().compress(body, asbytes=True)
+
+
+def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
+    """A body as it was sent."""
+    if form < _PACKED:
+        return form, body
+    (length,) = _LENGTH.unpack_from(body)
+    return form - _PACKED, _zstd().decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
+
+
+@lru_cache(1)
+def _zstd() -> Any:
+    """The quickest of its levels; none is asked for by a log of short bodies."""
+    import pyarrow as pa
+
+    return pa.Codec("zstd", 1)
+
+
 def _checksum(n: int, unit: int, at: float, kind: int, form: int, key: str | None, body: bytes, joins: Any) -> int:
     about = _ABOUT.pack(n, unit, at, kind, form, -1 if joins is None else joins)
     total = xxhash.xxh3_64(about + (b"" if key is None else b"\0" + key.encode("utf-8", "surrogatepass")) + b"\0")
@@ -121,8 +149,10 @@ class Log:
                 self._db.executescript(f"BEGIN; {_SCHEMA} {Ids.SCHEMA} COMMIT;")
                 self.put_meta("version", _VERSION)
                 self.put_meta("began", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-            if self.meta("version") != _VERSION:
+            if self.meta("version") not in _KNOWN:
                 raise BadLog(f"{self.path} is a log of another version of bayou ({self.meta('version')}).")
+            if write and self.meta("version") != _VERSION:
+                self.put_meta("version", _VERSION)
             last = self._db.execute("SELECT n, unit, sum FROM log ORDER BY n DESC LIMIT 1").fetchone() or (0, 0, 0)
         self.last, self.unit = last[0], last[1]
         self._at = 0.0
@@ -179,7 +209,8 @@ class Log:
                     joins = self.ids.decide(item, last + 1, now)
                     if joins is not False:
                         item.n = last = last + 1
-                        about = (last, unit, now, item.kind, item.form, item.key, item.body, joins)
+                        form, body = _packed(item.form, item.body)
+                        about = (last, unit, now, item.kind, form, item.key, body, joins)
                         lines[last] = Entry(*about, _checksum(*about))
             self._db.executemany(_INSERT, lines.values())
         self.last, self.unit = last, unit
@@ -217,7 +248,8 @@ class Log:
             if unit and entry.unit != unit[0].unit:
                 yield unit
                 unit = []
-            unit.append(entry)
+            form, body = _unpacked(entry.form, entry.body)
+            unit.append(entry._replace(form=form, body=body))
             expected += 1
         if expected != (self.last if until is None else until) + 1:
             self._refuse(expected, None)
@@ -251,7 +283,7 @@ class Log:
             found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (n,)).fetchone()
         if found is None or _checksum(*found[:-1]) != found[-1]:
             self._refuse(n, None)
-        return found[4], found[6]
+        return _unpacked(found[4], found[6])
 
     def _refuse(self, expected: int, found: int | None) -> NoReturn:
         what = f"entry {expected:,} is missing" if found not in (expected, None) else f"entry {expected:,} is not whole"
