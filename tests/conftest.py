@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def kernel_folder() -> str:
 
 # Before anything imports Numba; processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
+
+
+# A shell that runs the tests in the background has them ignore interrupts, and the processes that they start as well:
+# those that tests interrupt would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
