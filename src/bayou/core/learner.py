@@ -72,6 +72,8 @@ class Learner(Inspected):
     wants_groups = False
     # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
+    # In which type kernels take values, where that is not the state's.
+    _takes: str | None = None
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -108,7 +110,7 @@ class Learner(Inspected):
     def _run_row(self, row: Row, sign: float, weight: float) -> float:
         """`_run` for one row; the probability. An algorithm may have a shorter way."""
         one = np.ones(1, self._dtype)
-        return float(self._run(row.batch(), sign * one, weight * one).expected[0])
+        return float(self._run(self._typed(row.batch()), sign * one, weight * one).expected[0])
 
     def _add(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
@@ -146,7 +148,7 @@ class Learner(Inspected):
             told = []
             for start in range(0, max(len(batch), 1), AT_ONCE):
                 rows = slice(start, start + AT_ONCE)
-                part = batch if len(batch) <= AT_ONCE else batch[rows]
+                part = self._typed(batch if len(batch) <= AT_ONCE else batch[rows])
                 self._touch(part.indices)
                 told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
                 self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
@@ -205,6 +207,7 @@ class Learner(Inspected):
             warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
             self._check(batch)
+            batch = self._typed(batch)
             scores = self._run_later(batch) if later else self._run_next(batch)
             return self.prediction(scores).of_full_stream(self.negative_rate)
 
@@ -268,7 +271,7 @@ class Learner(Inspected):
         with self._lock:
             self._check(batch)
             scores = room_for_draws(n_draws, len(batch))
-            self._draw(batch, key, purpose, scores)
+            self._draw(self._typed(batch), key, purpose, scores)
         if self.record.task == "classify":
             _to_probability(self._link, scores)
         return corrected(scores, self.negative_rate)
@@ -394,6 +397,10 @@ class Learner(Inspected):
 
     def _check(self, batch: Batch, learn: bool = False) -> None:
         check_batch(batch, self._n_features, self._dtype, self._widest, learn)
+
+    def _typed(self, batch: Batch) -> Batch:
+        """The rows as kernels take them: of values of another type Numba would compile every kernel once more."""
+        return batch.astype(self._takes or self._dtype)
 
     def _row_weights(self, batch: Batch) -> np.ndarray:
         """The weight of every row; what rounds to 0 is 0 for everyone.

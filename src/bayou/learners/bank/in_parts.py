@@ -163,7 +163,8 @@ class InParts(Grouped, AddsUp):
         weights = self._row_weights(batch)
         signs, negative = self._targets(batch, weights)
         cuts = [slice(start, start + AT_ONCE) for start in range(0, len(batch), AT_ONCE)]
-        return negative, ((batch if len(cuts) == 1 else batch[cut], signs[cut], weights[cut]) for cut in cuts)
+        parts = ((batch if len(cuts) == 1 else batch[cut], cut) for cut in cuts)
+        return negative, ((self._typed(part), signs[cut], weights[cut]) for part, cut in parts)
 
     # --- parts that add up --------------------------------------------------------------------------------------
 

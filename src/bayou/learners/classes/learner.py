@@ -354,6 +354,7 @@ class Classes(Inside):
         seed = whole_number("seed", seed, 0, 2**64 - 1)
         with self._lock:
             self._check(batch)
+            batch = self._typed(batch)
             room_for_draws(n_draws, len(batch) * max(len(self._learners), 1))
             logits = drawn_logits(self._learners, batch, self._table.places(batch.indices), seed, purpose, n_draws)
             return stacked_draws(logits, self._stack)

@@ -113,6 +113,7 @@ class Joint(DiagonalGaussian):
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
         if batch_size > 1 and not self._full:
             raise BadInput(f'batch_size is {batch_size}; only covariance="full" learns several examples at once.')
+        self._takes = "float64" if self._full else None
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
         """(mean, precision) of every weight's prior, or one row for all; full covariance has the intercept's last."""

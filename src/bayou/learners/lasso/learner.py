@@ -102,6 +102,7 @@ class Lasso(Learner):
 
     name = "lasso"
     _per_feature = ("state", "gradient")
+    _takes = "float64"
 
     def __init__(
         self,

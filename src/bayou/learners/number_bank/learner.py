@@ -96,6 +96,7 @@ class NumberBank(Learner):
 
     name = "number-bank"
     _per_feature = ("state", "columns", "uses")
+    _takes = "float64"
 
     def __init__(self, n_features: int, *, intercept: bool = True, dtype: Any = None) -> None:
         super().__init__(n_features=n_features, dtype=dtype, intercept=intercept)

@@ -101,6 +101,7 @@ class Shrinkage(Learner):
     """
 
     name = "shrinkage"
+    _takes = "float64"
     _newer = ("labels", "label sums")
 
     def __init__(
