@@ -107,8 +107,9 @@ def test_passes_are_those_of_section_5(kind, link, algorithm):
 def liblinear(X, y, penalty, weights=None):
     """(weights, intercept last) to a tight tolerance, the intercept penalised."""
     model = LogisticRegression(
-        l1_ratio=1.0, C=1.0 / penalty, solver="liblinear", tol=1e-11, max_iter=100_000, intercept_scaling=1.0
-    )
+        l1_ratio=1.0, C=1.0 / penalty, solver="liblinear", tol=1e-11, max_iter=100_000, intercept_scaling=1.0,
+        random_state=0,
+    )  # fmt: skip
     model.fit(X, y, weights)
     return np.append(model.coef_[0], model.intercept_[0])
 

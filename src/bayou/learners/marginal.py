@@ -39,7 +39,6 @@ from typing import Any
 import numpy as np
 
 from bayou.core import links
-from bayou.core.arrays import read_only
 from bayou.core.batch import Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
@@ -145,8 +144,6 @@ class Marginal(DiagonalGaussian, PairsAddUp):
         if self._link == links.LOGISTIC and not self._peak:
             _stream(examples, self._beliefs(), *rules, example, mean, variance)
         else:
-            if examples.values.dtype != self._dtype:  # it works in float64, on values as the state would have them
-                examples = examples._replace(values=read_only(examples.values.astype(self._dtype)))
             _stream_general(examples, self._beliefs(), *rules, self._link, self._peak, example, mean, variance)
 
     def _run_row(self, row: Row, sign: float, weight: float) -> float:

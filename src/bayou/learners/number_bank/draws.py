@@ -35,7 +35,7 @@ def draw(lanes: Lanes, combination: Combination, batch: Batch, seed: np.uint64, 
         factor = factor_of(lanes, block) * np.sqrt(noise)
         alone, centred = (np.sqrt(noise * lane_weights(lanes, of)[1][:, block]) for of in (features, dense))
         _fill(
-            *(batch.indptr, batch.indices, batch.values.astype(np.float64), place_in, mean, places, units, alone),
+            *(batch.indptr, batch.indices, batch.values, place_in, mean, places, units, alone),
             *(dense, centred * middles, lanes.head.columns, factor, intercept_of(lanes, combination)[0]),
             *(lanes.has_intercept, seed, np.flatnonzero(taken == block), scores),
         )

@@ -143,7 +143,7 @@ class NumberBank(Learner):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         weights = weights.astype(np.float64, copy=False)
-        arrays, scores = _arrays_of(batch), _room(len(batch))
+        arrays, scores = (batch.indptr, batch.indices, batch.values), _room(len(batch))
         said, here = np.empty((len(batch), 2, LANES)), scratch_for(self._lanes, batch.longest)
         looks_ahead = bool(weights.any()) and not self._delayed[RESTS]
         delayed, row, examples = np.full(len(batch), np.nan), 0, self._examples
@@ -173,7 +173,8 @@ class NumberBank(Learner):
         """What lanes say of some rows, none of which they learn."""
         said, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
         here = scratch_for(self._lanes, batch.longest)
-        run_lanes(*_arrays_of(batch), nothing, nothing, self._lanes, here, 0, len(batch), said)
+        rows = batch.indptr, batch.indices, batch.values
+        run_lanes(*rows, nothing, nothing, self._lanes, here, 0, len(batch), said)
         return said
 
     def _run_later(self, batch: Batch) -> Scores:
@@ -240,15 +241,6 @@ class NumberBank(Learner):
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         draw(self._lanes, self._frozen_combination, batch, seed, scores)
-
-
-def _arrays_of(batch: Batch) -> tuple[Any, ...]:
-    """A batch as `run_lanes` takes it: whatever type its values have, the kernel meets one."""
-    values = batch.values
-    if values.dtype != np.float64:
-        values = values.astype(np.float64)
-        values.flags.writeable = False
-    return batch.indptr, batch.indices, values
 
 
 def _room(rows: int) -> Scores:

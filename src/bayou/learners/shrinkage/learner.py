@@ -249,7 +249,7 @@ class Shrinkage(Learner):
     def _learn(self, batch: Batch, row: int, label: float, c: float, mean: float, spread: float, example: int) -> None:
         """Add an example to all sums, and solve."""
         nonzeros = slice(batch.indptr[row], batch.indptr[row + 1])
-        indices, values = batch.indices[nonzeros], batch.values[nonzeros].astype(np.float64)
+        indices, values = batch.indices[nonzeros], batch.values[nonzeros]
         error = label - mean
         self._noise_sums[0] += min(c * error * error / (1.0 + c * spread), c * self._most_noise)
         self._noise_sums[1] += c
