@@ -299,6 +299,8 @@ class Batch:
         dtype = float_type(dtype)
         if self.values.dtype == dtype:
             return self
+        if self.ones:
+            return self._with(values=read_only(np.ones(self.nonzeros, dtype)))
         with np.errstate(over="ignore"):
             values = self.values.astype(dtype)
             largest = float(values.dtype.type(self.largest))
