@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from bayou.kernels.compiling import Kernel
-from tests.laws.cases import bits, plain, same
+from tests.laws.cases import bits, every, plain, same
 
 
 def compiled() -> dict[str, int]:
@@ -33,3 +33,17 @@ def test_values_of_either_type_are_learned_alike_and_compile_nothing_more(case):
     for learner, answer in zip(learners[1:], answers[1:], strict=True):
         assert all(same(np.asarray(a), np.asarray(b)) for a, b in zip(answer, answers[0], strict=True))
         assert bits(learner) == bits(learners[0])
+
+
+@every
+def test_no_kernel_writes_to_a_batch(case):
+    """Numba would not have told: to a kernel an array is an array, whether or not it may be written to."""
+    learner, batch = case.new(), case.stream(7)
+    arrays = [batch.indptr, batch.indices, batch.values, batch.labels, batch.weights]
+    before = [array.copy() for array in arrays]
+    for part in (batch, batch[:1], batch.astype("float32"), batch.astype("float64")):
+        learner.learn(part)
+        learner.predict(part)
+    if learner.posterior:
+        learner.sample(batch[:3], n_draws=2)
+    assert all((array == copy).all() for array, copy in zip(arrays, before, strict=True))

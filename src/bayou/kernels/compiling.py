@@ -1,6 +1,6 @@
 """How kernels are compiled: quickly, and once.
 
-`kernel` is Numba's `njit` with three differences:
+`kernel` is Numba's `njit` with four differences:
 
     @kernel
     def learn(indptr, indices, values, labels, state): ...
@@ -8,6 +8,9 @@
 - **What a kernel calls becomes part of it.** A kernel that another one calls is only typed and lowered for it: no
   wrapper for Python, no machine code of its own, no file. Numba's own way does all of that for each of the many small
   functions of a run, which was a quarter of the time that a first run took.
+- **An array is an array**, whether or not it may be written to. Numba compiles a kernel anew for every mixture of such
+  arrays and others: for a file that is read where it lies and for one that was decompressed, say. What is not to be
+  written to, no kernel writes to; the laws look (`tests/laws/test_types`).
 - **Files hold what they say.** Compiled code is found by everything it depends on (`cache`).
 - **Zero divides as in NumPy**, and the GIL is released.
 
@@ -55,6 +58,15 @@ class Kernel(CPUDispatcher):
         self._cache = KernelCache(function)
         self._asked = asked
 
+    def compile(self, sig: Any) -> Any:
+        args, result = sigutils.normalize_signature(sig)
+        writable = tuple(map(_writable, args))
+        if writable == args or result is not None:
+            return super().compile(sig)
+        entry = super().compile(writable)
+        self._insert([arg._code for arg in args], entry, False)
+        return entry
+
     @cached_property
     def part(self) -> Part:
         return Part(self.py_func, self._asked)
@@ -62,6 +74,15 @@ class Kernel(CPUDispatcher):
     @property
     def _numba_type_(self) -> types.Dispatcher:
         return types.Dispatcher(self.part)
+
+
+def _writable(kind: types.Type) -> types.Type:
+    """The type of an argument, or of the arrays in it, if these may be written to."""
+    if isinstance(kind, types.Array):
+        return kind if kind.mutable else kind.copy(readonly=False)
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types([_writable(part) for part in kind], getattr(kind, "instance_class", None))
+    return kind
 
 
 class Part(CPUDispatcher):
