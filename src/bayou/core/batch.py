@@ -173,7 +173,7 @@ class Batch:
         self._inspect()
         if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
             raise BadInput(f"feature {np.min(indices)} is negative; features are numbered from 0.")
-        # Views that cannot be written to: nobody spoils what was checked, and kernels meet one kind of array.
+        # Views that cannot be written to: nobody spoils what was checked.
         for name in _CSR:
             setattr(self, name, read_only(getattr(self, name).view()))
         self.groups = None if self.groups is None else read_only(self.groups.view())

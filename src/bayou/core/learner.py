@@ -403,12 +403,10 @@ class Learner(Inspected):
         return batch.astype(self._takes or self._dtype)
 
     def _row_weights(self, batch: Batch) -> np.ndarray:
-        """The weight of every row; what rounds to 0 is 0 for everyone.
-
-        Always an array of its own: for those that cannot be written to, as a batch's are, Numba would compile every
-        kernel once more.
-        """
-        return np.ones(len(batch), self._dtype) if batch.weights is None else batch.weights.astype(self._dtype)
+        """The weight of every row; what rounds to 0 is 0 for everyone."""
+        if batch.weights is None:
+            return np.ones(len(batch), self._dtype)
+        return batch.weights.astype(self._dtype, copy=False)
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
         """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""

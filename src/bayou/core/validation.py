@@ -56,7 +56,7 @@ def _check_sizes(batch: Batch, dtype: str, widest: float, learn: bool) -> None:
 
 
 def numbers_of(labels: np.ndarray, dtype: str) -> np.ndarray:
-    """Labels that are numbers to be predicted; a copy, for kernels meet one kind of array: those they may write to."""
+    """Labels that are numbers to be predicted."""
     most = LARGEST_TARGET[dtype]
     if not (fine := np.abs(labels) <= most).all():
         row = int(fine.argmin())
@@ -66,7 +66,7 @@ def numbers_of(labels: np.ndarray, dtype: str) -> np.ndarray:
             else f"row {row}: the label {labels[row]:g} is too large; with {dtype} state it may reach {most:g}. "
             "Scale the labels" + _or_wider(dtype)
         )
-    return labels.copy()
+    return labels
 
 
 def signs_of(

@@ -220,7 +220,7 @@ class Lasso(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        values, signs, weights = (_plain(array) for array in (batch.values, signs, weights))
+        values, signs, weights = batch.values, signs.astype(np.float64), weights.astype(np.float64)
         problem, method = self._problem, self._method
         score, probability = np.empty(len(batch)), np.empty(len(batch))
         if not weights.any():
@@ -365,10 +365,3 @@ class Lasso(Learner):
                 mine.tally.examples += sign * one.tally.examples
         if mine.sketch is not None and theirs.sketch is not None:
             mine.sketch.add(theirs.sketch, None if held is None else held.sketch)
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    """In float64 and not to be written to: kernels meet one kind of array, and are compiled once."""
-    plain = array.astype(np.float64, copy=False).view()
-    plain.flags.writeable = False
-    return plain
