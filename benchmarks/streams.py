@@ -405,14 +405,14 @@ def show(found: dict) -> None:
 def draw(found: dict, path: str) -> None:
     from matplotlib.figure import Figure
 
-    rate = dict(sorted(found["rows per second"].items(), key=lambda pair: pair[1]))
+    rate = {name: value / 1e6 for name, value in sorted(found["rows per second"].items(), key=lambda pair: pair[1])}
     figure = Figure(figsize=(9, 4.2), dpi=120, layout="constrained")
     axes = figure.subplots()
     colours = ["#1f6f8b" if name.startswith(OURS) else "#b9b9b9" for name in rate]
     names = [f"bayou {name}" if name.startswith(OURS) else name for name in rate]
     bars = axes.barh(names, list(rate.values()), color=colours)
-    axes.bar_label(bars, [f"{value:,.0f}" for value in rate.values()], padding=4, fontsize=9)
-    axes.set_xlabel("examples learned per second, each predicted first (predict: predicted alone)")
+    axes.bar_label(bars, [f"{value:.2f}" for value in rate.values()], padding=4, fontsize=9)
+    axes.set_xlabel("million examples learned per second, each predicted first (predict: predicted alone)")
     figure.suptitle(
         "From file to model: 39 indicators a row, 2^22 weights, two cores", x=0.01, ha="left", weight="bold"
     )
