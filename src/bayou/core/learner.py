@@ -404,9 +404,7 @@ class Learner(Inspected):
 
     def _row_weights(self, batch: Batch) -> np.ndarray:
         """The weight of every row; what rounds to 0 is 0 for everyone."""
-        if batch.weights is None:
-            return np.ones(len(batch), self._dtype)
-        return batch.weights.astype(self._dtype, copy=False)
+        return np.ones(len(batch), self._dtype) if batch.weights is None else batch.weights.astype(self._dtype)
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
         """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
