@@ -10,7 +10,7 @@ reads the log learns in the same batches, and a model made from it has the same 
     expire  rows whose label did not come in time, and the label that they were given
 
 Which row a label joins is decided here (`ids`), in the transaction that logs it, and is part of the entry. Long bodies
-are compressed (zstd), which takes less time than to write all of them: to the write-ahead log, and then to its place.
+are compressed (zstd): a log is kept for as long as its model, and takes a quarter of the room.
 
 SQLite cuts off, without a word, whatever stands behind a damaged place of its write-ahead log. So after each commit the
 number that was reached is put into a small file beside it, `head`, which no commit waits for: a log that ends before
