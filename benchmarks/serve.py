@@ -240,16 +240,20 @@ def bodies(folder: Path, data: Data, rounds: int, seconds: float) -> None:
             commands(model, files) as ask,
         ):
             for k, (name, command) in enumerate((("predict", "predict"), ("learn", "train"))):
-                server.load(f"/{name}", sent[k], 2, 1.0, type=content)
+                rows = 1000 * server.load(f"/{name}", sent[k], 2, 1.0, type=content)["answers"]
                 ask(command)
                 found: list[tuple[float, float]] = []
                 for _ in range(2 * rounds + 1):  # turn by turn: other work on the machine slows both
                     told = server.load(f"/{name}", sent[k], 2, seconds / 2, type=content)
                     assert not told["refused"]
+                    rows += 1000 * told["answers"]
                     found.append((1000 * told["per_cpu"], ask(command)))
                 ours, theirs = (median(list(rates)) for rates in zip(*found, strict=True))
                 say(f"{content}, {kind}, {name}: rows per CPU second", ours)
                 say(f"  over bayou {command} ({theirs:,.0f})", median([a / b for a, b in found]), wanted)
+        log, body = next((folder / f"state-{model.stem}").rglob("log.sqlite")), sent[1].read_bytes()
+        say("  bytes of the log a row", log.stat().st_size / rows)
+        say("  bytes of a row as it was sent", len(body) / 1000 / len(body.split(b"\n%%\n")))
 
 
 @contextmanager
