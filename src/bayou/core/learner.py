@@ -46,6 +46,8 @@ from bayou.kernels.random import draw_scores
 
 # A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
 AT_ONCE = 8192
+# While one such part is learned, what follows of so many before it may still have to be done.
+FOLLOWING = 4
 # What draws are for.
 PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
@@ -140,20 +142,29 @@ class Learner(Inspected):
         self._check_learns()
         if not isinstance(behind, InTurn | None):
             raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.InTurn`); leave it out.")
-        behind = behind if isinstance(batch, Batch) and len(batch) <= AT_ONCE else None
-        with self._lock.ahead(behind):
-            self._check(batch, learn=True)
-            weights = self._row_weights(batch)
-            targets, negative = self._targets(batch, weights)
-            told = []
-            for start in range(0, max(len(batch), 1), AT_ONCE):
-                rows = slice(start, start + AT_ONCE)
-                part = self._typed(batch if len(batch) <= AT_ONCE else batch[rows])
-                self._touch(part.indices)
-                told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
-                self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
-            self._negative = negative
+        if isinstance(batch, Batch) and len(batch) > AT_ONCE:
+            with self._lock, InTurn("following", most=FOLLOWING) as following:
+                told = self._observe(batch, following)
+                following.wait()
+        else:
+            with self._lock.ahead(behind):
+                told = self._observe(batch, behind)
         return self.prediction(told[0] if len(told) == 1 else self._joined(told))
+
+    def _observe(self, batch: Batch, behind: InTurn | None) -> list[Scores]:
+        """What was believed of rows AT_ONCE; `behind` is where what follows one such part is done."""
+        self._check(batch, learn=True)
+        weights = self._row_weights(batch)
+        targets, negative = self._targets(batch, weights)
+        told = []
+        for start in range(0, max(len(batch), 1), AT_ONCE):
+            rows = slice(start, start + AT_ONCE)
+            part = self._typed(batch if len(batch) <= AT_ONCE else batch[rows])
+            self._touch(part.indices)
+            told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
+            self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
+        self._negative = negative
+        return told
 
     @staticmethod
     def _joined(parts: Any) -> Any:
