@@ -85,6 +85,13 @@ def test_probit_equals_scipy_at_any_score(z):
     assert_close(links.slope(PROBIT, z), erfcx_hazard(z), 1e-13 + of_square(z) * (z > 0))
 
 
+@pytest.mark.parametrize("start", [0.0, -1.0, -38.0])
+def test_normal_quantiles_equal_scipy(start):
+    log_p = -np.concatenate([np.logspace(-12, 12, 2001), [np.log(2.0)]])
+    got = over(lambda y: links.normal_quantile(y, start), log_p)
+    np.testing.assert_allclose(got, special.ndtri_exp(log_p), rtol=1e-11, atol=1e-12)
+
+
 @pytest.mark.parametrize("link", [LOGISTIC, PROBIT])
 @given(z=st.floats(-1e8, 1e8))
 def test_slope_and_curvature_stay_in_their_range(link, z):

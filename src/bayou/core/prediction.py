@@ -58,6 +58,10 @@ _REACH = {
 }
 
 
+# So far left Phi is less than any level.
+_VANISHES = 38.0
+
+
 class Scores(NamedTuple):
     """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
@@ -193,17 +197,8 @@ class Prediction:
 
     def _score_interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """(low, high) of the scores, of which this share lies between them; so does what gives the probability."""
-        mean, sd = self._scores.mean, np.sqrt(self._rule.believed * self.variance)
-        room = reach(level) * sd
-        low, high = mean - room, mean + room
-        off = self._sure_score() - mean
-        (aside,) = np.nonzero(np.abs(off) > reach(_most_aside(level)) * sd)
-        if len(aside):
-            mean, sd, off = mean[aside], sd[aside], off[aside]
-            near, far = _ends_around(-np.abs(off) / sd, level)
-            low[aside] = mean + sd * np.where(off < 0, near, -far)
-            high[aside] = mean + sd * np.where(off < 0, far, -near)
-        return low, high
+        sd = np.sqrt(self._rule.believed * self.variance)
+        return _ends(self._scores.mean, sd, self._sure_score(), level, reach(level), reach(_most_aside(level)))
 
     def quantile(self, share: float) -> np.ndarray:
         """Of a regressor: the number below which each label lies with this probability.
@@ -368,14 +363,6 @@ def _most_aside(level: float) -> float:
     return level / (2.0 - level)
 
 
-def _ends_around(z: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Between which a standard normal variable lies with this probability, and z < 0 as well, which is far out."""
-    from scipy.special import log_ndtr, ndtri, ndtri_exp
-
-    log_tail = log_ndtr(z) + math.log1p(-0.5 * level)
-    return ndtri_exp(log_tail), ndtri(np.exp(log_tail) + level)
-
-
 def no_posterior(name: str) -> NoPosterior:
     return NoPosterior(
         f"{name} has no posterior, so no variance, intervals or samples; use a Bayesian learner such as marginal."
@@ -395,6 +382,32 @@ def _log_expected_doubt(mean, variance):
     for row in range(mean.size):
         logs[row] = links.log_expected_doubt(mean[row], variance[row])
     return logs
+
+
+@kernel
+def _ends(mean, sd, sure, level, middle, inner):
+    """(low, high) of scores. `middle` and `inner` are the reach of the level and of `_most_aside`."""
+    low, high = empty(mean.size, np.float64), empty(mean.size, np.float64)
+    for k in range(mean.size):
+        near, far = -middle, middle
+        off = sure[k] - mean[k]
+        if abs(off) > inner * sd[k]:
+            near, far = _ends_around(-abs(off) / sd[k], level, middle)
+        if off > 0.0:
+            near, far = -far, -near
+        low[k], high[k] = mean[k] + near * sd[k], mean[k] + far * sd[k]
+    return low, high
+
+
+@kernel
+def _ends_around(z, level, middle):
+    """Between which a standard normal variable lies with this probability, and z < 0 as well, which is far out."""
+    log_tail = links.log_normal_cdf(z) + math.log1p(-0.5 * level)
+    below = math.exp(log_tail) + level
+    near = links.normal_quantile(log_tail, z)
+    if below > 0.5:
+        return near, -links.normal_quantile(math.log1p(-below), -middle)
+    return near, links.normal_quantile(math.log(below), max(z, -_VANISHES))
 
 
 @kernel

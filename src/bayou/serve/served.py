@@ -306,8 +306,6 @@ def warm_up(model: LiveModel) -> None:
 
     What is done only when a row is learned is tried on another learner like it.
     """
-    import scipy.special  # noqa: F401 - for intervals of scores that are both large and unsure
-
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])
     groups = [1] if learner.wants_groups else None
