@@ -208,6 +208,25 @@ def test_recombining_leaves_the_lanes_and_repairs_the_rest():
     assert bits(again) == bits(parts)
 
 
+def test_lanes_learn_held_out_rows_while_the_combination_does():
+    def lanes_alone(*batches: Batch) -> Bank:
+        bank = Bank(FEATURES)
+        for batch in batches:
+            bank.learn(batch, combine=False)
+        return bank
+
+    learned, held = rows(6000, 1), rows(9000, 2)
+    held = held.with_labels(held.labels, np.tile([1.0, 0.0, 2.0], 3000))
+    both, frozen, lanes = lanes_alone(learned), lanes_alone(learned), lanes_alone(learned, held)
+    # Each row is predicted before it is learned: of the first one nothing is known either way.
+    assert lanes_alone(learned).recombine([held[:1]], learn=True) == frozen.recombine([held[:1]])
+    assert both.recombine([held[:700], held[700:]], learn=True) < frozen.recombine([held])
+    for name in ("state", "squares", "intercept", "scale", "stream"):
+        assert both._arrays()[name].tobytes() == lanes._arrays()[name].tobytes()
+    assert both.examples == lanes.examples == 12_000
+    assert both.looks_later
+
+
 def test_a_further_pass_counts_what_is_known_half():
     base = Bank(FEATURES)
     base.learn(rows(2000, 0))

@@ -5,7 +5,7 @@ parse and learn them, lanes alone. What comes out depends on the data and on N, 
 
     base        the first rows, learned here
     rounds      each as large as all before it or larger, block after block to one process after another
-    last rows   held out: the combination is learned afresh on them; then the lanes learn them, too
+    last rows   held out: the combination is learned afresh on them, while the lanes learn them, too
 """
 
 from __future__ import annotations
@@ -110,15 +110,14 @@ class Rounds:
         self._round(self._until(blocks, self._end), shards, shards / 2, stopped)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
-        """Learn the combination afresh on the rows that were held out, and then let the lanes learn them."""
+        """Learn the rows that were held out, and from what lanes say of them how to combine these, afresh."""
         if hasattr(self._learner, "recombine"):
-            self._learner.recombine(self._held, on_told)
+            self._learner.recombine(self._held, on_told, learn=True)
         else:
             for batch in self._held:
                 on_told(batch, cast(Any, self._learner.predict(batch)).probability)
-        for batch in self._held:
-            rounds.learn_part(self._learner, batch)
-            self.rows += len(batch)
+                rounds.learn_part(self._learner, batch)
+        self.rows += sum(map(len, self._held))
 
     @contextmanager
     def processes(self, options: dict[str, Any]) -> Iterator[None]:

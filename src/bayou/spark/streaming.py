@@ -116,5 +116,5 @@ def _one_round(
         gained = engine.summed_gains(spark, known, layout.shards(step), step.weight, on_error)
         rounds.apply(known, gained, step.weight)
         if hasattr(known, "recombine"):
-            known.recombine(tasks.held_out(known, layout.held.parts, on_error))
+            known.recombine(tasks.held_out(known, layout.held.parts, on_error), learn=True)
     return known

@@ -94,15 +94,22 @@ class InParts(Grouped, AddsUp):
         return np.full(len(batch), np.nan)
 
     def recombine(
-        self, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None = None
+        self,
+        batches: Iterable[Batch],
+        on_told: Callable[[Batch, np.ndarray], object] | None = None,
+        learn: bool = False,
     ) -> float:
-        """Learn afresh how to combine the lanes, from rows that they have not learned, and leave the lanes as they are.
+        """Learn afresh how to combine the lanes, from rows that they have not learned.
 
-        On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough.
+        On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough, or of
+        fewer than 200,000 rows a tenth.
 
         Args:
             batches: the rows, with labels.
             on_told: called with some rows at a time and P(y = 1) of each, from before they were learned from.
+            learn: whether the lanes learn each row, too, once they have said what they think of it. In the end that is
+                better: no row is lost, and the combination knows the lanes as they come to be. Otherwise they are left
+                as they are, and the same rows serve again after the next round.
 
         Returns:
             the mean log loss of these rows, each predicted before the combination learned from it.
@@ -115,18 +122,22 @@ class InParts(Grouped, AddsUp):
         """
         self._check_learns()
         function("on_told", on_told)
+        yes_or_no("learn", learn)
         with self._lock:
             dropped = np.flatnonzero(self._combination.kept[self._combination.slots] == 0) + 2
             fresh = self._fresh_combinations(dropped)
             counted, lost, weight = 0, 0.0, 0.0
             for batch in labelled(batches):
-                for part, signs, weights in self._checked(batch)[1]:
-                    probability = self._recombine_part(part, signs, weights, *fresh, counted)
+                negative, parts = self._checked(batch)
+                for part, signs, weights in parts:
+                    said = self._say_and_learn(part, signs, weights if learn else np.zeros_like(weights))
+                    probability = _learn_from(said, signs, weights, *fresh, counted)
                     loss = log_losses(signs, probability)
                     if on_told is not None:
                         on_told(part, probability)
                     counted += int(np.count_nonzero(weights))
                     lost, weight = lost + float(loss @ weights), weight + float(weights.sum())
+                self._negative = negative if learn else self._negative
             if not counted:
                 raise BadInput("there is no row to learn the combination from; give rows that were held out.")
             self._combination, self._later = fresh
@@ -145,17 +156,15 @@ class InParts(Grouped, AddsUp):
             one.stacker_prior[2:] *= one.kept[2:]
         return live, later
 
-    def _recombine_part(
-        self, batch: Batch, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, counted: int
-    ) -> np.ndarray:
-        """P(y = 1) of some rows, from before both combinations learn from them."""
+    def _say_and_learn(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """What the lanes said of each row, just before they learned it; with weight 0 they learn nothing."""
         rows, said = len(batch), self._nothing_said(len(batch))
-        self._run_lanes(batch, signs, np.zeros(rows, self._dtype), 0, rows, 0, -1, said)
-        probability, mean, variance = (np.empty(rows) for _ in range(3))
-        combine(said, signs, weights, live, 0, rows, counted, probability, mean, variance)
-        there, delayed = np.flatnonzero(weights), np.full((LOST + 2, rows), np.nan)
-        learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
-        return probability
+        if weights.any():
+            self._fold()
+            self._touch(batch.indices)
+        self._run_lanes(batch, signs, weights, 0, rows, self._examples, -1, said)
+        self._examples += int(np.count_nonzero(weights))
+        return said
 
     def _checked(self, batch: Batch) -> tuple[int | None, Iterable[tuple[Batch, np.ndarray, np.ndarray]]]:
         """How a batch, checked as a whole, writes negatives; and (rows, signs, weights) of a few thousand at a time."""
@@ -268,6 +277,18 @@ class InParts(Grouped, AddsUp):
             merge_pairs_of([one._pairs for one in parts if one._pairs is not None], into._pairs, before._pairs)
             self._pairs = into._pairs
         self._drop(dropped)
+
+
+def _learn_from(
+    said: np.ndarray, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, counted: int
+) -> np.ndarray:
+    """P(y = 1) of some rows by what lanes said of them, from before both combinations learn from them."""
+    rows = len(said)
+    probability, mean, variance = (np.empty(rows) for _ in range(3))
+    combine(said, signs, weights, live, 0, rows, counted, probability, mean, variance)
+    there, delayed = np.flatnonzero(weights), np.full((LOST + 2, rows), np.nan)
+    learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
+    return probability
 
 
 def _summed(parts: Sequence[Any], base: Any) -> Any:
