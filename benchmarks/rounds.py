@@ -1,6 +1,6 @@
 """What learning in shards costs in log loss: rounds and merges, against one sequential pass of the same learner.
 
-    python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--growth 1]
+    python benchmarks/rounds.py quality [--sets a9a,frappe] [--shards 16] [--passes 2] [--orders 3] [--least 10000]
     python benchmarks/rounds.py merge [--sets ...] [--orders 3]
     python benchmarks/rounds.py coverage
     python benchmarks/rounds.py processes [--rows 4000000] [--processes 2]
@@ -9,9 +9,9 @@ Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An 
 order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
 pass, in per cent, for the next row and for later ones.
 
-**quality**: doubling rounds over at most so many shards of at least 10,000 rows, the combination learned afresh on 2 %
-of the rows (at least 20,000, or a tenth of them all), which the lanes learn in the end; rounds where the loss on those
-rises are counted.
+**quality**: doubling rounds (--growth 1) over at most so many shards of at least 10,000 rows (--least), the combination
+learned afresh on 2 % of the rows (at least 20,000, or a tenth of them all), which the lanes learn in the end; rounds
+where the loss on those rises are counted.
 
 **merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5 %; merged, and merged with
 the combination learned afresh; one part alone; and Vowpal Wabbit's `merge_models`, over its own sequential pass.
@@ -93,12 +93,19 @@ def one_round(base: Learner, parts: Iterable[Batch], weight: float, over: float)
 
 
 def in_rounds(
-    base: Learner, rows: Batch, held: Batch, shards: int, passes: int, test: Batch, growth: float = 1.0
+    base: Learner,
+    rows: Batch,
+    held: Batch,
+    shards: int,
+    passes: int,
+    test: Batch,
+    growth: float = 1.0,
+    least: int = rounds.LEAST_ROWS,
 ) -> Iterable:
     """After each pass: what it costs, how often the loss on held-out rows rose, shards of the last round."""
     told, rises = [], 0
     first = max(len(rows) // 100, min(5000, len(rows) // 4))
-    for round_ in rounds.plan(len(rows), shards, first, growth=growth):
+    for round_ in rounds.plan(len(rows), shards, first, least, growth):
         span = round_.first, round_.last
         if round_.shards == 1:
             rounds.learn_part(base, rows[slice(*span)])
@@ -107,7 +114,7 @@ def in_rounds(
         rises += note(base, held, told)
     yield losses(ended(base, held), test), rises, round_.shards
     for _ in range(1, passes):
-        many = max(1, min(shards, len(rows) // rounds.LEAST_ROWS))
+        many = max(1, min(shards, len(rows) // least))
         rounds.discount(base, 0.5)
         one_round(base, shards_of(rows, 0, len(rows), many), many / 2, many)
         rises += note(base, held, told)
@@ -142,7 +149,7 @@ def quality(args: argparse.Namespace) -> None:
         one.learn(train)
         sequential, start = losses(one, test), time.perf_counter()
         learned, held = split(train, order)
-        told = in_rounds(parts, learned, held, args.shards, args.passes, test, args.growth)
+        told = in_rounds(parts, learned, held, args.shards, args.passes, test, args.growth, args.least)
         for number, (found, rises, shards) in enumerate(told, 1):
             shown = f"{sequential[0]:.4f}", number, over(found, sequential), shards, rises
             seconds = f"{time.perf_counter() - start:.0f}"
@@ -331,6 +338,7 @@ def main() -> None:
     parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
     parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--growth", type=float, default=1.0, help="how many times as large as all before it a round is")
+    parser.add_argument("--least", type=int, default=rounds.LEAST_ROWS, help="how many rows a shard has at least")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--file")
