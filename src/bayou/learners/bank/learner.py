@@ -300,7 +300,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
                     end, size, kept = next_block(
                         weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop
                     )
-                    ahead = self._said_ahead(batch, signs, kept) if len(kept) and size > 1 else None
+                    ahead = self._said_ahead(batch, signs, kept, examples) if len(kept) and size > 1 else None
                 while row < end and examples != stop:
                     first, before, last = row, examples, min(row + stride, end)
                     row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
@@ -341,11 +341,11 @@ class Bank(SaysItsLanes, Dropping, InParts):
             threads.all_done(work, apart=last - row >= APART)
         return end[0]
 
-    def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What lanes say of some rows before they learn any of them."""
+    def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray, examples: int) -> np.ndarray:
+        """What lanes say of some rows, after so many examples, before they learn any of them."""
         chosen = batch.take(rows)
         said = self._nothing_said(len(rows))
-        self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), 0, -1, said)
+        self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), examples, -1, said)
         return said
 
     def _learn_delayed(self, said: Any, signs: Any, weights: Any, rows: Any, ahead: Any, losses: Any) -> None:
@@ -366,7 +366,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         rows = len(batch)
         nothing = np.zeros(rows, self._dtype)
         said = self._nothing_said(rows)
-        self._run_lanes(batch, nothing, nothing, 0, rows, 0, -1, said)
+        self._run_lanes(batch, nothing, nothing, 0, rows, self._examples, -1, said)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
         combine(said, nothing, nothing, self._frozen_combination, 0, rows, 0, *scores[:3])
         return scores

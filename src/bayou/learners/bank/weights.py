@@ -112,7 +112,7 @@ def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.nda
     with bank._lock:
         combination, rows = bank._frozen_combination, len(batch)
         nothing, said = np.zeros(rows, bank._dtype), bank._nothing_said(rows)
-        bank._run_lanes(bank._typed(batch), nothing, nothing, 0, rows, 0, -1, said)
+        bank._run_lanes(bank._typed(batch), nothing, nothing, 0, rows, bank._examples, -1, said)
         each, of = _outputs(combination)[0], combination.lane_of
         spread = combination.output_spread[combination.slots].astype(np.float64)
     found, said = np.zeros((2, rows, said.shape[2])), said.astype(np.float64)
