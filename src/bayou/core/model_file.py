@@ -16,12 +16,14 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
+from bayou.core import threads
 from bayou.core.errors import BadModel
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
@@ -39,6 +41,8 @@ _TYPES = {
 }  # fmt: skip
 # Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
 _BLOCK_BYTES = 8 << 20
+# From so many bytes on, a table is looked through by so many threads at once.
+_LARGE, _APART = 64 << 20, 2
 
 
 class Packed(NamedTuple):
@@ -141,7 +145,9 @@ def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
         row_bytes = array.dtype.itemsize * width
         rows = np.ascontiguousarray(array).reshape(len(array), width).view(np.uint8)
         if row_bytes % 8 == 0:
-            _mark(rows.ctypes.data, row_bytes, marks)
+            parts = zip(np.array_split(rows, _APART), np.array_split(marks, _APART), strict=True)
+            work = [partial(_mark, some.ctypes.data, row_bytes, of_some) for some, of_some in parts]
+            threads.all_done(work, apart=rows.nbytes > _LARGE)
         else:
             words = rows.view(np.uint32 if row_bytes % 4 == 0 else np.uint8)
             marks |= words[:, 0] != 0 if words.shape[1] == 1 else words.any(axis=1)
