@@ -17,6 +17,23 @@ def test_of_three_tasks_on_two_cores_none_waits_for_another_to_end(monkeypatch):
     assert not together.broken
 
 
+def test_nothing_follows_in_yet_another_thread_where_cores_are_busy_with_reading(monkeypatch):
+    def follows_elsewhere() -> bool:
+        return threads.follower().submit(threading.get_ident).result() != threading.get_ident()
+
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    assert follows_elsewhere()
+    with threads.accompanied():
+        assert not follows_elsewhere()
+        with threads.accompanied():
+            pass
+        assert not follows_elsewhere()
+        monkeypatch.setattr(threads, "_cores", lambda: 8)
+        assert follows_elsewhere()
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    assert follows_elsewhere()
+
+
 def test_whoever_takes_the_guard_finds_everything_done_that_was_left_behind():
     guard, go_on, done = threads.Guard(), threading.Event(), []
     with threads.InTurn("later", most=4) as turn:

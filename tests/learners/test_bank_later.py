@@ -158,6 +158,21 @@ def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
     np.testing.assert_allclose(variance, predict_later(reference, later, X)[2], rtol=1e-9)
 
 
+@pytest.mark.parametrize("horizon", ["next", "later"])
+def test_many_rows_are_predicted_as_few_are(horizon):
+    """Of many rows the combination follows the lanes in another thread, in longer strides."""
+    X, y, _ = stream(rows=17_000, ones=True)
+    X.data[::400] = 2.0  # few rows hold other values than 1
+    batch = Batch.from_csr(X, y)
+    bank = Bank(X.shape[1])
+    bank.learn(batch[:9000])
+    whole = bank.predict(batch, horizon=horizon)
+    for start, stop in ((0, 1), (1, 700), (700, 8892), (8892, 17_000)):
+        part = bank.predict(batch[start:stop], horizon=horizon)
+        for name in ("probability", "mean", "variance"):
+            assert getattr(part, name).tobytes() == getattr(whole, name)[start:stop].tobytes()
+
+
 def test_predicting_later_changes_nothing_and_files_keep_it(tmp_path):
     X, y, weights = stream(seed=3)
     bank = Bank(20)

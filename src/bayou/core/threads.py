@@ -40,12 +40,23 @@ class _AtOnce(Executor):
         return done
 
 
+@contextmanager
+def accompanied() -> Iterator[None]:
+    """Within, threads that read and write work beside the present one."""
+    before, _here.accompanied = getattr(_here, "accompanied", False), True
+    try:
+        yield
+    finally:
+        _here.accompanied = before
+
+
 def follower() -> Executor:
     """A thread of the present one's own, in which what follows can be done in order.
 
     Where several threads are at work, there is no core left for it: then it is done at once.
     """
-    if getattr(_here, "one_of_many", False):
+    crowded = getattr(_here, "accompanied", False) and _cores() <= LEAST_WORKERS
+    if getattr(_here, "one_of_many", False) or crowded:
         return _AtOnce()
     if getattr(_here, "process", None) != os.getpid():
         _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")

@@ -11,7 +11,6 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
+from bayou.core.threads import accompanied
 from bayou.evaluate.regression import meter_for
 from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
 from bayou.outputs.prediction_files import Part, empty_table
@@ -133,7 +133,7 @@ class Predictions:
         self._explainer = Explainer(learner, explain) if explain else None
         self.explains = None if self._explainer is None else self._explainer.score
         self.average = None if self._explainer is None else self._explainer.average
-        self._predict = partial(learner.predict, horizon=horizon)
+        self._horizon = horizon
         self._kept = None
         if keep:
             data, self._kept = with_columns_kept(data, keep, opening["format"])
@@ -149,6 +149,10 @@ class Predictions:
         self._keep = keep
         self._begin()
         self._warm_up()
+
+    def _predict(self, batch: Batch) -> Any:
+        with accompanied():
+            return self._learner.predict(batch, horizon=self._horizon)
 
     def _begin(self) -> None:
         self._meter = meter_for(self._learner.record.task)

@@ -60,7 +60,7 @@ from bayou.core import threads
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput
-from bayou.core.learner import Scores
+from bayou.core.learner import AT_ONCE, Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
 from bayou.learners.bank.combination import Combination, combine, new_combination
@@ -250,12 +250,13 @@ class Bank(SaysItsLanes, Dropping, InParts):
         if weights.any():
             self._fold()
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        told = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
-        delayed = np.full((2, rows), np.nan) if told else None
+        learns_delayed = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
+        delayed = np.full((2, rows), np.nan) if learns_delayed else None
         row, examples = 0, self._examples
         while row < rows:
             stop = self._next_stop(examples)
-            row, examples = self._run_until(stop, batch, signs, weights, said, row, examples, scores, delayed, later)
+            told = batch, signs, weights, said, row, examples, self._combination, scores, delayed, later
+            row, examples = self._run_until(stop, *told)
             if examples == stop:
                 if later is not None:
                     later.rest()
@@ -271,6 +272,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         said: np.ndarray,
         row: int,
         examples: int,
+        combination: Combination,
         scores: Scores,
         delayed: np.ndarray | None,
         later: threads.Together | None,
@@ -278,12 +280,13 @@ class Bank(SaysItsLanes, Dropping, InParts):
         """From `row` on, until `stop` examples were learned: (the next row, examples learned).
 
         The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread,
-        now or `later`. `delayed` gets what the later combination said and lost; where it is None, that one learns
-        nothing.
+        now or `later`. `combination` says what the `scores` are. `delayed` gets what the one for later rows said and
+        lost; where it is None, that one learns nothing.
         """
         following: list[Future[None]] = []
-        # Pairs work beside the lanes, which wait at the end of a stride.
-        stride = len(batch) if later is not None else STRIDE if self._pairs is None else 4 * STRIDE
+        # Of many rows long strides are enough; and pairs work beside the lanes, which wait at the end of a stride.
+        long = self._pairs is not None or len(batch) > AT_ONCE
+        stride = len(batch) if later is not None else 4 * STRIDE if long else STRIDE
 
         def follow(*work: Any) -> None:
             if later is not None:
@@ -304,7 +307,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
                 while row < end and examples != stop:
                     first, before, last = row, examples, min(row + stride, end)
                     row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
-                    follow(combine, said, signs, weights, self._combination, first, row, before, *scores[:3])
+                    follow(combine, said, signs, weights, combination, first, row, before, *scores[:3])
                 if delayed is not None and len(kept):
                     follow(self._learn_delayed, said if ahead is None else ahead, signs, weights, kept, ahead, delayed)
         finally:
@@ -366,9 +369,9 @@ class Bank(SaysItsLanes, Dropping, InParts):
         rows = len(batch)
         nothing = np.zeros(rows, self._dtype)
         said = self._nothing_said(rows)
-        self._run_lanes(batch, nothing, nothing, 0, rows, self._examples, -1, said)
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        combine(said, nothing, nothing, self._frozen_combination, 0, rows, 0, *scores[:3])
+        told = batch, nothing, nothing, said, 0, self._examples, self._frozen_combination, scores, None, None
+        self._run_until(-1, *told)
         return scores
 
     @property
