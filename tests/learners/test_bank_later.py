@@ -161,13 +161,13 @@ def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
 @pytest.mark.parametrize("horizon", ["next", "later"])
 def test_many_rows_are_predicted_as_few_are(horizon):
     """Of many rows the combination follows the lanes in another thread, in longer strides."""
-    X, y, _ = stream(rows=17_000, ones=True)
+    X, y, _ = stream(rows=40_000, ones=True)
     X.data[::400] = 2.0  # few rows hold other values than 1
     batch = Batch.from_csr(X, y)
     bank = Bank(X.shape[1])
     bank.learn(batch[:9000])
     whole = bank.predict(batch, horizon=horizon)
-    for start, stop in ((0, 1), (1, 700), (700, 8892), (8892, 17_000)):
+    for start, stop in ((0, 1), (1, 700), (700, 8892), (8892, 40_000)):
         part = bank.predict(batch[start:stop], horizon=horizon)
         for name in ("probability", "mean", "variance"):
             assert getattr(part, name).tobytes() == getattr(whole, name)[start:stop].tobytes()

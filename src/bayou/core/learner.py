@@ -48,6 +48,8 @@ from bayou.kernels.random import draw_scores
 AT_ONCE = 8192
 # While one such part is learned, what follows of so many before it may still have to be done.
 FOLLOWING = 4
+# So many rows are predicted at a time: what is noted on the way is in the cache, and new memory is dear.
+MANY = 4 * AT_ONCE
 # What draws are for.
 PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
@@ -218,8 +220,10 @@ class Learner(Inspected):
             warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
             self._check(batch)
-            batch = self._typed(batch)
-            scores = self._run_later(batch) if later else self._run_next(batch)
+            run = self._run_later if later else self._run_next
+            parts = [batch] if len(batch) <= MANY else [batch[at : at + MANY] for at in range(0, len(batch), MANY)]
+            told = [run(self._typed(part)) for part in parts]
+            scores = told[0] if len(told) == 1 else self._joined(told)
             return self.prediction(scores).of_full_stream(self.negative_rate)
 
     def _run_next(self, batch: Batch) -> Scores:
