@@ -115,6 +115,10 @@ def _one_round(
         step = Step(0, rows, max(min(spark.sparkContext.defaultParallelism, rows // max(least, 1)), 2))
         gained = engine.summed_gains(spark, known, layout.shards(step), step.weight, on_error)
         rounds.apply(known, gained, step.weight)
+        held = tasks.held_out(known, layout.held.parts, on_error)
         if hasattr(known, "recombine"):
-            known.recombine(tasks.held_out(known, layout.held.parts, on_error), learn=True)
+            known.recombine(held, learn=True)
+        else:  # nothing needs them for itself
+            for batch in held:
+                rounds.learn_part(known, batch)
     return known
