@@ -4,8 +4,9 @@
 
 Prints nanoseconds per active feature and the ratio to each peer; what of bayou's time is memory, which is what asking
 for, loading and storing the same cache lines takes alone; the time of a million examples of the first paper's Table 1
-set, and start-up times. Run it on an otherwise idle machine. On a busy one count CPU time instead: that of all threads
-(--clock cpu), or of the calling one (caller), which is about what passes where every thread has a core of its own.
+set; what intervals of predictions take; and start-up times. Run it on an otherwise idle machine. On a busy one count
+CPU time instead: that of all threads (--clock cpu), or of the calling one (caller), which is about what passes where
+every thread has a core of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from bayou import Batch, evaluate, simulate
+from bayou.core.prediction import Prediction, ScoreRule, Scores
 from bayou.kernels.gather import prefetch
 from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.rows import AHEAD
@@ -261,6 +263,19 @@ def cost_of_later(rows: int) -> dict[str, float]:
     return seconds | {"share": seconds["with"] / seconds["without"] - 1.0}
 
 
+def interval_ns(rows: int = 10_000) -> dict[str, float]:
+    """Of scores near 0, and of such that are both large and unsure, whose intervals are not symmetrical."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, low, high in (("sure", 0.0, 1.0), ("large and unsure", 8.0, 12.0)):
+        mean, variance = rng.uniform(low, high, rows), rng.uniform(4.0, 5.0, rows)
+        probability = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi / 8.0 * variance)))
+        prediction = Prediction(Scores(probability, mean, variance), "marginal", ScoreRule())
+        took = median_seconds({name: (nothing, partial(prediction.interval, 0.95))}, repeats=51)
+        found[name] = 1e9 * took[name] / rows
+    return found
+
+
 LEARN_ONE = (
     "from bayou import Batch; from bayou.learners import Marginal; Marginal(10).learn(Batch.from_rows([{1: 1.0}], [1]))"
 )
@@ -308,6 +323,9 @@ def main() -> None:
         found[f"later_{rows}"] = cost = cost_of_later(rows)
         each = 1e6 * (cost["with"] - cost["without"]) / rows
         print(f"Bank, {rows:,} rows: to predict later rows costs {cost['share']:+.1%}, {each:.2f} us a row")
+    found["intervals"] = interval_ns()
+    shown = ", ".join(f"{name} {value:.0f}" for name, value in found["intervals"].items())
+    print(f"Prediction.interval, ns a row: {shown}")
     clock = CLOCKS["wall"]  # other processes have their own
     found["start_up"] = start_up_seconds()
     for name, value in found["start_up"].items():

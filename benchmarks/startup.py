@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # commands start as users' do, whose modules are compiled
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: to be told what orphans took
     with tempfile.TemporaryDirectory() as name:

@@ -432,6 +432,7 @@ def main() -> None:
     parser.add_argument("--scattered", action="store_true", help="columns scattered by a hash, not by frequency")
     parser.add_argument("--folder", help="where to keep the data, some GB; a temporary folder if not given")
     args = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # commands start as users' do, whose modules are compiled
     with contextlib.ExitStack() as stack:
         folder = Path(args.folder or stack.enter_context(tempfile.TemporaryDirectory()))
         found = measure(args.rows, args.repeats, folder, args.only, args.scattered)

@@ -43,8 +43,8 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _TAIL = -4.0
 _LEVELS = 40
 
-# A quantile is found once a step is this small; far left the distance halves at first, so that some are needed.
-_NEAR, _STEPS = 1e-14, 60
+# Hastings' rational formula for normal quantiles, wrong by 0.00045 at most.
+_HASTINGS = (2.515517, 0.802853, 0.010328), (1.432788, 0.189269, 0.001308)
 
 # A 20-point rule for the mean of a function of a standard normal variable.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
@@ -113,18 +113,18 @@ def hazard(z):
 
 
 @kernel
-def normal_quantile(log_p, start):
-    """Where log Phi is log_p < 0, by Newton's steps from start <= 0.
+def normal_quantile(log_p):
+    """Where log Phi is log_p, for probabilities up to 1/2: Hastings' formula, and a step from there.
 
-    log Phi is concave: from the second step on all come from the left, each nearer than the last.
+    The step is Newton's with the next two terms of the inverse function's series, whose derivatives R(z) and z + R(z)
+    make; what is left is of fourth order.
     """
-    z = np.float64(start)
-    for _ in range(_STEPS):
-        step = (log_p - log_normal_cdf(z)) / hazard(z)
-        z += step
-        if abs(step) <= _NEAR * max(abs(z), 1.0):
-            break
-    return z
+    above, below = _HASTINGS
+    t = math.sqrt(-2.0 * log_p)
+    z = (above[0] + t * (above[1] + t * above[2])) / (1.0 + t * (below[0] + t * (below[1] + t * below[2]))) - t
+    slope = hazard(z)
+    step, bend = (log_p - log_normal_cdf(z)) / slope, z + slope
+    return z + step * (1.0 + step * (bend / 2.0 + step * (bend * (2.0 * bend - slope) + 1.0) / 6.0))
 
 
 @kernel

@@ -58,10 +58,6 @@ _REACH = {
 }
 
 
-# So far left Phi is less than any level.
-_VANISHES = 38.0
-
-
 class Scores(NamedTuple):
     """What a kernel answers for each row: the expected label, and the score's mean and variance.
 
@@ -392,7 +388,7 @@ def _ends(mean, sd, sure, level, middle, inner):
         near, far = -middle, middle
         off = sure[k] - mean[k]
         if abs(off) > inner * sd[k]:
-            near, far = _ends_around(-abs(off) / sd[k], level, middle)
+            near, far = _ends_around(-abs(off) / sd[k], level)
         if off > 0.0:
             near, far = -far, -near
         low[k], high[k] = mean[k] + near * sd[k], mean[k] + far * sd[k]
@@ -400,14 +396,14 @@ def _ends(mean, sd, sure, level, middle, inner):
 
 
 @kernel
-def _ends_around(z, level, middle):
+def _ends_around(z, level):
     """Between which a standard normal variable lies with this probability, and z < 0 as well, which is far out."""
     log_tail = links.log_normal_cdf(z) + math.log1p(-0.5 * level)
     below = math.exp(log_tail) + level
-    near = links.normal_quantile(log_tail, z)
+    near = links.normal_quantile(log_tail)
     if below > 0.5:
-        return near, -links.normal_quantile(math.log1p(-below), -middle)
-    return near, links.normal_quantile(math.log(below), max(z, -_VANISHES))
+        return near, -links.normal_quantile(math.log1p(-below))
+    return near, links.normal_quantile(math.log(below))
 
 
 @kernel
