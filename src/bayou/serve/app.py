@@ -75,6 +75,7 @@ class App:
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
         self.refused: dict[int, int] = {}
+        self.ends = False  # once the server was told to stop: pages that listen are let go
         self._listeners = 0
         self._handlers: dict[str, tuple[str, str, Handler]] = {
             "predict": ("POST", READ, self._predict),
@@ -143,7 +144,7 @@ class App:
             or len(body) > LONG
             or not body.startswith(b"{")
             or b"\n" in body
-            or (kind == PREDICT and b'"id"' in body)
+            or b'"id"' in body
             or JSON not in owner.model.reading.forms
             or owner.broken is not None
             or len(owner.waiting) >= served.options.queue
@@ -298,8 +299,9 @@ class App:
                     raise Refused(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
             if not work.lines or work.lines == [b""]:
                 raise Refused(422, "the body has no rows.")
-            if work.kind == PREDICT and ("id" in request.query or (b'"id"' in text if with_ids is None else with_ids)):
-                work.ids = ids_of(work.lines, request.asked("id"), form, work.single)
+            with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
+            if "id" in request.query or with_ids:
+                work.ids = ids_of(work.lines, request.asked("id"), form, work.single, work.kind == LEARN)
                 if work.ids is not None:
                     may_remember()
 
@@ -363,7 +365,7 @@ class App:
         try:
             head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
             await request.send({"type": "http.response.start", "status": 200, "headers": head})
-            while not gone.done() and served.state == "ready":
+            while not (gone.done() or self.ends) and served.state == "ready":
                 data = b"data: %s\n\n" % answers.encode(served.picture())
                 await request.send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=BEAT)

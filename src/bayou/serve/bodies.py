@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -141,11 +142,7 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[b
     if form == JSON and not lines:
         text = body.strip()
         if text.startswith(b"["):
-            try:
-                rows = [bytes(row).replace(b"\n", b" ") for row in _raw_list.decode(text)]
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
-            return _counted(rows, most), False
+            return _counted(_rows_in(text), most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
     if len(body) > LONG:
         text = body.strip(b"\n")
@@ -154,14 +151,40 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[b
     return _counted(rows, most), form != JSON and len(rows) == 1
 
 
+def _rows_in(text: bytes) -> list[bytes]:
+    """The rows of a JSON list, one in each line."""
+    try:
+        return [bytes(row).replace(b"\n", b" ") for row in _raw_list.decode(text)]
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        rows = _by_python(text)  # which also takes NaN
+        if not isinstance(rows, list):
+            raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
+        return [as_json(row) for row in rows]
+
+
+def _by_python(text: bytes) -> Any:
+    """JSON as Python reads and writes it, NaN and halves of characters among it, as readers of rows do; else None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_json(row: Any) -> bytes:
+    """A row as a line that readers take."""
+    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
 def _counted(rows: list[bytes], most: int) -> list[bytes]:
     if len(rows) > most:
         raise Refused(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
     return rows
 
 
-def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
-    """Under which ids rows are to be remembered; None if there are none."""
+def ids_of(
+    lines: Sequence[bytes], given: str | None, form: int, single: bool, known: bool = False
+) -> list[str | None] | None:
+    """Under which ids rows are to be remembered, or are `known` by; None if there are none."""
     if given is not None:
         if len(lines) != 1:
             raise Refused(422, "?id= is for one row; give each of several rows a field `id`.")
@@ -177,10 +200,14 @@ def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -
             try:
                 key = _id_of.decode(line).id
             except (msgspec.DecodeError, ValueError, RecursionError):
-                key = None  # it is no row, and will be refused as such
+                row = _by_python(line)  # None: it is no row, and will be refused as such
+                key = row.get("id") if isinstance(row, dict) else None
         try:
             found.append(None if key is None else checked_id(key))
         except Refused as error:
+            if known:  # nothing can be known by it
+                found.append(None)
+                continue
             raise Refused(422, error.sentence, {index: error.sentence} if not single else None) from None
     return found if any(key is not None for key in found) else None
 

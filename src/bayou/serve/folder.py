@@ -41,7 +41,8 @@ def names_in(state: Path) -> list[str]:
     models = state / "models"
     if not os.path.isdir(models):  # which also answers of a name that no folder can have
         return []
-    return sorted(entry.name for entry in models.iterdir() if os.path.isfile(entry / "base.bayou"))
+    kept = ("base.bayou", "log.sqlite")
+    return sorted(entry.name for entry in models.iterdir() if any(os.path.isfile(entry / name) for name in kept))
 
 
 class Folder:
@@ -57,6 +58,14 @@ class Folder:
     def exists(self) -> bool:
         return os.path.isfile(self.base)
 
+    def check_base(self) -> None:
+        """Refuse a folder that has lost the model that its log began with: another one does not go with that log."""
+        if self.exists or not os.path.isfile(self.path / "log.sqlite"):
+            return
+        newest = max(self.versions(), default=0)
+        how = f"; or begin a new log: bayou serve --model {self.snapshot(newest)} --data NEW_FOLDER" if newest else ""
+        raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{how}.")
+
     def lock(self) -> None:
         """Have the folder for this process alone."""
         try:
@@ -64,7 +73,7 @@ class Folder:
             self.snapshots.mkdir(exist_ok=True)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise BadInput(f"{self.path} cannot be made ({error.strerror}); give another --data.") from None
+            raise BadInput(f"{self.path} cannot be written ({error.strerror}); give another --data.") from None
         if sys.platform != "win32":
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,8 +130,9 @@ def replayed(state: Path, name: str | None = None, on_progress: object = None) -
     if name is None and len(names) > 1:
         raise BadInput(f"{state} holds several models; say which with --name: {', '.join(names)}.")
     folder = Folder(state, name or names[0])
-    if not folder.exists:
+    if folder.name not in names:
         raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")
+    folder.check_base()
     log = Log(folder.path, write=False)
     try:
         model = LiveModel(load(folder.base))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ class Ids:
         It is said in the item, with what is to be learned because of it.
         """
         if item.kind == LEARN:
-            return None if item.key is None else self._once(item, n, now)
+            joins = None if item.key is None else self._once(item, n, now)
+            if joins is None:
+                self._settle(item.settles, now)
+            return joins
         if item.kind == ROW:
             return self._row(item, n, now)
         return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
@@ -78,6 +81,20 @@ class Ids:
             return False
         self._db.execute("INSERT INTO requests VALUES (?, ?, ?)", (item.key, n, now))
         return None
+
+    def _settle(self, keys: Sequence[str], now: float) -> None:
+        """Rows under these ids are learned with their labels: what waits for one of them waits no more."""
+        for key in keys:
+            found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
+            if found is None or found[1] not in (OPEN, EARLY):
+                continue
+            self._close(key, now, JOINED)
+            self._counts["joined"] += 1
+            if found[1] == OPEN:
+                self._open -= 1
+                self._delays.append(now - found[0])
+            else:
+                self._early -= 1
 
     def _row(self, item: Item, n: int, now: float) -> Any:
         """A row that was predicted; its label may be here already."""

@@ -84,7 +84,11 @@ function bar(share, less) {
   return made;
 }
 
+// What a model of several classes, or of numbers, has nothing to show for.
+const LACKS = {classes: ["calibration", "sd", "moved", "parts", "surprises", "knows"], regress: ["calibration"]};
+
 function show(told) {
+  for (const id of LACKS[told.task] || []) $(id).closest("h2, .card").hidden = true;
   const live = told.live, counters = told.counters, loss = counters.log_loss !== undefined ? "log_loss" : "squared_loss";
   const named = loss.replace("_", " ");
   $("name").textContent = told.name;

@@ -75,6 +75,7 @@ class Item:
         outcome: of a label or a row, one of `ids.OUTCOMES`; of rows to learn "" or "duplicate".
         n: its number in the log; of a duplicate that of the first; 0 if there is none.
         learns: rows to learn because of it, each with its label: (form, row, label).
+        settles: of rows to learn, the ids that some have: who waits under one of them has its label now.
     """
 
     kind: int
@@ -84,6 +85,7 @@ class Item:
     outcome: str = ""
     n: int = 0
     learns: Sequence[tuple[int, bytes, bytes]] = ()
+    settles: Sequence[str] = ()
 
 
 class Entry(NamedTuple):
@@ -180,7 +182,7 @@ class Log:
         except sqlite3.OperationalError as error:
             if _is_full(error):
                 raise NoRoom(str(error)) from error
-            raise BadLog(f"{self.path} cannot be read ({error}).") from error
+            raise BadLog(f"{self.path} cannot be read ({error}); restore it from a copy.") from error
         except sqlite3.DatabaseError as error:
             raise BadLog(
                 f"{self.path} is damaged ({error}); restore it from a copy, or begin again with the newest snapshot: "

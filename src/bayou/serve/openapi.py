@@ -58,7 +58,7 @@ _REFUSALS = {
     "408": "a body that did not come in time",
     "413": "too many bytes or rows",
     "415": "a Content-Type or Content-Encoding that is not known",
-    "422": "bad rows, each with its index and a sentence; nothing was learned",
+    "422": "bad rows, each with its index and a sentence; nothing was done",
     "429": "too many requests wait; try again after Retry-After seconds",
     "503": "starting, stopping, or no room on the disk; try again after Retry-After seconds",
 }
@@ -101,7 +101,7 @@ def _of_models() -> dict[str, Any]:
         "/learn": {
             "post": _operation(
                 "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was "
-                "predicted of each before it was learned.",
+                "predicted of each before it was learned. A row with the id of one that waits for its label ends that.",
                 {"oneOf": [_PREDICTED, _SEVERAL]},
                 body=_BODIES,
                 parameters=[

@@ -228,10 +228,10 @@ class Owner(threading.Thread):
 
     def _refused(self, work: Work, bad: dict[int, str]) -> bool:
         if bad:
-            rows = f"{len(bad):,} of {max(len(work.lines), len(bad)):,} rows are bad" if not work.single else ""
-            self._say(
-                work, 422, answers.error(f"{rows}; nothing was learned." if rows else next(iter(bad.values())), bad)
-            )
+            n = work.read.n if work.read is not None else len(work.lines)
+            done = "predicted" if work.kind == PREDICT else "learned"
+            rows = f"{len(bad):,} of {n:,} rows are bad; nothing was {done}." if not work.single else ""
+            self._say(work, 422, answers.error(rows or next(iter(bad.values())), bad))
         return bool(bad)
 
     def _predict(self, works: list[Work]) -> None:
@@ -412,9 +412,9 @@ class Owner(threading.Thread):
     def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
         version = self.model.version
         if work.kind == PREDICT:
-            outcomes = {item.key: item.outcome for item in items}
+            outcomes = iter(items)
             for key, row in zip(work.ids or (), work.answer, strict=True):
-                row.remembered = outcomes.get(key or "")
+                row.remembered = None if key is None else next(outcomes).outcome
             self._say(work, 200, answers.of_rows(work.answer, version, work.single))
         elif work.kind == LABELS:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]

@@ -15,9 +15,9 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.names import NewNames
-from bayou.serve.bodies import Lines, text_of
+from bayou.serve.bodies import Lines, as_json, text_of
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
-from bayou.sources.formats.jsonl import JsonLines
+from bayou.sources.formats.jsonl import ID, JsonLines
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.formats.vw.reader import VW as VWReader
 from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
@@ -67,6 +67,7 @@ class Reading:
     Attributes:
         forms: how rows may be written for this model.
         label: the name of the label in a JSON row.
+        has_id: whether the name that is otherwise for ids is one of the table's own columns.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -84,6 +85,8 @@ class Reading:
         self.label = recipe.label or LABEL
         self._weight = recipe.weight or (WEIGHT if recipe.kind == "rows" else None)
         self._classes = extras.classes
+        read = [column for column in recipe.columns or () if column.role not in ("ignored", "id")]
+        self.has_id = any(column.name == ID for column in read)
         dtype = str(learner.parameters["dtype"])
         self._parsers = {learns: self._parser(extras, dtype, learns) for learns in (True, False)}
         self._tables: dict[Any, Any] = {}
@@ -149,7 +152,7 @@ class Reading:
     def _why(self, label: float, texts: dict[float, str]) -> str:
         """What is wrong with a label."""
         if not self._several or np.isnan(label):
-            return self._rule.what(label, texts)
+            return self._rule.what(label, texts, advice=False)
         known = ", ".join(self._classes[:20])
         return f"expected one of the classes that the model has learned, {known}, not {texts.get(label, f'{label:g}')}"
 
@@ -218,7 +221,7 @@ class Reading:
             raise BadInput(f"the body is no whole Arrow stream: {str(error).splitlines()[0].rstrip('.')}.") from None
         if self.kind == "rows":
             rows = [row for batch in batches for row in batch.to_pylist()]
-            return self.read(JSON, [_as_json(row) for row in rows], learns)
+            return self.read(JSON, [as_json(row) for row in rows], learns)
         from bayou.sources.formats.arrow.cells import names_of
         from bayou.sources.formats.arrow.table import ArrowTable
 
@@ -293,7 +296,3 @@ def joined(parts: Sequence[Read]) -> Read:
 def _numbered(batch: Batch) -> Batch:
     """A batch that knows the numbers of its rows; without bad ones they are as they come."""
     return batch if batch.positions is not None else batch.with_positions(np.arange(len(batch)))
-
-
-def _as_json(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -35,6 +35,7 @@ from bayou.serve.live import Live
 from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
+from bayou.serve.reading import Reading
 
 # Rows by which readers are tried.
 SAMPLES = {
@@ -71,6 +72,12 @@ class Options:
     rows: int = 100_000
     queue: int = 4096
     timeout: float = 30.0
+
+    def check_default(self, reading: Reading) -> None:
+        """Refuse a default label that the model cannot learn."""
+        bad = None if self.default is None else reading.check_labels([json.dumps(self.default).encode()])
+        if bad:
+            raise BadInput(f"--default-label {self.default}: {bad[0]}")
 
 
 class Served:
@@ -119,9 +126,7 @@ class Served:
         self.snapshot_version = checked = model.version
         self._snapshot_examples = model.learner.examples  # a server that is killed often writes one all the same
         if self.options.default is not None:
-            default = json.dumps(self.options.default).encode()
-            if bad := model.reading.check_labels([default]):
-                raise BadInput(f"--default-label {self.options.default}: {bad[0]}")
+            self.options.check_default(model.reading)
             log.ids.default = json.dumps({"label": self.options.default}).encode()
         behind, said_at = log.last - model.version, time.monotonic()
         if behind:

@@ -22,6 +22,7 @@ from bayou.core.printable import printable
 from bayou.core.storage import load
 from bayou.serve.app import App
 from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
+from bayou.serve.reading import Reading
 from bayou.serve.served import Options, Served
 from bayou.serve.tokens import Tokens
 
@@ -116,11 +117,16 @@ class Server:
         if not names:
             raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
         self._folders = {name: Folder(data, name) for name in names}
-        for name, folder in self._folders.items():
-            self._prepare(folder, models.get(name))
+        try:
+            for name, folder in self._folders.items():
+                self._prepare(folder, models.get(name))
+            self._socket = _bound(host, port)
+        except BaseException:  # it will not be: others may have them
+            for folder in self._folders.values():
+                folder.unlock()
+            raise
         self.single = names[0] if len(names) == 1 else None
         self.models = {name: Served(folder, self.options, self._say) for name, folder in self._folders.items()}
-        self._socket = _bound(host, port)
         self.port = self._socket.getsockname()[1]
         self.app = App(self.models, self.tokens, self.single, self.port)
         shown = f"[{host}]" if ":" in host else host
@@ -144,18 +150,25 @@ class Server:
         self.failed: list[BaseException] = []
 
     def _prepare(self, folder: Folder, start: Start | None) -> None:
+        folder.check_base()
         if self.options.read_only:
             if not folder.exists:
                 raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
             return
         folder.lock()
-        if folder.exists:
-            if isinstance(start, Path) and load(start).name != load(folder.base).name:
-                raise BadInput(f"{folder.path} began with another model than {start}; give another --data.")
-            if start is not None:
-                self._say(f"{folder.name}: goes on with what is in {folder.path}")
-        elif start is not None:
-            folder.begin(load(start) if isinstance(start, Path) else start())
+        if start is None:
+            return
+        learner = load(start) if isinstance(start, Path) else start()
+        if not folder.exists:
+            self.options.check_default(Reading(learner))
+            folder.begin(learner)
+        elif learner.name != (began := load(folder.base)).name:
+            raise BadInput(f"{folder.path} began with {began.name}, and not with {learner.name}; give another --data.")
+        else:
+            self._say(
+                f"{folder.name}: goes on with what is in {folder.path}; --model and --learner, and what belongs to "
+                "them, are for a new folder"
+            )
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
@@ -211,11 +224,11 @@ class Server:
         if self._uvicorn.should_exit:  # told again
             self._uvicorn.force_exit = True
         self._say("stopping: what is under way is finished, and a last snapshot written")
-        self._uvicorn.should_exit = True
+        self.stop()
 
     def stop(self) -> None:
-        """Have `run` end, from another thread."""
-        self._uvicorn.should_exit = True
+        """Have `run` end; also from another thread."""
+        self.app.ends = self._uvicorn.should_exit = True
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -256,8 +256,10 @@ class LabelRule:
             return labels == -1 if written.minus else None
         return labels == 0 if written.zeros else None
 
-    def what(self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False) -> str:
-        """What is wrong with a label."""
+    def what(
+        self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False, advice: bool = True
+    ) -> str:
+        """What is wrong with a label; with `advice` to whoever can still say what labels mean."""
         if np.isnan(raw):
             return MISSING
         if mixed:
@@ -269,6 +271,7 @@ class LabelRule:
             found = (texts or {}).get(raw) or name_of(raw)
             return (
                 f"expected the label {self._recipe.negative} or {self._recipe.positive}, as the first rows have, not "
-                f"{found}; say --task multiclass if there are more, or --positive"
+                f"{found}" + "; say --task multiclass if there are more, or --positive" * advice
             )
-        return f"expected the label 1, 0 or -1, not {raw:g}; say with --positive, --label-above or --task what it is"
+        more = "; say with --positive, --label-above or --task what it is" * advice
+        return f"expected the label 1, 0 or -1, not {raw:g}{more}"
