@@ -86,6 +86,18 @@ def test_every_row_of_any_file_is_learned(clicks, tmp_path, kind):
     assert run.evaluation.log_loss < 0.65
 
 
+@pytest.mark.parametrize("learner", ["bank", "marginal"])
+@pytest.mark.parametrize("size", [1 << 15, 1 << 16, 1 << 17])
+def test_rows_are_held_out_however_long_blocks_are(clicks, monkeypatch, learner, size):
+    monkeypatch.setattr(blocks, "FIRST_BYTES", 1 << 13)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    run = train(clicks, processes=2, learner=learner, passes=1 + (size == 1 << 16))
+    assert 2_200 < run.evaluation.examples < 2_600
+    assert run.evaluation.log_loss < 0.65
+    further = (ROWS - 3 - run.evaluation.examples) * (run.passes - 1)
+    assert run.learner.examples == ROWS - 3 + further
+
+
 def test_further_passes_and_going_on(clicks, tmp_path):
     two = train(clicks, processes=2, passes=2, model=tmp_path / "two")
     assert two.passes == 2
@@ -140,6 +152,9 @@ def test_an_interrupted_run_keeps_what_was_learned(clicks, tmp_path):
     assert 1_000 < run.learner.examples < ROWS - 3_000
     assert run.evaluation.examples >= 2_400
     assert bayou.load(tmp_path / "m").examples == run.learner.examples
+    rest = train(clicks, processes=2, resume=tmp_path / "m")
+    assert rest.learner.examples == ROWS - 3
+    assert any("one process learns alone: what is left" in note for note in rest.notes)
 
 
 def test_a_worker_that_dies_is_told_of(clicks, monkeypatch):

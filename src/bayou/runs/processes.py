@@ -64,6 +64,7 @@ class Rounds:
 
     Attributes:
         rows: learned so far.
+        read: rows of this pass that are done with, learned or refused: all up to some place in the data.
         on_round: called with what there is to say of each round.
     """
 
@@ -75,8 +76,8 @@ class Rounds:
         self._held: list[Batch] = []
         self._own: rounds.Shard | None = None  # this process' own; None if the base has changed besides
         self._others: list[Worker] = []
-        self._done = 0.0  # the share of the data that was taken in this pass
-        self.rows = 0
+        self._before = self._done = 0.0  # the share of the data that was taken in this pass, and without its last block
+        self.rows = self.read = 0
         self.on_round: Callable[[str], object] = lambda words: None
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
@@ -86,7 +87,7 @@ class Rounds:
         enough = 0 if before >= least else int(np.clip(share * self._expected, least, most))
         blocks, base = self._blocks(told), 0
         while base < enough and (block := next(blocks, None)) is not None:
-            batch = self._read(block)
+            batch = self._taken(block)
             learn(batch)
             base += len(batch)
         self.rows += base
@@ -97,20 +98,24 @@ class Rounds:
             upto = min(self._done + size, end)
             upto = end if end - upto < 0.3 * size else upto
             shards = max(1, min(self._processes, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))
-            rows = self._round(self._until(blocks, upto), shards, shards, stopped)
+            rows, behind = self._round(self._until(blocks, upto), shards, shards, stopped)
             self.on_round(f"{rows:,} rows in {shards} process{'es' * (shards > 1)}")
+            self._held += [] if behind is None else self._fit(behind)
         self._hold(blocks, stopped)
 
     def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
         """All rows but those held out count half again, and what is known half."""
         rounds.discount(self._learner, 0.5)
         self._base_is_new()
-        self._done = 0.0
+        self._before = self._done = 0.0
+        self.read = 0
         blocks, shards = self._blocks(told), self._processes
         self._round(self._until(blocks, self._end), shards, shards / 2, stopped)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
         """Learn the rows that were held out, and from what lanes say of them how to combine these, afresh."""
+        if not self._held:  # no row came behind those that were learned
+            return
         if hasattr(self._learner, "recombine"):
             self._learner.recombine(self._held, on_told, learn=True)
         else:
@@ -133,15 +138,18 @@ class Rounds:
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
-    def _read(self, block: Cut) -> Batch:
-        return written_as(self._learner, self._source.read(block))
+    def _taken(self, block: Cut) -> Batch:
+        """The rows of a block, which this process takes care of."""
+        batch = written_as(self._learner, self._source.read(block))
+        self.read += len(batch)
+        return batch
 
     def _blocks(self, told: Callable[[], None]) -> Blocks:
         """All blocks in order, cut, and decompressed, ahead in another thread."""
         ahead = InOrder(self._source.blocks(), lambda block: block, help=False)
         try:
             for block in ahead:
-                self._done = block.done
+                self._before, self._done = self._done, block.done
                 yield block
                 told()
         finally:
@@ -151,16 +159,16 @@ class Rounds:
         while self._done < share and (block := next(blocks, None)) is not None:
             yield block
 
-    def _round(self, blocks: Blocks, shards: int, weight: float, stopped: Interrupt) -> int:
-        """How many rows were learned, each with this weight."""
-        before = self.rows
+    def _round(self, blocks: Blocks, shards: int, weight: float, stopped: Interrupt) -> tuple[int, Batch | None]:
+        """How many rows were learned, each with this weight; and the rows of the last block that are to be held out."""
+        before, behind = self.rows, None
         if shards == 1:
             for block in blocks:
-                self._learn(block, partial(rounds.learn_part, self._learner, weight=weight))
+                behind = self._learn(block, partial(rounds.learn_part, self._learner, weight=weight))
                 if stopped:
                     break
             self._base_is_new()
-            return self.rows - before
+            return self.rows - before, behind
         own, others = self._own or rounds.Shard(self._learner), self._others[: shards - 1]
         self._own, model = own, None
         for number, worker in enumerate(others, 1):
@@ -169,10 +177,10 @@ class Rounds:
                 worker.send("base", model)
             worker.send("round", number, weight)
         for number, block in enumerate(blocks):
-            if number % shards:
+            if number % shards and self._done <= self._end:
                 others[number % shards - 1].send("block", block)
             else:
-                self._learn(block, partial(own.learn, weight=weight))
+                behind = self._learn(block, partial(own.learn, weight=weight))
             if stopped:
                 break
         for worker in others:
@@ -184,6 +192,7 @@ class Rounds:
             self._source.hear(told)
             self._refused.hear(*refused)
             self.rows += told["rows"] - refused[0]
+            self.read += told["rows"]
         summed = rounds.add(gains)
         # who needs to know it for the next round
         goes_on = len(others) if self._done < self._end and not stopped else 0
@@ -193,10 +202,16 @@ class Rounds:
         for worker in self._others[goes_on:]:
             worker.stale = True
         own.apply(summed, shards)
-        return self.rows - before
+        return self.rows - before, behind
 
-    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> None:
-        self.rows += sum(len(part) for _, part, _ in self._refused.accepted(self._read(block), learn))
+    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> Batch | None:
+        """Learn a block here, but for what lies behind the end of what is learned in rounds: blocks may be long."""
+        batch, behind = self._taken(block), None
+        if self._done > self._end:
+            kept = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
+            batch, behind = batch[:kept], batch[kept:]
+        self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
+        return behind
 
     def _base_is_new(self) -> None:
         """What others know of the base, and the own shard, is of no use any more."""
@@ -206,10 +221,14 @@ class Rounds:
 
     def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
         """The last rows; of a run that was stopped, the next ones, as many as the combination needs."""
-        enough, held = rounds.HELD_OUT[1] if stopped else np.inf, 0
+        enough, held = rounds.HELD_OUT[1] if stopped else np.inf, sum(map(len, self._held))
         while held < enough and (block := next(blocks, None)) is not None:
-            self._held += [part for _, part, _ in self._refused.accepted(self._read(block), self._learner.check)]
+            self._held += self._fit(self._taken(block))
             held = sum(map(len, self._held))
+
+    def _fit(self, rows: Batch) -> list[Batch]:
+        """Those that the learner will not refuse."""
+        return [part for _, part, _ in self._refused.accepted(rows, self._learner.check) if len(part)]
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -352,7 +352,7 @@ class Training:
 
         expected, why = rows_expected(self.source)
         if self._place is not None:
-            why = "an interrupted run goes on as it began"
+            why = "what is left of a run that was interrupted is learned in sequence"
         if why:
             self._say(f"one process learns alone: {why}")
             return False
@@ -376,6 +376,8 @@ class Training:
                 self._pass += 1
                 rounds.next_pass(interrupt, partial(self._tell, on_progress))
         rounds.finish(score)
+        if interrupt:
+            self._done = rounds.read
         self._pass += not interrupt
         self._say(f"what follows is of the last {self._meter.examples:,} rows, before the lanes learned them")
         return True
