@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -111,3 +113,21 @@ def test_help_and_no_command_at_all_are_as_they_were(here):
     nothing = said()
     assert "\n  Example:\n" in nothing.output
     assert "\\n" not in nothing.output
+
+
+STUCK = """
+import threading
+from bayou import cli
+from bayou.cli import edge
+threading.Thread(target=threading.Event().wait).start()  # as one that was being started when Ctrl-C came
+def command():
+    print("so far")
+    raise KeyboardInterrupt
+cli.app = lambda **how: edge.exit_code(command)
+cli.main()
+"""
+
+
+def test_a_command_that_was_interrupted_waits_for_no_thread():
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "so far\n")

@@ -100,4 +100,4 @@ def main() -> None:
     # No command has work for BLAS's threads, and to start them takes a tenth of a second; before NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
-    app(prog_name="bayou")
+    edge.leave(app(prog_name="bayou", standalone_mode=False))

@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import typer
 
@@ -50,6 +52,18 @@ def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: Fa
                 output.say(line)
         output.say(sentence, error=True)
     return code or _shown()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process. After a signal it waits for no thread: Ctrl-C may have come while one was being started, which
+    then waits for work forever, and what still runs must not see Python being taken down.
+    """
+    if code > 128:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _judged(error: Exception) -> tuple[int, str]:
