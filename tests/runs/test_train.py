@@ -1,5 +1,7 @@
 """`bayou.train`: the command's run, from Python."""
 
+import contextlib
+import importlib
 import json
 import os
 import signal
@@ -13,6 +15,9 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
+from bayou.runs import interrupts
+
+training = importlib.import_module("bayou.runs.train")
 
 
 def clicks(n: int = 3000, seed: int = 0) -> pd.DataFrame:
@@ -180,3 +185,31 @@ def test_a_model_that_could_not_be_written_is_not_lost(tmp_path, monkeypatch):
     with pytest.raises(bayou.BadModel, match="could not be written") as caught:
         bayou.train(clicks(), **OPTIONS, model=tmp_path / "m.bayou")
     assert caught.value.run.learner.examples == 3000
+
+
+def test_an_interrupt_before_anything_was_learned_leaves_the_model_as_it_was(tmp_path, monkeypatch):
+    clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
+    model = tmp_path / "m.bayou"
+    bayou.train(clicks, label="clicked", learner="marginal", bits=8, model=model)
+    before = model.read_bytes()
+
+    @contextlib.contextmanager
+    def at_once(source):
+        interrupt = interrupts.Interrupt()
+        interrupt.signal = signal.SIGINT
+        yield interrupt
+
+    monkeypatch.setattr(training, "interruptible", at_once)
+    monkeypatch.setattr(training.Training, "_one_pass", lambda *unused: None)  # no batch came
+    for more in ({}, {"resume": model}):
+        run = bayou.train(clicks, model=model, **(more or {"label": "clicked", "learner": "marginal", "bits": 8}))
+        assert (run.signal, run.learned) == (signal.SIGINT, 0)
+        assert model.read_bytes() == before
+
+
+def test_a_file_that_is_given_twice_is_told_of(tmp_path):
+    file = tmp_path / "x.svm"
+    file.write_text("1 0:1\n-1 1:1\n" * 20)
+    run = bayou.train([str(file), str(file)], learner="marginal", bits=4)
+    assert f"{file} is given 2 times; its rows are learned as often" in run.notes
+    assert run.learned == 80

@@ -26,6 +26,7 @@ from bayou.cli import (
     wabbit,
     warm,
 )
+from bayou.cli.ctrl_c import CtrlC
 from bayou.cli.demo import command as demo_command
 from bayou.cli.terminal import output, streams
 
@@ -100,4 +101,5 @@ def main() -> None:
     # No command has work for BLAS's threads, and to start them takes a tenth of a second; before NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
+    CtrlC().install()
     edge.leave(app(prog_name="bayou", standalone_mode=False))

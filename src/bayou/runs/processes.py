@@ -10,6 +10,7 @@ parse and learn them, lanes alone. What comes out depends on the data and on N, 
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
 import sys
@@ -306,7 +307,7 @@ def work() -> None:
 
     told, heard = sys.stdout.buffer, sys.stdin.buffer
     sys.stdout = sys.stderr  # whatever else would be printed must not be taken for an answer
-    with without_blas(), suppress(EOFError):
+    with without_blas(), suppress(EOFError, BrokenPipeError):  # whoever listened is gone
         _, first = pickle.load(heard)  # of our own process
         worker = _Within(**first)
         while True:
@@ -317,6 +318,7 @@ def work() -> None:
             if answer is not None:
                 pickle.dump(answer, told, 5)
                 told.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for what Python flushes in the end
 
 
 class _Within:

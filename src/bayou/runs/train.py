@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -154,6 +155,9 @@ class Training:
         self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
         self._marks = marks_of(self._files)
+        for path, times in Counter(mark.path for mark in self._marks).items():
+            if times > 1:
+                self._say(f"{path} is given {times} times; its rows are learned as often")
         self._begin(own.passes, holdout, resumed=own.resume is not None)
         self._recorder: Recorder | None = None
         if own.report is not None:
@@ -226,6 +230,7 @@ class Training:
         self._held_out.which.check(self.source)
         self._meter, self._scoring = meter_for(learner.record.task), InTurn("scoring", most=AHEAD)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
+        self._examples_before = learner.examples
 
     def _say(self, text: str, detail: bool = False) -> None:
         self._notes.append(text)
@@ -259,8 +264,9 @@ class Training:
                     self._say(f"what was learned before that is in {self._path}; --resume goes on with it")
                 raise
             unsaved = None
+            learned = self.learner.examples - self._examples_before
             try:
-                self._save(unfinished=bool(interrupt))
+                self._save(unfinished=bool(interrupt), write=bool(learned or not interrupt))
             except BadModel as error:
                 unsaved = error  # for after the results, which are not lost
         later = None if self._delay else self.learner.later_loss()
@@ -275,6 +281,7 @@ class Training:
             bad=(self.source.bad + self._refused.sentences)[:20],
             kinds=self._refused.kinds,
             folded=self.source.folded,
+            learned=learned,
             seen_before=self._first > 0,
             unsaved=unsaved,
             notes=self._notes,
@@ -429,7 +436,7 @@ class Training:
             self._say(f"no checkpoint: {error}")
         self._saved_at, self._saved_examples = time.monotonic(), self.learner.examples
 
-    def _save(self, unfinished: bool) -> None:
+    def _save(self, unfinished: bool, write: bool = True) -> None:
         self._scored()
         which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
         where = Unfinished(self._marks, *place, which.share, which.last)
@@ -441,7 +448,7 @@ class Training:
             unfinished=where if unfinished else None,
             finished=list(dict.fromkeys([*self._learned, *learned]))[-KEPT:],
         )
-        if self._path is not None:
+        if self._path is not None and write:
             self.learner.save(self._path)
 
     def _counters(self) -> Counters:

@@ -42,6 +42,7 @@ class TrainingRun:
         learner: what has learned; the recipe and the names are in its `extras`.
         evaluation: of predictions made before learning, in the first pass of this run.
         held_out: of the examples that were held out, predicted by the finished model; held_out_rows: which those are.
+        learned: how many examples were learned, in all passes.
         passes: how many were finished; converged: whether the learner says that more are of no use.
         signal: what interrupted the run, if anything.
         seconds: from the first example read to the last learned.
@@ -71,6 +72,7 @@ class TrainingRun:
     bad: list[str] = field(default_factory=list)
     kinds: list[tuple[int, str]] = field(default_factory=list)
     folded: int = 0
+    learned: int = 0
     seen_before: bool = False
     unsaved: BadModel | None = None
     notes: list[str] = field(default_factory=list)

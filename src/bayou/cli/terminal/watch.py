@@ -154,13 +154,16 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         if not prefix and later is not None:
             lines.append((f"{later.measure}, last half", f"{later.learned:.5f}"))
             lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
-    rate = result.examples / run.seconds if run.seconds else 0.0
+    rate = run.learned / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
     width = max(28, *(len(name) + 2 for name, shown in lines if shown))
     for name, shown in lines:
         output.tell(f"{name:<{width}}{shown}".rstrip())
     if later is not None:
         output.say(in_words(later))
+    if run.signal and not run.learned:
+        output.say("interrupted before anything was learned; nothing was saved")
+        return
     if run.signal:
         kept = "was kept" if path is not None else "is lost"
         output.say(f"interrupted: what was learned so far {kept}")
