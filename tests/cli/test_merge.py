@@ -204,6 +204,9 @@ def test_eight_parts_of_a_base_and_how_their_lanes_are_combined(run, tmp_path):
     done = run("merge", *paths, "--base", tmp_path / "base", "--recombine", held, "--out", tmp_path / "all")
     assert done.exit_code == 0, done.output
     assert "combined  by 3,000 rows, log loss 0." in done.stdout
+    known = run("merge", *paths, "--recombine", tmp_path / "3.svm", "--out", tmp_path / "known")
+    assert known.exit_code == 1
+    assert f"3.svm: {tmp_path / '3'} has learned these rows" in " ".join(known.stderr.split())
 
     def loss(name: str) -> float:
         learner = bayou.load(tmp_path / name)

@@ -165,6 +165,12 @@ def test_wrong_kinds_are_refused(tmp_path) -> None:
         sources.open(path, on_error="ignore")
 
 
+@pytest.mark.parametrize("kind", ["svmlight", "vw", "rows"])
+@pytest.mark.parametrize("nothing", [b"", b"\n \n"])
+def test_nothing_is_data_of_any_kind(tmp_path, kind, nothing) -> None:
+    assert list(sources.open(write(tmp_path / "x", nothing), recipe=Recipe(kind=kind), on_error="skip")) == []
+
+
 def zstd(data: bytes) -> bytes:
     return pa.compress(data, "zstd", asbytes=True)
 

@@ -14,6 +14,8 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.storage import load
+from bayou.runs.options import names_of
+from bayou.runs.resuming import marks_of
 from bayou.runs.rows import Refused, written_as
 
 Path = str | os.PathLike[str]
@@ -43,6 +45,9 @@ def merge(
     """
     names, common = " and ".join(map(str, models)), None if base is None else load(base)
     parts = [load(path) for path in models]
+    if recombine is not None:
+        for path, part in zip(models, parts, strict=True):
+            _check_not_learned(path, part, recombine)
     held = None if recombine is None else _rows(parts[0], recombine)
     try:
         return merge_learners(parts, common, weight, held)
@@ -77,6 +82,16 @@ def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learne
     into.extras = merged.extras
     rounds.apply(into, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
     return into
+
+
+def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
+    """Refuse files that a model has learned, as far as it knows."""
+    for now in marks_of(names_of(sources.parts_or_paths(data))):
+        if any(was.size == now.size and was.begins(now.path) for was in learner.extras.finished if was.size):
+            raise BadInput(
+                f"--recombine {now.path}: {path} has learned these rows, and a combination that is learned from them "
+                "trusts what remembers them best; give rows that none of the models has learned."
+            )
 
 
 def _rows(learner: Learner, data: Any) -> list[Batch]:

@@ -24,6 +24,9 @@ from bayou.sources.source import Source
 
 __all__ = ["FORMATS", "Extras", "Recipe", "Source", "open"]
 
+# The format of data that hold nothing at all, by the kind of recipe that they are to be read by.
+NOTHING = {"svmlight": "svmlight", "vw": "vw", "table": "jsonl", "rows": "jsonl"}
+
 
 def open(
     data: Any,
@@ -75,6 +78,8 @@ def open(
     if not labels:
         extras = extras.for_predicting()
     kind = extras.required_recipe.kind
+    if files is not None and kind != KIND[found] and not files.head().strip():
+        found = NOTHING[kind]  # an empty pipe is no other kind of data
     if kind != KIND[found] and not (kind == "rows" and found == "jsonl"):
         what = "a table" if files is None else f"{files.names[0]} ({found})"
         raise BadInput(
