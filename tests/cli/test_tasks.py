@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from bayou import load
+from bayou import BadInput, load, predict
 from bayou.cli import app
 
 
@@ -125,7 +125,11 @@ def test_numbers_have_quantiles(tmp_path):
     rows = rows_of(run("predict", path, "--model", model, "--quantiles", ".1,.5,.9").stdout)
     for row in rows:
         assert float(row["q0.1"]) < float(row["q0.5"]) == float(row["mean"]) < float(row["q0.9"])
-    assert "must be between 0 and 1" in run("predict", path, "--model", model, "--quantiles", "2", code=2).stderr
+    said = run("predict", path, "--model", model, "--quantiles", "10,90", code=2).stderr
+    assert said == "--quantiles 10 is no share; give numbers between 0 and 1, such as .1,.9.\n"
+    for share in (10, 0.0, 1, float("nan"), "x", True):
+        with pytest.raises(BadInput, match=r"--quantiles \S+ is no share; give numbers between 0 and 1"):
+            predict(path, model=model, quantiles=[0.5, share])
     assert "expected probabilities" in run("predict", path, "--model", model, "--quantiles", "x", code=2).stderr
     said = run("train", path, "--bits", 8, "--learner", "gaussian", "--task", "binary", code=2)
     assert "--task is binary, but gaussian is for regression" in said.stderr

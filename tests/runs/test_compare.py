@@ -2,12 +2,15 @@
 
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import bayou
 from bayou.runs.compare import Comparing, compare
+from bayou.runs.tasks import COMPARED
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +69,57 @@ def test_what_one_learner_refuses_none_learns(tmp_path):
         assert one.meter.log_loss == other.meter.log_loss
     with pytest.raises(bayou.BadInput, match="line 8: marginal"):
         compare(tmp_path / "a.svm", learners, bits=4, on_error="raise")
+
+
+@pytest.mark.parametrize(("task", "labels"), [("binary", [0, 1]), ("multiclass", ["x", "y", "z"])])
+def test_who_is_compared_if_none_is_named(task, labels):
+    rows = pa.table({"a": [k % 4 for k in range(60)], "y": [labels[k % len(labels)] for k in range(60)]})
+    entrants = Comparing(rows, label="y", bits=4).entrants
+    assert [entrant.spec for entrant in entrants] == list(COMPARED[task]) == ["bank", "marginal", "adagrad"]
+
+
+@pytest.fixture(scope="module")
+def prices():
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=100).round(3)
+    return pa.table({"a": a, "price": (3 * a + rng.normal(size=100)).round(3)})
+
+
+def test_numbers_are_compared_at_the_defaults(prices, monkeypatch):
+    """None of them keeps a matrix: 2^22 weights of each take less than a gigabyte."""
+    monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
+    comparison = compare(prices, label="price")
+    assert [entrant.spec for entrant in comparison.entrants] == list(COMPARED["regression"]) == ["bank", "gaussian"]
+    assert all(entrant.meter.result().r2 > 0.5 for entrant in comparison.entrants)
+
+
+def test_a_learner_that_needs_a_square_is_named(prices, monkeypatch):
+    learners = ["bank", "shrinkage:penalty=2"]
+    for free, bits in ((10**9, 12), (10**8, 11), (10**3, 1)):
+        monkeypatch.setattr("bayou.runs.memory.free_memory", lambda free=free: free)
+        with pytest.raises(bayou.BadInput) as error:
+            compare(prices, learners, label="price")
+        assert str(error.value).startswith(
+            "shrinkage:penalty=2 needs the square of 4,194,304 weights, 281 TB of memory; "
+        )
+        assert str(error.value).endswith(f" are free. Leave it out, or use --bits {bits}.")
+    with pytest.raises(bayou.BadInput, match=r"4,194,304 weights for each of 2 learners take .* Use fewer --bits"):
+        compare(prices, ["bank", "gaussian"], label="price")
+
+
+def test_the_memory_of_several_classes_is_said_by_features_and_classes():
+    rows = pa.table({"a": [k % 4 for k in range(60)], "y": ["xyz"[k % 3] for k in range(60)]})
+    notes = []
+    Comparing(rows, label="y", on_note=notes.append)
+    each = 73 + 8 + 8
+    said = f"bank, marginal, adagrad for each class, together {each} bytes of memory for every feature of it"
+    assert said in [note.text for note in notes]
+    alone = bayou.train(rows, label="y", bits=4).notes
+    assert "bank for each class, 73 bytes of memory for every feature of it" in alone
+
+
+def test_the_guide_names_who_is_compared():
+    page = Path(__file__).parents[2] / "docs" / "howto" / "compare.md"
+    guide = " ".join(page.read_text(encoding="utf-8").split())
+    assert "two classes have `bank`, `marginal` and `adagrad`; several classes have the same" in guide
+    assert "numbers have " + " and ".join(f"`{name}`" for name in COMPARED["regression"]) + "." in guide

@@ -67,6 +67,31 @@ def test_what_cannot_be_classes_is_refused():
         Recipe(task="regression", positive="1")
 
 
+@pytest.mark.parametrize("digits", [9, 1])
+def test_numbers_with_labels_among_them_that_are_none_are_refused_by_these(digits):
+    y = np.random.default_rng(0).normal(size=1000).round(digits)  # with one digit there are few enough to be classes
+    y[::10] = np.inf
+    y[::17] = -np.inf
+    table = pa.table({"a": ["x", "z"] * 500, "y": y})
+    spoiled = (
+        "column 'y', holds -inf, inf, which are no numbers, in 153 of the first 1,000 rows; the others hold numbers"
+    )
+    with pytest.raises(BadInput, match=spoiled):
+        bayou.train(table, label="y", bits=8)
+    run = bayou.train(table, label="y", bits=8, task="regression", learner="gaussian")
+    assert (run.skipped, run.evaluation.examples) == (153, 847)
+
+
+def test_texts_among_numbers_are_named_unless_all_can_be_classes():
+    numbers = {str(k / 7): 1 for k in range(50)}
+    with pytest.raises(BadInput, match="the label holds n/k, which is no number, in 20 of the first 70 rows"):
+        decide(Recipe(), Labels({**numbers, "n/k": 20}))
+    with pytest.raises(BadInput, match=r"has 110 different values in the first 110 rows .* Is it the right column"):
+        decide(Recipe(), Labels({**{str(k / 7): 1 for k in range(50)}, **{f"id{k}": 1 for k in range(60)}}))
+    assert decide(Recipe(), Labels({"1": 50, "2": 50, "3": 50, "inf": 50})).task == "multiclass"
+    assert decide(Recipe(), Labels({"1.5": 50, "2": 50, "3": 50, "low": 50})).task == "multiclass"
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "table"])
 def test_texts_are_classes_whatever_they_stand_in(form, tmp_path):
     """Numbers are numbers however they are written; texts keep their blanks within, and none around."""

@@ -23,7 +23,8 @@ def compare(
         list[str] | None,
         typer.Option(
             help=f"A learner, with parameters as in marginal:prior_variance=.1,memory=1e-4; may be given several "
-            f"times. If not given: {', '.join(registry.COMPARED)}."
+            f"times. If not given: {', '.join(registry.COMPARED)}; for numbers "
+            f"{', '.join(registry.COMPARED_OF_NUMBERS)}."
         ),
     ] = None,
     bits: options.Bits = None,

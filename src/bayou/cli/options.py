@@ -74,7 +74,7 @@ _RECIPE: dict[str, Any] = {
         list[str] | None,
         typer.Option(
             help="What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and "
-            'unknown; "" clears those.'
+            'unknown; again for another; "" clears the usual ones.'
         ),
     ],
     "decimal": Annotated[

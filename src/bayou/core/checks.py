@@ -53,6 +53,18 @@ def as_number(value: Any) -> float:
         return math.inf
 
 
+def is_share(value: Any) -> bool:
+    """Whether it is a number between 0 and 1, and neither of them."""
+    return 0.0 < as_number(value) < 1.0
+
+
+def share(name: str, value: Any) -> float:
+    """A number between 0 and 1, and neither of them."""
+    if not is_share(value):
+        raise BadInput(f"{name} is {shown(value)}; it must be between 0 and 1.")
+    return float(value)
+
+
 def yes_or_no(name: str, value: Any) -> bool:
     """True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool_):

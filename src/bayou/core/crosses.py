@@ -20,6 +20,8 @@ from bayou.core.errors import BadInput
 ANY, ANY_LETTER = "*", ":"
 # How many features one is made of at most.
 MOST_PARTS, MOST_NAMED = 8, 3
+# Said to whoever asks for lanes of pairs of anything else.
+NO_LANES = "lanes of pairs are for two classes; with several, or numbers, --cross and -q make features of pairs."
 
 
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:

@@ -37,9 +37,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayou.core import links, student
-from bayou.core.checks import positive_number, shown
-from bayou.core.errors import BadInput, NoPosterior, WrongTask
+from bayou.core import checks, links, student
+from bayou.core.checks import positive_number
+from bayou.core.errors import NoPosterior, WrongTask
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
@@ -207,7 +207,7 @@ class Prediction:
         (array([0.]), array([2.563]))
         """
         self._check_numbers("quantiles; ask for interval")
-        reach(share)  # refuses what is no probability
+        share = checks.share("share", share)
         side = abs(2.0 * share - 1.0)
         return self.expected + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
 
@@ -345,10 +345,9 @@ def reach(level: Any) -> float:
     >>> reach(0.95)
     1.959963984540054
     """
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise BadInput(f"level is {shown(level)}; it must be between 0 and 1.")
+    level = checks.share("level", level)
     if level in _REACH:
-        return _REACH[float(level)]
+        return _REACH[level]
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + 0.5 * level))

@@ -18,7 +18,8 @@ from typing import Any, Literal
 from bayou.core.errors import BadInput
 
 DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the learner of those who name none, and what it is to numbers
-COMPARED = (DEFAULT, "marginal", "adagrad")  # those of a comparison that names none
+# Those of a comparison that names none: they run on any data.
+COMPARED, COMPARED_OF_NUMBERS = (DEFAULT, "marginal", "adagrad"), (DEFAULT, "gaussian")
 
 
 @dataclass(frozen=True)

@@ -199,16 +199,10 @@ class Comparing:
     def _grow(self) -> None:
         """Give every learner the weights that the data need, if they fit, and have the kernels loaded."""
         n = self.source.recipe.n_features
-        size, free = sum(entrant.learner.nbytes_for(n) for entrant in self.entrants), memory.free_memory()
-        if free is not None and size > free:
-            raise BadInput(
-                f"{n:,} weights for each of {len(self.entrants)} learners take {memory.bytes_in_words(size)} of memory;"
-                f" {memory.bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
-            )
+        room = memory.check_all({entrant.spec: entrant.learner for entrant in self.entrants}, n)
         if self.source.decided:
             self._say(Note(self.source.decided, detail=True))
-        names = ", ".join(entrant.spec for entrant in self.entrants)
-        self._say(Note(f"{names}: {n:,} weights each, up to {memory.bytes_in_words(size)} of memory"))
+        self._say(Note(room))
         rows = first_rows(self.source)
         nothing = np.zeros(len(rows))
         for entrant in self.entrants:

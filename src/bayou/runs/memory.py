@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.memory import bytes_in_words, free_memory
+
+# Of a square of weights, no more bits than these are proposed: that of 2^12 takes 268 MB.
+SQUARE_BITS = 12
 
 
 def check(learner: Learner, n_features: int) -> str:
     """What a learner like this one takes with `n_features` weights, in a sentence; what does not fit is refused."""
     if learner.record.task == "classes":  # which asks for memory as classes and features are met
-        one = type(learner)(**{**learner.parameters, "classes": 1})
-        each = round(one.nbytes_for(1 << 20) / (1 << 20))
-        return f"{learner.parameters['learner']} for each class, {each} bytes of memory for every feature of it"
+        name, each = learner.parameters["learner"], _of_a_class(learner)
+        return f"{name} for each class, {each} bytes of memory for every feature of it"
     size, free = learner.nbytes_for(n_features), free_memory()
     if free is not None and size > free:
-        dense = ", or a learner that keeps no matrix" if learner.nbytes_for(2 * n_features) > 3 * size else ""
+        square = ", or a learner that keeps no matrix" if _keeps_square(learner, n_features) else ""
         raise BadInput(
             f"{n_features:,} weights of a {learner.name} take {bytes_in_words(size)} of memory; "
-            f"{bytes_in_words(free)} are free. Use fewer --bits{dense}."
+            f"{bytes_in_words(free)} are free. Use fewer --bits{square}."
         )
     return f"{learner.name}: {n_features:,} weights, up to {bytes_in_words(size)} of memory"
+
+
+def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
+    """The same of learners side by side, all of one task, by what they are called."""
+    names, made = ", ".join(learners), learners.values()
+    if all(learner.record.task == "classes" for learner in made):
+        each = sum(map(_of_a_class, made))
+        return f"{names} for each class, together {each} bytes of memory for every feature of it"
+    size, free = _together(made, n_features), free_memory()
+    if free is not None and size > free:
+        raise BadInput(_too_much(learners, n_features, size, free))
+    return f"{names}: {n_features:,} weights each, up to {bytes_in_words(size)} of memory"
+
+
+def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free: int) -> str:
+    """What does not fit side by side; a learner that is to blame by its name."""
+    name, most = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
+    if _keeps_square(most, n_features):
+        fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
+        return (
+            f"{name} needs the square of {n_features:,} weights, {bytes_in_words(most.nbytes_for(n_features))} of "
+            f"memory; {bytes_in_words(free)} are free. Leave it out, or use --bits {next(fit, 1)}."
+        )
+    return (
+        f"{n_features:,} weights for each of {len(learners)} learners take {bytes_in_words(size)} of memory; "
+        f"{bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
+    )
+
+
+def _together(learners: Iterable[Learner], n_features: int) -> int:
+    return sum(learner.nbytes_for(n_features) for learner in learners)
+
+
+def _keeps_square(learner: Learner, n_features: int) -> bool:
+    return learner.nbytes_for(2 * n_features) > 3 * learner.nbytes_for(n_features)
+
+
+def _of_a_class(learner: Learner) -> int:
+    """Bytes that each feature of a class takes, of a learner for several."""
+    one = type(learner)(**{**learner.parameters, "classes": 1})
+    return round(one.nbytes_for(1 << 20) / (1 << 20))

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, several, texts, whole_number, yes_or_no
+from bayou.core.checks import is_share, one_of, several, shown, texts, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
@@ -81,7 +81,7 @@ def predict(
     """
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
-    quantiles = [reach(share) and share for share in several("quantiles", quantiles, "probabilities")]
+    quantiles = _shares(quantiles)
     keep = list(texts("keep", keep, "the names of some columns"))
     explain = whole_number("explain", explain, 0, MOST)
     if tags is not None:
@@ -94,6 +94,16 @@ def predict(
             on_note(Note(ONLY_NEXT))
     opening = {"format": format, "on_error": on_error, "threads": threads}
     return Predictions(learner, data, keep, level, quantiles, explain, tags, horizon, **opening)
+
+
+def _shares(quantiles: Sequence[float]) -> list[float]:
+    """The probabilities whose quantiles are asked for."""
+    shares = several("quantiles", quantiles, "probabilities")
+    for share in shares:
+        if not is_share(share):
+            asked = shown(share).removesuffix(".0")
+            raise BadInput(f"--quantiles {asked} is no share; give numbers between 0 and 1, such as .1,.9.")
+    return shares
 
 
 class Predictions:

@@ -15,10 +15,12 @@ def parse(
     target: Callable[..., Any],
     taken: Sequence[str] = (),
     more: Sequence[str] = (),
+    refused: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The values set, for a function or class that takes them by name.
 
-    `taken` are names that have other options, `more` names that it takes besides.
+    `taken` are names that have other options, `more` names that it takes besides; `refused` are names of what others
+    have, each with the sentence that says so.
 
     >>> parse(["a=1", "b=x,2"], lambda a, b: None)
     {'a': 1, 'b': ['x', 2]}
@@ -34,6 +36,8 @@ def parse(
         name = name.strip().replace("-", "_")
         if not equals:
             raise BadInput(f"--set {setting}: expected name=value, as in --set {name}=1.")
+        if refused and name in refused:
+            raise BadInput(refused[name])
         if name not in names:
             near = did_you_mean(name, names)
             raise BadInput(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")

@@ -15,8 +15,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.recipe import TASKS
 from bayou.core.storage import load
-from bayou.runs import settings as parameters
-from bayou.runs.tasks import Chosen, choose, task_of
+from bayou.runs.tasks import Chosen, choose, settings_of, task_of
 
 Model = str | os.PathLike[str] | Learner
 
@@ -46,7 +45,7 @@ class Start:
         """The learner for a task; of which so many classes were met already."""
         if self.old is None:
             return choose(self.name, self.settings, task, classes)
-        own = parameters.parse(self.settings, self.old.record.load(), taken=("n_features",))
+        own = settings_of(self.old.record, self.settings)
         old = {name: value for name, value in self.old.parameters.items() if name != "n_features"}
         return Chosen(self.old.record, old | own)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bayou.core import registry
+from bayou.core.crosses import NO_LANES
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.runs import settings as parameters
@@ -15,7 +16,7 @@ SEVERAL = "classes"
 COMPARED = {
     "binary": registry.COMPARED,
     "multiclass": registry.COMPARED,
-    "regression": (registry.DEFAULT, "gaussian", "shrinkage"),
+    "regression": registry.COMPARED_OF_NUMBERS,
 }
 # From so many classes on, their banks are heard as one each.
 LIGHT = 64
@@ -51,15 +52,21 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     if (asked.task == "regress") != (task == "regression"):
         raise BadInput(_misfit(asked, task))
     if task != "multiclass":
-        return Chosen(asked, parameters.parse(settings, asked.load(), taken=("n_features",)))
+        return Chosen(asked, settings_of(asked, settings))
     if asked.name == SEVERAL:
-        chosen = parameters.parse(settings, asked.load(), taken=("n_features", "own"))
+        chosen = settings_of(asked, settings)
     else:
         chosen = parameters.parse(settings, asked.load(), taken=("n_features",), more=_OF_CLASSES)
         chosen = {"learner": asked.name} | chosen
     if classes > LIGHT:
         chosen = {"light": True} | chosen
     return Chosen(registry.find(SEVERAL), chosen)
+
+
+def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    """What is set of a learner, by name; of lanes of pairs it is said where there are none."""
+    refused = {} if record.task == "classify" else {"pairs": NO_LANES}
+    return parameters.parse(settings, record.load(), taken=("n_features", "own"), refused=refused)
 
 
 def _misfit(asked: registry.Record, task: str) -> str:

@@ -90,9 +90,6 @@ class Labels:
         names = list(self.counts)
         return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN) if names else "none"
 
-    def share(self, texts: Iterable[str]) -> float:
-        return sum(self.counts[text] for text in texts) / max(self.rows, 1)
-
     def few(self, texts: Iterable[str]) -> bool:
         """Whether these are so few that they are mistakes."""
         often = [self.counts[text] for text in texts]
@@ -127,10 +124,11 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
     what, counts = labels.what, labels.counts
     numbers = {text: number for text in counts if (number := _number(text)) is not None}
     truths = [text for text in counts if text.lower() in ("true", "false")]
-    strange = labels.share(text for text in counts if text not in numbers and text not in truths)
-    odd = next((text for text in counts if text not in numbers), None)
+    strange = Labels({text: often for text, often in counts.items() if text not in numbers})
+    odd = next(iter(strange.counts), None)
+    no_numbers = bool(truths) or strange.rows > labels.rows / 2
     if recipe.task == "regression":
-        if truths or strange > 0.5:
+        if no_numbers:
             raise BadInput(f"{what} holds {odd!r}, but what is to be predicted are numbers.")
         return {}, f"{what} is a number, and predicted as one"
     if recipe.task == "multiclass":
@@ -150,23 +148,48 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
         raise BadInput(f"{what} holds {labels.listed()}; say with --positive or --label-above what is positive.")
-    if not numbers or not labels.few(text for text in counts if text not in numbers):
-        return _texts(labels)
-    return _numbers(labels, set(numbers.values()))
+    different = set(numbers.values())
+    if numbers and labels.few(strange.counts):
+        return _numbers(labels, different)
+    if numbers and not no_numbers:
+        _check_spoiled(labels, strange, different)
+    return _texts(labels)
+
+
+def _check_spoiled(labels: Labels, strange: Labels, different: set[float]) -> None:
+    """Refuse numbers with many `strange` labels among them, unless all can be classes; the infinite is no class."""
+    endless = all(text.strip("+-").lower() in ("inf", "infinity") for text in strange.counts)
+    if _too_many(labels) or (endless and not _few_and_whole(labels, different)):
+        are = "are no numbers" if len(strange.counts) > 1 else "is no number"
+        raise BadInput(
+            f"{labels.what} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first {labels.rows:,} "
+            "rows; the others hold numbers. Mend the data, or say --task regression, which skips those rows, or "
+            "--positive NAME, which tells one value from all others."
+        )
 
 
 def _texts(labels: Labels) -> tuple[dict[str, Any], str]:
-    counts, rows = labels.counts, labels.rows
-    if len(counts) > MOST or len(counts) > max(MANY, rows / 2):
+    if _too_many(labels):
         raise BadInput(
-            f"{labels.what} has {len(counts):,} different values in the first {rows:,} rows ({labels.listed()}), which "
-            "are too many to be classes. Is it the right column? --positive NAME tells one value from all others."
+            f"{labels.what} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
+            f"({labels.listed()}), which are too many to be classes. Is it the right column? --positive NAME tells one "
+            "value from all others."
         )
     return {"task": "multiclass"}, _several(labels)
 
 
+def _too_many(labels: Labels) -> bool:
+    """Whether they are too many to be classes."""
+    return len(labels.counts) > MOST or len(labels.counts) > max(MANY, labels.rows / 2)
+
+
+def _few_and_whole(labels: Labels, different: set[float]) -> bool:
+    """Whether the numbers among them can be classes."""
+    return all(map(float.is_integer, different)) and len(different) <= min(WHOLE, labels.rows / EACH)
+
+
 def _numbers(labels: Labels, different: set[float]) -> tuple[dict[str, Any], str]:
-    if all(number == math.floor(number) for number in different) and len(different) <= min(WHOLE, labels.rows / EACH):
+    if _few_and_whole(labels, different):
         return {"task": "multiclass"}, _several(labels) + "; --task regression predicts the number"
     return {"task": "regression"}, (
         f"{labels.what} is a number, and predicted as one; --task multiclass takes its values for classes, "

@@ -121,6 +121,25 @@ def test_missing_marks_in_any_case_and_of_ones_own() -> None:
     assert columns_of({"missing": [""]}, x=[*range(20), *["NA"] * 5])["x"].role == "category"
 
 
+def test_several_marks_that_were_given_as_one_are_remarked_on() -> None:
+    values = {"age": [*range(40), *["-999.0"] * 5], "city": [*["oslo", "rome"] * 20, *["Missing"] * 5]}
+    found = columns_of({"missing": ["-999,missing"]}, **values)
+    advice = "for several marks give --missing -999 --missing missing"
+    said = {name: f"--missing -999,missing does not occur in the first rows, but {mark} does; {advice}"
+            for name, mark in {"age": "-999", "city": "missing"}.items()}  # fmt: skip
+    assert {name: column.remark for name, column in found.items()} == {"y": "", **said}
+    for marks in (["-999", "missing"], ["-999"], ["n.a., none at all"]):
+        assert not any(column.remark for column in columns_of({"missing": marks}, **values).values())
+    # A mark with a comma in it that does come is one.
+    values["city"][0] = '" -999,MISSING"'
+    found = columns_of({"missing": ["-999,missing"]}, **values)
+    assert not any(column.remark for column in found.values())
+    assert round(45 * found["city"].missing) == 1
+    still = columns_of({"missing": ["x,-1"]}, still=[-1] * 40)["still"].remark
+    assert still == "--missing x,-1 does not occur in the first rows, but -1 does; for several marks give " \
+        "--missing x --missing -1; it stands still so far"  # fmt: skip
+
+
 def test_decimals_of_both_kinds() -> None:
     us = ['"1,400.5"', "$7", '"12,000"', "5 %", "€3"]
     assert columns_of(x=us)["x"].role == "category"
@@ -159,6 +178,30 @@ def test_numbers_are_dates_where_they_say_so_or_somebody_does() -> None:
     assert columns_of({"date": ["d"]}, d=[20130100 + 1 + k % 28 for k in range(60)])["d"].parts == ("weekday", "month")
     with pytest.raises(BadInput, match=r"column 'd' cannot be a date: it holds 'x'; expected dates such as 2013-01-31"):
         columns_of({"date": ["d"]}, d=["x", "z"] * 9)
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+@pytest.mark.parametrize("name", ["unix_time", "epoch", "Timestamp"])
+def test_points_in_time_are_dates_in_whatever_order_they_stand(name: str, unit: int) -> None:
+    rising = [unit * (1_672_534_932 + 2_834 * k + k % 7) for k in range(300)]
+    for times in (rising, rising[::-1], rising[150:] + rising[:150]):
+        column = columns_of(**{name: times})[name]
+        assert (column.role, column.parts, column.remark) == ("date", ("hour", "weekday", "month", "weekend hour"), "")
+    assert columns_of({"bins": 0}, **{name: rising})[name].role == "date"
+    assert columns_of({"category": [name]}, **{name: rising})[name].role == "category"
+    assert columns_of(**{name: [time // 10 for time in rising]})[name].role == "id"
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_an_id_that_may_be_a_point_in_time_is_remarked_on(unit: int) -> None:
+    rising = [unit * (1_672_534_932 + 2_834 * k) for k in range(300)]
+    found = columns_of(at=rising, counter=range(1000, 1300))
+    assert [(found[name].role, "--date takes it" in found[name].remark) for name in ("at", "counter")] == [
+        ("id", True),
+        ("id", False),
+    ]
+    asked = columns_of({"date": ["at"]}, at=rising)["at"]
+    assert (asked.role, asked.remark) == ("date", "")
 
 
 def test_options_overrule_the_looks() -> None:

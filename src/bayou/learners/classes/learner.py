@@ -48,6 +48,7 @@ from bayou.core import registry
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.class_prediction import ClassPrediction, ClassScores
+from bayou.core.crosses import NO_LANES
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
 from bayou.core.memory import check_room
@@ -116,7 +117,7 @@ class Classes(Inside):
         if self._inner.task != "classify":
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
-            raise BadInput("lanes of pairs are for two classes; with several, --cross and -q make features of pairs.")
+            raise BadInput(NO_LANES)
         self._max_classes = whole_number("max_classes", max_classes, 1, MAX_CLASSES)
         known = own_classes(classes, self._max_classes)
         super().__init__(

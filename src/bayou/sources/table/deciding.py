@@ -9,7 +9,7 @@
     true and false                    flag
     more than WORDS words a cell      text: its words; so are cells that all differ, of more than SOME_WORDS words
     anything else                     category
-    nearly as many values as rows     id: nothing; so is a whole number that only rises or only falls
+    nearly as many values as rows     id: nothing; so is a whole number, not a date, that only rises or only falls
 
 With bins=0 numbers are numeric, scaled. What MOST of the cells are that are not missing, the column is; the others
 count as missing.
@@ -60,7 +60,8 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
             decided = "numeric"
         said = "; ".join(filter(None, ["as asked" if name in asked else "", _seen(decided, summary)]))
         shown: dict[str, Any] = {"why": said, "examples": [value for value in summary.values if value != "..."]}
-        shown |= {"missing": summary.missing / max(summary.rows, 1), "remark": remarks.get(name, "")}
+        remark = "; ".join(filter(None, [remarks.get(name), _may_be_date(decided, summary)]))
+        shown |= {"missing": summary.missing / max(summary.rows, 1), "remark": remark}
         columns.append(Column(name, decided, **_fitted(name, decided, summary, recipe.bins, role is None), **shown))
     return tuple(_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
 
@@ -80,9 +81,11 @@ def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, 
 def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
     """What a column is that no option names; `keep` it even if it looks like an id."""
     if summary.kind == "number":
+        if _UNIX.search(name) and _like_unix(summary):  # a log's rise as the numbers of its rows do
+            return "date"
         if not keep and summary.whole and is_id(summary) and only_moves_one_way(summary):
             return "id"
-        return "date" if _is_unix(name, summary) else _role_of_number(summary, recipe.bins)
+        return _role_of_number(summary, recipe.bins)
     if summary.kind in ("date", "flag"):
         return summary.kind
     alone = is_id(summary) and not summary.lists and not keep
@@ -91,11 +94,19 @@ def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
     return "id" if alone else "category"
 
 
-def _is_unix(name: str, summary: ColumnSummary) -> bool:
-    if not _UNIX.search(name) or not summary.whole:
+def _like_unix(summary: ColumnSummary) -> bool:
+    """Whether its numbers can be seconds, or thousandths, since 1970."""
+    if not summary.whole:
         return False
     low, high = float(summary.numbers.min()), float(summary.numbers.max())
     return any(_BETWEEN[0] * unit <= low and high <= _BETWEEN[1] * unit for unit in (1, 1000))
+
+
+def _may_be_date(role: str, summary: ColumnSummary) -> str:
+    """What there is to remark on an id whose name does not say that it is a time."""
+    if role != "id" or not _like_unix(summary):
+        return ""
+    return "it is left out as an id, but may be seconds or milliseconds since 1970; --date takes it for points in time"
 
 
 def _role_of_number(summary: ColumnSummary, bins: int) -> str:

@@ -6,6 +6,8 @@ marks are looked for in any case of letters, how decimals are written, then ever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from bayou.core.recipe import DECIMALS, Recipe
@@ -30,10 +32,10 @@ def manner_of(recipe: Recipe) -> np.ndarray:
     return np.frombuffer(bytes([any_case, decimal]) + text + b"\0", np.uint8)
 
 
-def missing_numbers(recipe: Recipe) -> list[float]:
+def missing_numbers(marks: Iterable[str]) -> list[float]:
     """The numbers among the marks: -999 stands for no value however it is written."""
     found = []
-    for mark in recipe.missing:
+    for mark in marks:
         try:
             found.append(float(mark))
         except ValueError:

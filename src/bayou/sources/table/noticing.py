@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
 from bayou.core.recipe import Recipe
+from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 
 # A column that tells the label with this AUC, of at least so many rows of each class, is likely to be known only with
@@ -17,13 +20,39 @@ LEAK, EACH, OFTEN = 0.999, 20, 10
 def remarks_on(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
     """By column, what there is to remark; `recipe` has the label's name."""
     positive = _positive(recipe, summaries)
-    remarks = {}
+    remarks = _remarks_on_marks(recipe, summaries)
     for name, summary in summaries.items():
         if name == recipe.label:
-            remarks[name] = _remark_on_label(summary)
+            remarks[name].append(_remark_on_label(summary))
         elif name not in (*recipe.ignore, recipe.weight):
-            remarks[name] = _remark(summary, positive)
-    return {name: remark for name, remark in remarks.items() if remark}
+            remarks[name].append(_remark(summary, positive))
+    return {name: "; ".join(filter(None, said)) for name, said in remarks.items() if any(said)}
+
+
+def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> defaultdict[str, list[str]]:
+    """By column, what there is to say of `missing`: -999,none is one mark, and was meant for two if only those come."""
+    remarks: defaultdict[str, list[str]] = defaultdict(list)
+    joined = {mark: [part for part in map(str.strip, mark.split(",")) if part] for mark in recipe.missing}
+    joined = {mark: parts for mark, parts in joined.items() if "," in mark}
+    if not joined:
+        return remarks
+    gaps = {text.lower() for summary in summaries.values() for text in summary.gaps()}
+    for name, summary in summaries.items():
+        texts = {text.lower() for text in summary.by_text()}
+        for mark, parts in joined.items():
+            came = [part for part in parts if part.lower() in texts or _comes(part, summary)]
+            if came and mark.strip().lower() not in gaps and name not in recipe.ignore:
+                one_by_one = " ".join(f"--missing {shlex.quote(part)}" for part in parts)
+                remarks[name].append(
+                    f"--missing {shlex.quote(mark)} does not occur in the first rows, but {' and '.join(came)} "
+                    f"{'do' if len(came) > 1 else 'does'}; for several marks give {one_by_one}"
+                )
+    return remarks
+
+
+def _comes(mark: str, summary: ColumnSummary) -> bool:
+    """Whether the number that a mark is comes, however it is written."""
+    return bool(np.isin(missing_numbers([mark]), summary.numbers).any())
 
 
 def _remark_on_label(summary: ColumnSummary) -> str:

@@ -70,7 +70,7 @@ class Plan:
         number = recipe.task == "regression" or recipe.label_above is not None
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
-        self._missing_numbers = missing_numbers(recipe)
+        self._missing_numbers = missing_numbers(recipe.missing)
         # How many columns have numbers, and slots values; whether there are weights, and labels that may be texts.
         self._number_rows, self._value_rows = _count_of(self._arrays.number_rows), _count_of(self._arrays.value_rows)
         self._has_weights = bool((self._arrays.roles == cells.WEIGHT).any())

@@ -40,7 +40,8 @@ class ColumnSummary:
         dates: how many values are dates; lists: whether there are lists among them.
         by_row: the number or point in time of each row, NaN where there is none.
         which: which value each row has, of at most FEW_VALUES: 0 for none.
-        by_text: gives how often each value comes, as text, in the order of their first rows.
+        by_text: gives how often each value comes, as text, in the order of their first rows; gaps: and how often each
+            text that says that there is none.
     """
 
     kind: str = "nothing"
@@ -61,6 +62,7 @@ class ColumnSummary:
     by_row: np.ndarray | None = None
     which: np.ndarray | None = None
     by_text: Callable[[], dict[str, int]] = dict
+    gaps: Callable[[], dict[str, int]] = dict
 
     @property
     def whole(self) -> bool:
@@ -92,7 +94,7 @@ class Looked:
     """What was seen of a column's cells so far, part by part."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self._manner, self._missing = manner_of(recipe), missing_numbers(recipe)
+        self._manner, self._missing = manner_of(recipe), missing_numbers(recipe.missing)
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._numerals: list[np.ndarray] = []
         self.words = 0
@@ -142,12 +144,14 @@ class Looked:
             dates=int(counts[POINT]),
             by_row=by_row,
             which=which,
-            by_text=lambda: _counted(looks, keys, text),
+            by_text=lambda: _counted(looks != NOTHING, keys, text),
+            gaps=lambda: _counted(looks == NOTHING, keys, text),
         )
 
 
-def _counted(looks: np.ndarray, keys: np.ndarray, text: Callable[[int], str]) -> dict[str, int]:
-    there = np.flatnonzero(looks != NOTHING)
+def _counted(rows: np.ndarray, keys: np.ndarray, text: Callable[[int], str]) -> dict[str, int]:
+    """How often each text comes in some rows."""
+    there = np.flatnonzero(rows)
     _, first, often = np.unique(keys[there], return_index=True, return_counts=True)
     found: Counter[str] = Counter()
     for k in np.argsort(first).tolist():
