@@ -51,6 +51,8 @@ from bayou.kernels.room import empty
 CHUNK = 1 << 16
 # A shard has at least so many rows: with fewer, or with longer rows, too little of them is learned.
 LEAST_ROWS = 10_000
+# The learners whose gains add up.
+ADDING_UP = "bank, marginal, moment, variational and adagrad"
 # How much is learned in sequence first, and held out for the combination: a share of the rows, and how many at least
 # and at most.
 BASE = 0.01, 5_000, 100_000
@@ -378,7 +380,7 @@ def _adding_up(learner: Any) -> Learner:
     if not isinstance(learner, Learner):
         raise BadInput("rounds take one of bayou's learners.")
     if not isinstance(learner, AddsUp):
-        raise BadModel(f"{learner.name} cannot learn in shards; bank, marginal, moment, variational and adagrad can.")
+        raise BadModel(f"{learner.name} cannot learn in shards; {ADDING_UP} can.")
     if learner.extras.numbering is not None:
         raise BadModel("shards would number their features differently; let names be hashed, without --exact.")
     return learner

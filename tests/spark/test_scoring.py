@@ -11,28 +11,128 @@ from bayou import BadInput
 from bayou import spark as face
 from bayou.cli import app
 
+from .conftest import clicks
+
 pytestmark = pytest.mark.long
 OTHERS = {"clicked": ["kind", "spent"], "kind": ["clicked", "spent"], "spent": ["clicked", "kind"]}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One that has learned a table with a category that may be missing, and with weights."""
+    rows = clicks(500)
+    rows = rows.append_column("worth", pa.array(1.0 + np.arange(500) % 3))
+    options = {"label": "clicked", "learner": "marginal", "bits": 10, "weight": "worth"}
+    return bayou.train(rows, ignore=["id", "kind", "spent"], **options).learner
+
+
+def predicted(data, model, out, *options) -> pa.Table:
+    """What `bayou predict` writes."""
+    said = CliRunner().invoke(app, ["predict", str(data), "--model", str(model), "--out", str(out), *options])
+    assert said.exit_code == 0, said.output
+    return pq.read_table(out)
+
+
+def same_bits(found: pa.Table, expected: pa.Table) -> None:
+    for name in expected.column_names:
+        assert found[name].to_pylist() == expected[name].to_pylist(), name
 
 
 @pytest.mark.parametrize("label", OTHERS)
 def test_the_bits_of_bayou_predict(spark, files, tmp_path, label):
     first, last = (str(files / f"part-{k}.parquet") for k in (0, 3))
     learner = "gaussian" if label == "spent" else "marginal"
-    model, out = tmp_path / "m.bayou", tmp_path / "out.parquet"
+    model = tmp_path / "m.bayou"
     bayou.train(first, label=label, learner=learner, bits=12, ignore=["id", *OTHERS[label]], model=model)
-    options = {"--model": model, "--keep": "id", "--level": 0.9, "--out": out}
-    said = CliRunner().invoke(app, ["predict", last, *(str(word) for pair in options.items() for word in pair)])
-    assert said.exit_code == 0, said.output
-    expected = pq.read_table(out)
+    expected = predicted(last, model, tmp_path / "out.parquet", "--keep", "id", "--level", "0.9")
     frame = spark.read.parquet(f"file://{last}").repartition(3)
     found = face.transform(frame, model).toArrow().sort_by("id")
     assert found.column_names == [*frame.columns, *expected.column_names[1:]]
-    for name in expected.column_names:
-        assert found[name].to_pylist() == expected[name].to_pylist(), name
+    same_bits(found, expected)
     assert found.slice(0, 9)["seen"].to_pylist() == pq.read_table(last)["seen"].to_pylist()[:9]
     kept = face.transform(frame.limit(5), bayou.load(model), level=0.5, keep=["site"])
     assert kept.columns == ["site", *expected.column_names[1:]]
+
+
+@pytest.mark.parametrize("label", OTHERS)
+def test_the_bits_of_either_horizon(spark, files, tmp_path, label):
+    first, last = (str(files / f"part-{k}.parquet") for k in (0, 3))
+    model, frame = tmp_path / "m.bayou", spark.read.parquet(f"file://{last}").repartition(2)
+    bayou.train(first, label=label, bits=12, ignore=["id", *OTHERS[label]], model=model)  # a bank: it tells them apart
+    expected = {
+        horizon: predicted(last, model, tmp_path / "out.parquet", "--keep", "id", "--level", "0.9", *said)
+        for horizon, said in {"later": [], "next": ["--horizon", "next"]}.items()
+    }
+    assert not expected["next"].equals(expected["later"])
+    for horizon in expected:
+        same_bits(face.transform(frame, model, horizon=horizon).toArrow().sort_by("id"), expected[horizon])
+    same_bits(face.transform(frame, model).toArrow().sort_by("id"), expected["later"])
+
+
+def test_a_missing_column_is_told_in_the_driver(spark, model, tmp_path):
+    rows = clicks(30)
+    frame = spark.createDataFrame(rows)
+    for name in ("site", "age"):
+        with pytest.raises(BadInput, match=f"^the table: there is no column '{name}' .*, which the recipe") as told:
+            face.transform(frame.drop(name), model)
+        with pytest.raises(BadInput) as expected:
+            bayou.predict(rows.drop_columns([name]), model=model)
+        assert str(told.value) == str(expected.value)
+    renamed = frame.withColumnRenamed("site", "sit")
+    with pytest.raises(BadInput, match="Did you mean sit"):
+        face.transform(renamed, model)
+    place = tmp_path / "rows"
+    frame.write.parquet(place.as_uri())
+    stream = spark.readStream.schema(frame.schema).parquet(place.as_uri())
+    with pytest.raises(BadInput, match="there is no column 'user'"):
+        face.transform(stream.drop("user"), model)
+    # Neither labels nor weights are needed.
+    expected = bayou.predict(rows, model=model, level=0.9, tags=False).to_arrow()
+    found = face.transform(frame.drop("clicked", "id", "kind", "spent").coalesce(1), model).toArrow()
+    same_bits(found, expected)
+
+
+def test_what_a_model_cannot_read_is_told_in_the_driver(spark):
+    from bayou.learners import Marginal
+
+    frame = spark.createDataFrame(clicks(5))
+    with pytest.raises(BadInput, match="a table needs a recipe for table data, but this one is for svmlight data"):
+        face.transform(frame, Marginal(n_features=8))
+
+
+def test_columns_are_called_as_workers_call_them(spark):
+    from pyspark.ml.linalg import Vectors
+
+    from bayou.sources.formats.arrow.cells import names_of
+    from bayou.spark.columns import outline
+
+    plain = spark.sql(
+        "select 1 as a, named_struct('x', 1, 'y', named_struct('z', 2, 'of', array(1))) as s, map('k', 1) as m, "
+        "array(named_struct('p', 1)) as l, parse_json('{}') as v, interval '1' day as d, timestamp'2024-01-01' as t, "
+        "named_struct('v', parse_json('1')) as n, null as nothing"
+    )
+    vectors = spark.createDataFrame([(Vectors.dense([1.0]),)], ["vector"])
+    for frame, some in ((plain, "s.y.z"), (vectors, "vector.values")):
+        names = frame.mapInArrow(_names, "name string").toArrow()["name"].to_pylist()
+        assert some in names
+        assert names_of(outline(frame).schema) == names
+
+
+def _names(batches):
+    for batch in batches:
+        from bayou.sources.formats.arrow.cells import names_of
+
+        yield pa.RecordBatch.from_pydict({"name": names_of(batch.schema)})
+
+
+def test_parts_of_structs_are_columns(spark):
+    rows = pa.table({"user": [{"age": k % 9, "town": f"t{k % 5}"} for k in range(90)], "y": [0, 1, 1] * 30})
+    learner = bayou.train(rows, label="y", learner="marginal", bits=8).learner
+    frame = spark.createDataFrame(rows).coalesce(1)
+    found = face.transform(frame, learner, keep=["y"]).toArrow()
+    same_bits(found, bayou.predict(rows, model=learner, level=0.9).to_arrow())
+    with pytest.raises(BadInput, match=r"there is no column 'user\.town' \(category\)"):
+        face.transform(frame.select(frame.user.dropFields("town").alias("user")), learner)
 
 
 def test_nothing_and_bad_rows(spark, tmp_path):
@@ -51,3 +151,5 @@ def test_nothing_and_bad_rows(spark, tmp_path):
         face.transform(frame, learner, keep=["b"])
     with pytest.raises(BadInput, match="level"):
         face.transform(frame, learner, keep=["a"], level=2.0)
+    with pytest.raises(BadInput, match="horizon is 'soon'; it must be one of 'next', 'later'"):
+        face.transform(frame, learner, keep=["a"], horizon="soon")

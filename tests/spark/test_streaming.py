@@ -103,3 +103,27 @@ def test_another_recipe_is_refused(spark, tmp_path):
     with pytest.raises(BadModel, match="--bits is 14"):
         face.foreach_batch(place, **LEARNED | {"bits": 14})(rows, 1)
     assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize("large", [900, 1_000_000], ids=["in a round", "in sequence"])
+def test_a_missing_column_is_told_before_any_row_is_read(spark, tmp_path, large):
+    place, folder = tmp_path / "m.bayou", tmp_path / "rows"
+    learn = face.foreach_batch(place, large=large, folder=folder, **LEARNED)
+    rows = spark.createDataFrame(clicks(1_000))
+    learn(rows, 0)
+    before = place.read_bytes()
+    for name in ("site", "clicked"):
+        unreadable = rows.drop(name).withColumn("id", _fails("id"))
+        with pytest.raises(BadInput, match=f"^the table: there is no column '{name}' .*, which the recipe needs"):
+            learn(unreadable, 1)
+    assert place.read_bytes() == before
+    assert not folder.exists()
+    learn(rows, 1)
+    assert bayou.load(place).extras.rounds.batch == 1
+
+
+def _fails(column):
+    """The column, of which Spark can read no row."""
+    from pyspark.sql import functions
+
+    return functions.when(functions.col(column) >= 0, functions.raise_error(functions.lit("read"))).cast("long")

@@ -205,10 +205,17 @@ def test_what_is_small_or_rises_is_warned_of(run):
 def test_what_cannot_be_learned_gets_a_sentence(spark, files, tmp_path):
     where = str(files)
     for options, words in (
-        ({"label": "kind", "ignore": ["id"]}, "one of several classes.*bayou train"),
-        ({"label": "spent", "ignore": ["id"]}, "a number.*bayou train"),
+        ({"label": "kind", "ignore": ["id"]}, "^the label is one of several classes, and rounds.*bayou train"),
+        ({"label": "kind", "ignore": ["id"], "learner": "marginal"}, "^the label is one of several classes"),
+        ({"label": "spent", "ignore": ["id"]}, "^the label is a number, and rounds are for two classes.*bayou train"),
+        ({"label": "spent", "ignore": ["id"], "learner": "adagrad"}, "^the label is a number, and rounds are for two"),
+        ({"task": "regression", "learner": "ftrl"}, "^the label is a number, and rounds are for two"),
+        ({"task": "multiclass"}, "^the label is one of several classes, and rounds are for two"),
         ({"label": "clikced"}, "clikced"),
-        ({"learner": "ftrl"}, "rounds are for bank.*bayou train"),
+        ({"learner": "ftrl"}, "^ftrl cannot learn in rounds; bank, marginal.* can.*bayou train"),
+        ({"learner": "gaussian"}, "^gaussian cannot learn in rounds; bank"),
+        ({"learner": "classes"}, "^classes cannot learn in rounds; bank"),
+        ({"learner": "number-bank", "label": "spent"}, "^number-bank cannot learn in rounds; bank"),
         ({"least": 10_000}, "12,000 rows.*400,000.*bayou train"),
         ({"exact": True}, "number their features"),
         ({"order": "any"}, "order"),
@@ -242,3 +249,23 @@ def test_what_cannot_be_learned_gets_a_sentence(spark, files, tmp_path):
     Training(str(files / "part-0.parquet"), label="clicked", bits=12, model=place).run()
     with pytest.raises(BadModel, match="not made in rounds"):
         face.train(where, model=place, label="clicked", bits=12)
+
+
+def test_the_sentence_names_the_learners_that_can():
+    from bayou.core.gains import AddsUp
+    from bayou.core.registry import own_records
+
+    able = {record.name for record in own_records() if issubclass(record.load(), AddsUp)}
+    assert set(rounds.ADDING_UP.replace(" and ", ", ").split(", ")) == able
+
+
+def test_a_frame_that_lacks_a_column_is_refused_before_it_is_written(spark, files, tmp_path):
+    options = SMALL | {"learner": "marginal", "order": "given"}
+    frame = spark.read.parquet(files.as_uri())
+    place, folder = tmp_path / "m.bayou", tmp_path / "rows"
+    face.train(frame, model=place, folder=folder, **options)
+    for name, where in (("site", folder), ("clicked", tmp_path / "new")):
+        with pytest.raises(BadInput, match=f"^the table: there is no column '{name}' .*, which the recipe needs"):
+            face.train(frame.drop(name), model=place, folder=where, **options)
+    assert not (tmp_path / "new").exists()
+    assert face.train(frame.drop("id"), model=place, folder=folder, **options).rounds == []

@@ -15,12 +15,12 @@ from bayou import rounds
 from bayou.core.checks import did_you_mean, one_of, texts
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.prediction import reach
+from bayou.core.prediction import HORIZONS, reach
 from bayou.core.storage import load
 from bayou.outputs.prediction_table import CLASS, columns_of
 from bayou.runs.predict import predict as predictions_of
 from bayou.sources.source import ON_ERROR
-from bayou.spark import engine, tasks
+from bayou.spark import columns, engine, tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +34,7 @@ class Scoring(NamedTuple):
     keep: list[str]
     level: float
     on_error: str
+    horizon: str
 
 
 def transform(
@@ -42,6 +43,7 @@ def transform(
     level: float = 0.9,
     keep: Sequence[str] | None = None,
     on_error: str = "raise",
+    horizon: str = "later",
 ) -> DataFrame:
     """The rows of a DataFrame with what a model predicts of each: the columns, and the bits, of `bayou predict`.
 
@@ -50,10 +52,12 @@ def transform(
 
     Args:
         df: the rows; labels are not needed. It may be a stream.
-        model: a file, or a learner.
+        model: a file, or a learner, as it is now: what it learns later changes nothing.
         level: how certain it is that what is predicted lies between `low` and `high`.
         keep: columns to have beside the predictions; all if not given.
         on_error: "raise" a sentence at the first row that cannot be read, or "skip" such rows.
+        horizon: "later" for rows that come after learning has stopped; "next" for those that come right after what was
+            learned, where learning goes on, as with `foreach_batch` every minute.
 
     >>> transform(frame, "m.bayou", keep=["id"]).columns  # doctest: +SKIP
     ['id', 'probability', 'mean', 'variance', 'low', 'high']
@@ -66,6 +70,7 @@ def transform(
     learner = model if isinstance(model, Learner) else load(model)
     reach(level)  # refuses what is no level
     one_of("on_error", on_error, ON_ERROR)
+    one_of("horizon", horizon, HORIZONS)
     kept = df.columns if keep is None else list(texts("keep", keep, "the names of some columns"))
     for name in kept:
         if name not in df.columns:
@@ -75,9 +80,10 @@ def transform(
     for name in predicted:
         if name in kept:
             raise BadInput(f"the column {name!r} would be there twice; leave it out of keep, or give it another name.")
+    columns.check(df, learner, labels=False)
     fields = [df.schema[name] for name in kept]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
-    told = Scoring(secrets.token_hex(8), rounds.to_bytes(learner), kept, level, on_error)
+    told = Scoring(secrets.token_hex(8), rounds.to_bytes(learner), kept, level, on_error, horizon)
     return df.mapInArrow(partial(score, spark.sparkContext.broadcast(told)), StructType(fields))
 
 
@@ -95,6 +101,7 @@ def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         model=learner,
         keep=told.keep,
         level=told.level,
+        horizon=told.horizon,
         tags=False,
         on_error=told.on_error,
         threads=0,

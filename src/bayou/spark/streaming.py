@@ -19,7 +19,7 @@ from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_place
 from bayou.runs.start import start_from
 from bayou.runs.train import Training
-from bayou.spark import engine, tasks
+from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
 from bayou.spark.layout import LEAST_SHARDS, Step, lay_out
 
@@ -69,6 +69,8 @@ def foreach_batch(
             stale = "; does another stream learn into it?" if batch_id < last else ""
             log.warning("batch %d: %s has learned batches up to %d already%s", batch_id, place, last, stale)
             return
+        if known is not None:
+            columns.check(df, known)
         rows = df.persist()  # counted and learned: the same rows
         try:
             n = rows.count()

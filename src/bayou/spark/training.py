@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayou import rounds
+from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.checks import function, one_of, path, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
@@ -18,13 +18,15 @@ from bayou.core.extras import Counters, Rounds
 from bayou.core.file_marks import FileMark
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
+from bayou.core.recipe import TASKS
+from bayou.core.registry import Record
 from bayou.evaluate.regression import meter_for
 from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_outputs
 from bayou.runs.start import start_from
 from bayou.runs.train import KEPT, Training
 from bayou.sources.parquet_parts import ParquetParts
-from bayou.spark import engine, tasks
+from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
 from bayou.spark.layout import ORDERS, Layout, Step, files_of, lay_out, steps
 
@@ -144,13 +146,16 @@ def train(
     files = None if engine.is_frame(data) else files_of(data)
     if place is not None:
         check_outputs({"model": place}, files or [])
-    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
+    _check_task(given.recipe.get("task"))  # what is wrong whatever the data
+    _check_learner(start_from(learner, given.own.settings, None, None, dict(given.recipe)).guess)
     known = None if place is None or not place.exists() else _begun(place, given)
     if known is not None and files is None and folder is None:
         raise BadModel(
             f"{place} is there already, and only a DataFrame that was written to `folder` can be gone on with; give "
             "`model` another name."
         )
+    if known is not None and files is None:
+        columns.check(data, known)
     with as_files(data if files is None else files, folder, known) as files:
         layout = lay_out(files, held_out, order, seed, least)
         spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
@@ -165,6 +170,22 @@ def train(
             run.go_on(known)
         run.learn(on_progress)
         return run.run
+
+
+def _check_task(task: str | None) -> None:
+    if task in ("multiclass", "regression"):
+        raise BadInput(
+            f"the label is {TASKS[task]}, and rounds are for two classes; make two of it with positive or label_above, "
+            "or have one process learn it: bayou train, or bayou.train."
+        )
+
+
+def _check_learner(record: Record) -> None:
+    if not issubclass(record.load(), AddsUp):
+        raise BadInput(
+            f"{record.name} cannot learn in rounds; {rounds.ADDING_UP} can. With {record.name} one process learns: "
+            "bayou train, or bayou.train."
+        )
 
 
 def _begun(place: Path, given: Given) -> Learner:
@@ -236,15 +257,10 @@ class _Rounds:
     def _base(self, step: Step) -> None:
         """The first rows, learned as `bayou.train` does: they decide what columns are."""
         own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
-        training = Training(ParquetParts(self._layout.learned.cut(step.first, step.last)), **own, **self._given.recipe)
-        if training.source.recipe.task != "binary" or not isinstance(training.learner, AddsUp):
-            task = {"regression": "a number", "multiclass": "one of several classes"}
-            what = task.get(training.source.recipe.task or "", f"for {training.learner.name}")
-            raise BadInput(
-                f"what is to be learned is {what}, and rounds are for bank, marginal, moment, variational and adagrad, "
-                "and for two classes; one process learns it: bayou train, or bayou.train."
-            )
-        base = training.run()
+        rows = ParquetParts(self._layout.learned.cut(step.first, step.last))
+        # Before a learner is chosen: of numbers that would say which others can learn them, in one process.
+        _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).settle().task)
+        base = Training(rows, **own, **self._given.recipe).run()
         if base.signal is not None:
             raise KeyboardInterrupt
         self.run.learner = base.learner
