@@ -13,7 +13,7 @@ def spoiled(folder, n, seed):
         assert server.post("/predict", {"a": 1}).status_code == 200
         assert not server.served.owner.waiting
         learned = server.served.model.learner
-        assert counts[200] > n / 20
+        assert counts[200] > n / 25
         assert counts[422] > n / 10
     assert replayed(folder).learner.mean.tobytes() == learned.mean.tobytes()
 

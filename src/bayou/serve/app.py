@@ -18,6 +18,7 @@ from bayou.serve.bodies import (
     decompressed,
     form_of,
     ids_of,
+    known_ids,
     labels_of,
     lines_of,
 )
@@ -300,10 +301,14 @@ class App:
             if not work.lines or work.lines == [b""]:
                 raise Refused(422, "the body has no rows.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
-            if "id" in request.query or with_ids:
-                work.ids = ids_of(work.lines, request.asked("id"), form, work.single, work.kind == LEARN)
-                if work.ids is not None:
-                    may_remember()
+            if not ("id" in request.query or with_ids):
+                return
+            if work.kind == LEARN:
+                work.known = known_ids(work.lines, request.asked("id"), form)
+                return
+            work.ids = ids_of(work.lines, request.asked("id"), form, work.single)
+            if work.ids is not None:
+                may_remember()
 
         if len(body) > LONG or encoding or form == ARROW:
             owner.submit(work, served.pool, read)

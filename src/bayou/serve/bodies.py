@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -181,10 +182,8 @@ def _counted(rows: list[bytes], most: int) -> list[bytes]:
     return rows
 
 
-def ids_of(
-    lines: Sequence[bytes], given: str | None, form: int, single: bool, known: bool = False
-) -> list[str | None] | None:
-    """Under which ids rows are to be remembered, or are `known` by; None if there are none."""
+def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+    """Under which ids rows are to be remembered; None if there are none."""
     if given is not None:
         if len(lines) != 1:
             raise Refused(422, "?id= is for one row; give each of several rows a field `id`.")
@@ -194,7 +193,27 @@ def ids_of(
     if form != JSON:
         return None
     found: list[str | None] = []
-    for index, line in enumerate(lines):
+    for index, key in enumerate(_keys_in(lines)):
+        try:
+            found.append(None if key is None else checked_id(key))
+        except Refused as error:
+            raise Refused(422, error.sentence, {index: error.sentence} if not single else None) from None
+    return found if any(key is not None for key in found) else None
+
+
+def known_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]:
+    """By which ids rows with labels may be known; what is no id is none."""
+    keys = [given] if given is not None else _keys_in(lines) if form == JSON else ()
+    found = []
+    for key in keys:
+        with suppress(Refused):
+            found.append(checked_id(key))
+    return found
+
+
+def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
+    """What each JSON row has for an id; None if it has none."""
+    for line in lines:
         key = None
         if b'"id"' in line:
             try:
@@ -202,14 +221,7 @@ def ids_of(
             except (msgspec.DecodeError, ValueError, RecursionError):
                 row = _by_python(line)  # None: it is no row, and will be refused as such
                 key = row.get("id") if isinstance(row, dict) else None
-        try:
-            found.append(None if key is None else checked_id(key))
-        except Refused as error:
-            if known:  # nothing can be known by it
-                found.append(None)
-                continue
-            raise Refused(422, error.sentence, {index: error.sentence} if not single else None) from None
-    return found if any(key is not None for key in found) else None
+        yield key
 
 
 def checked_id(key: Any) -> str:

@@ -16,11 +16,11 @@ def of_rows_to_learn(works: Sequence[Work], read: Read) -> Unit:
     plain = [work for work in works if work.key is None]
     if plain:
         text = b"\n".join([text_of(work.lines) for work in plain])
-        item = Item(LEARN, plain[0].form, None, text, settles=[key for work in plain for key in _ids(work)])
+        item = Item(LEARN, plain[0].form, None, text, settles=[key for work in plain for key in work.known])
         unit.items.append(item)
         unit.works += [(work, (item,)) for work in plain]
     for work in works[len(plain) :]:
-        _add(unit, work, [Item(LEARN, work.form, work.key, text_of(work.lines), settles=_ids(work))])
+        _add(unit, work, [Item(LEARN, work.form, work.key, text_of(work.lines), settles=work.known)])
     return unit
 
 
@@ -45,10 +45,6 @@ def of_rows_to_remember(works: Iterable[Work]) -> Unit:
 def in_order(works: Sequence[Work]) -> list[Work]:
     """As `of_rows_to_learn` wants them."""
     return sorted(works, key=lambda work: work.key is not None)
-
-
-def _ids(work: Work) -> list[str]:
-    return [key for key in work.ids or () if key is not None]
 
 
 def _add(unit: Unit, work: Work, items: list[Item]) -> None:

@@ -19,7 +19,8 @@ class Work:
     Attributes:
         lines: its rows, as they were sent; of an Arrow stream one line. Of labels, each as JSON with its weight.
         single: whether it is a row by itself, and no list of them.
-        key: of rows to learn, the request's id. ids: under which rows are remembered, or whose labels these are.
+        key: of rows to learn, the request's id; known: the ids that some of them have.
+        ids: under which rows are remembered, or whose labels these are.
         level: of intervals.
         read: the rows, where another thread has read them: of a long request.
         answer: what will be said, where that is known before it can be.
@@ -27,6 +28,7 @@ class Work:
 
     # Most requests say none of these, and there are many.
     key: str | None = None
+    known: Sequence[str] = ()
     ids: Sequence[str | None] | None = None
     level: float = 0.95
     read: Read | None = None
