@@ -101,7 +101,8 @@ def _of_models() -> dict[str, Any]:
         "/learn": {
             "post": _operation(
                 "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was "
-                "predicted of each before it was learned. A row with the id of one that waits for its label ends that.",
+                "predicted of each before it was learned. A row with the id of one that waits for its label takes its "
+                "place.",
                 {"oneOf": [_PREDICTED, _SEVERAL]},
                 body=_BODIES,
                 parameters=[
