@@ -17,7 +17,13 @@ LOOK = 1.0
 
 
 class Committer(threading.Thread):
-    """Writes units to the log, in order, and hands them on once they are on disk."""
+    """Writes units to the log, in order, and hands them on once they are on disk.
+
+    Attributes:
+        commits, committed: how many transactions and entries were written.
+        on_commit: called after each transaction with the seconds that it took, the seconds that its oldest unit had
+            waited for it, and its entries.
+    """
 
     def __init__(self, log: Log, hand_on: Callable[[Sequence[Unit]], None], broken: Callable[[str], None]) -> None:
         super().__init__(name="bayou-log", daemon=True)
@@ -28,8 +34,10 @@ class Committer(threading.Thread):
         self._looked, self._more = 0.0, False
         self._often = LOOK if log.ids is None else min(LOOK, log.ids.wait / 4)
         self.commits = self.committed = 0
+        self.on_commit: Callable[[float, float, int], None] = lambda seconds, waited, entries: None
 
     def put(self, unit: Unit) -> None:
+        unit.queued = time.perf_counter()
         with self._ready:
             self._waiting.append(unit)
             self._ready.notify()
@@ -67,10 +75,14 @@ class Committer(threading.Thread):
         return not ends
 
     def _commit(self, units: list[Unit]) -> None:
+        started = time.perf_counter()
         try:
             self._log.commit([unit.items for unit in units])
+            entries = sum(len(unit.items) for unit in units)
             self.commits += 1
-            self.committed += sum(len(unit.items) for unit in units)
+            self.committed += entries
+            waited = max((started - unit.queued for unit in units if unit.queued), default=0.0)
+            self.on_commit(time.perf_counter() - started, waited, entries)
         except NoRoom as error:
             for unit in units:
                 unit.failed = str(error)

@@ -57,6 +57,8 @@ class Ids:
         found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
         self.open, self.early = found.get(OPEN, 0), found.get(EARLY, 0)
         self._open, self._early = self.open, self.early
+        self._oldest: float | None = None
+        self._look_at_oldest()
 
     def decide(self, item: Item, n: int, now: float) -> Any:
         """What becomes of an item that would be entry n: the entry that it joins, None, or False if it changes nothing.
@@ -175,6 +177,7 @@ class Ids:
         """Whether there is something to close."""
         if self._open > self.most_open:
             return True
+        self._look_at_oldest()
         before = now - self.wait
         found = self._db.execute(
             "SELECT EXISTS (SELECT 1 FROM ids WHERE state = 0 AND at < ?) "
@@ -185,6 +188,17 @@ class Ids:
             (before,) * 5,
         ).fetchone()
         return bool(found[0])
+
+    def oldest_pending(self) -> float | None:
+        """Return the unix time of the oldest row that waits for its label, as of the last look; None without one.
+
+        Any thread may ask; the log's thread looks about once a second.
+        """
+        return self._oldest if self.open else None
+
+    def _look_at_oldest(self) -> None:
+        if self._open:
+            self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (OPEN,)).fetchone()[0]
 
     def remember(self) -> None:
         """The transaction is on disk."""

@@ -310,6 +310,14 @@ class Log:
                     "NEW_FOLDER."
                 )
 
+    def size_bytes(self) -> int:
+        """Return how many bytes the database and its write-ahead log take on the disk."""
+        total = 0
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size
+        return total
+
     def reader(self) -> Log:
         """Another view of the log, for another thread."""
         return Log(self.path.parent, write=False)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import threading
 import time
 import warnings
@@ -96,6 +97,7 @@ class Served:
         self._writing: ThreadPoolExecutor = ThreadPoolExecutor(1, f"bayou-write-{folder.name}")
         self.log: Log | None = None
         self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
+        self.snapshot_failures = 0
         self._snapshot_examples, self._snapshot_next = 0, 0.0
         self.log_checked, self.log_damage = 0, ""
         self._ends = threading.Event()
@@ -277,6 +279,25 @@ class Served:
             {f"p{share}": delays[int(share / 100 * (len(delays) - 1))] for share in (50, 90, 99)} if delays else None
         )
         return {**self.info(), "live": self.live.picture() | {"delays": shares}, "now": time.time()}
+
+    # --- health -------------------------------------------------------------------------------------------------------
+
+    def alarms(self) -> list[str]:
+        """Return a sentence for each thing that is wrong now; none while all is well."""
+        broken = self.owner.broken if self.owner is not None else None
+        return [sentence for sentence in (broken, self.log_damage) if sentence]
+
+    @property
+    def log_writable(self) -> bool:
+        """Whether the log can take a write; a follower, which has no log, lacks nothing."""
+        return self.owner is None or self.owner.broken is None
+
+    def disk_free(self) -> int | None:
+        """Return the free bytes of the disk that holds the state; None where the system does not tell."""
+        try:
+            return shutil.disk_usage(self.folder.path).free
+        except OSError:
+            return None
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -49,10 +49,12 @@ class Unit:
         works: each with its items.
         read: the rows to learn, where they are known before.
         failed: why nothing of it was logged.
+        queued: when the log's thread was given it, by `time.perf_counter`.
     """
 
     items: list[Item]
     works: list[tuple[Work, Sequence[Item]]]
     read: Read | None = None
     failed: str | None = None
+    queued: float = 0.0
     told: list[Any] = field(default_factory=list)
