@@ -7,12 +7,24 @@ from pathlib import Path
 
 import httpx
 
+from bayou.serve.live import Clock
 from bayou.serve.served import Options, new_learner
 from bayou.serve.server import Server
 
 
 def learner(name="marginal", bits=12, **recipe):
     return lambda: new_learner(name, [], bits, recipe)
+
+
+class FakeClock:
+    """Time that passes when a test says so. `jump` steps the wall clock alone."""
+
+    def __init__(self) -> None:
+        self.elapsed, self.jump = 0.0, 0.0
+        self.clock = Clock(lambda: 500.0 + self.elapsed, lambda: 1_000_000.0 + self.elapsed + self.jump)
+
+    def advance(self, seconds: float) -> None:
+        self.elapsed += seconds
 
 
 class Running:

@@ -35,7 +35,7 @@ class Ids:
         wait: for so many seconds rows wait for labels, labels for rows, and ids are known after they were closed.
         default: the label, as JSON, of rows whose own did not come; None: they are not learned.
         most_open, most_early: so many rows and labels wait at most.
-        delays: seconds from row to label, of those joined since somebody looked.
+        delays, delayed: seconds from row to label of the last labels that were joined, and of how many since the start.
     """
 
     SCHEMA = """
@@ -51,6 +51,7 @@ class Ids:
         self._counts: Counter[str] = Counter()  # of the transaction that is under way
         self.delays: list[float] = []
         self._delays: list[float] = []
+        self.delayed = 0
         self.wait = WAIT
         self.default: bytes | None = None
         self.most_open, self.most_early = MOST_OPEN, MOST_EARLY
@@ -207,6 +208,7 @@ class Ids:
         self._counts.clear()
         if self._delays:
             self.delays = (self.delays + self._delays)[-10_000:]
+            self.delayed += len(self._delays)
             self._delays = []
 
     def forget(self) -> None:

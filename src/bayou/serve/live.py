@@ -1,25 +1,35 @@
 """What is watched of a model while it is served: rates, losses, calibration, labels, surprises.
 
-Nothing of it is learned from, and none of it is in the model. Numbers over time are kept for an hour.
+Nothing of it is learned from, and none of it is in the model. Numbers over time are kept for an hour, in slices of ten
+seconds. A slice exists for all time that the server was up, with or without rows; where there is none, it was down.
+Slices are cut by the monotonic clock, so that a step of the wall clock moves their labels and nothing else.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 import time
 from collections import Counter, deque
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.printable import printable
+from bayou.serve.base_rate import MARGIN, MIN_ROWS, LabelSums, Sum
 
 # Time is cut into slices of so many seconds, and so many are kept.
 SLICE, SLICES = 10, 360
+# Rates are those of the last whole seconds, as many as these.
+RATE_SECONDS = 60
 BINS = 10
 SURPRISES, SURPRISE_AGE = 8, 900.0
+# Delays of labels are recent if their slice is not older than this; older ones of the hour are the usual ones.
+RECENT_DELAYS = 300.0
 # Of a unit of many rows about so many are looked at for calibration and drift, and so many features for their weights.
 LOOKED_AT, FEATURES = 128, 40
 # Features whose weights are watched, and how long a movement counts.
@@ -28,30 +38,64 @@ WATCHED, MOVED, MOVE_AGE = 2000, 12, 300.0
 LATER_EVERY = 8
 _LONGEST = 300
 
+_Bins = Annotated[list[Sum], msgspec.Meta(min_length=BINS, max_length=BINS)]
 
-class Slice:
-    """Sums over some seconds."""
 
-    __slots__ = (
-        *("at", "calibration", "gap", "gap_squares", "later", "learned", "loss", "predicted", "sd", "surprises"),
-        "weight",
-    )
+class Clock(NamedTuple):
+    """The time: `monotonic` cuts and measures it, `wall` is what people call it."""
 
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.learned = self.predicted = 0
-        self.weight = self.loss = self.sd = 0.0
-        self.gap = self.gap_squares = self.later = 0.0
-        self.calibration = np.zeros((3, BINS))  # weight, predicted, actual
-        self.surprises: list[dict[str, Any]] = []  # the greatest first
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+
+class Slice(msgspec.Struct, omit_defaults=True):
+    """Sums over some seconds.
+
+    Attributes:
+        index: which one: 0 is the first of this process, those before the start are negative.
+        later, gap, gap_squares: rows that the frozen model was asked for, what it lost more, and squares of that.
+        calibration: by bins of the prediction: weight, what was predicted, what came.
+        labels: for the loss of always predicting the rate.
+        delay, delays: the usual time from row to label, and of how many labels.
+    """
+
+    index: int
+    learned: int = 0
+    predicted: int = 0
+    weight: Sum = 0.0
+    loss: Sum = 0.0
+    loss_squares: Sum = 0.0
+    sd: Sum = 0.0
+    later: int = 0
+    gap: float = 0.0
+    gap_squares: Sum = 0.0
+    calibration: Annotated[list[_Bins], msgspec.Meta(min_length=3, max_length=3)] | None = None
+    labels: LabelSums | None = None
+    delay: Sum = 0.0
+    delays: int = 0
+
+
+class History(msgspec.Struct):
+    """What is kept of the hour and of the loss over a restart. `began`: when, by the wall clock, slice 0 did."""
+
+    began: float
+    slices: list[Slice]
+    curve: list[tuple[int, float]]
+    format: Literal["bayou live page"] = "bayou live page"
+    version: Literal[1] = 1
 
 
 class Live:
     """Watches one model. The owner's thread counts; others ask for a picture."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self._lock = threading.Lock()
+        self._began = self.clock.monotonic()
         self.slices: deque[Slice] = deque(maxlen=SLICES)
+        self._seconds: deque[list[int]] = deque(maxlen=RATE_SECONDS + 1)  # second, rows learned, rows predicted
+        self._last_row: float | None = None
+        self._surprises: dict[int, list[dict[str, Any]]] = {}  # by slice, the greatest first
         self.counts: Counter[str] = Counter()
         self._curve: list[tuple[int, float]] = []  # examples, mean loss up to there
         self._next_point = 1.0
@@ -62,10 +106,23 @@ class Live:
         self._units = 0
 
     def _now(self) -> Slice:
-        at = int(time.time()) // SLICE * SLICE
-        if not self.slices or self.slices[-1].at != at:
-            self.slices.append(Slice(at))
+        """The slice under way; those that have passed since the last one are there, too, and empty. Under the lock."""
+        index = int((self.clock.monotonic() - self._began) // SLICE)
+        last = self.slices[-1].index if self.slices else -1
+        first = max(0 if last < 0 else last + 1, index - SLICES + 1)
+        self.slices.extend(Slice(k) for k in range(first, index + 1))
         return self.slices[-1]
+
+    def _count(self, learned: int, predicted: int) -> None:
+        """Count rows for the rates. Under the lock."""
+        self._last_row = self.clock.monotonic()
+        second = int(self._last_row)
+        if not self._seconds or self._seconds[-1][0] != second:
+            self._seconds.append([second, 0, 0])
+        self._seconds[-1][1] += learned
+        self._seconds[-1][2] += predicted
+        self.counts["learned"] += learned
+        self.counts["predicted"] += predicted
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -79,21 +136,26 @@ class Live:
             now = self._now()
             now.predicted += rows
             now.sd += sd
-            self.counts["predicted"] += rows
+            self._count(0, rows)
 
     def learned(
         self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
     ) -> None:
         """Rows that were learned, what was said of them before, and what the frozen model would have lost."""
-        weights = batch.weights
+        weights = batch.each_weight()
         with self._lock:
             now = self._now()
             now.learned += len(batch)
-            now.weight += len(batch) if weights is None else float(weights.sum())
-            now.loss += float(losses.sum() if weights is None else weights @ losses)
-            self.counts["learned"] += len(batch)
+            now.weight += float(weights.sum())
+            now.loss += float(weights @ losses)
+            now.loss_squares += float(weights @ np.square(losses))
+            if now.labels is None:
+                now.labels = LabelSums()
+            now.labels.add(np.asarray(batch.labels), weights, task)
+            self._count(len(batch), 0)
             if task == "classify":
-                now.calibration += _calibration(batch, told.expected)
+                seen = _calibration(batch, told.expected)
+                now.calibration = (seen if now.calibration is None else seen + np.array(now.calibration)).tolist()
             if later is not None and len(later):
                 gap = later - losses[: len(later)]
                 now.later += len(gap)
@@ -101,15 +163,25 @@ class Live:
                 now.gap_squares += float(gap @ gap)
             if counters.examples >= self._next_point and counters.weight:
                 self._curve.append((counters.examples, counters.loss / counters.weight))
-                self._next_point = max(counters.examples * 1.1, counters.examples + 1)
+                self._next_point = _next_point(counters.examples)
         for feature in batch.indices[:FEATURES].tolist():
             self._watched[feature] = None
         while len(self._watched) > WATCHED:
             del self._watched[next(iter(self._watched))]
 
+    def joined(self, delays: Sequence[float]) -> None:
+        """Labels that found their row so many seconds after it."""
+        if delays:
+            with self._lock:
+                now = self._now()
+                total = now.delays + len(delays)
+                now.delay += (float(np.median(delays)) - now.delay) * len(delays) / total
+                now.delays = total
+
     def surprises(self, loss: float) -> bool:
         """Whether a row of this loss is among those whose labels were least expected, these seconds."""
-        known = self._now().surprises
+        with self._lock:
+            known = self._surprises.get(self._now().index, [])
         return loss > 1.0 and (len(known) < SURPRISES or loss > known[-1]["loss"])
 
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
@@ -117,8 +189,9 @@ class Live:
         text = printable(row[:_LONGEST].decode("utf-8", "replace")) + ("…" if len(row) > _LONGEST else "")
         told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
         with self._lock:
-            now = self._now()
-            now.surprises = _greatest([*now.surprises, told])
+            now = self._now().index
+            self._surprises = {k: known for k, known in self._surprises.items() if _is_recent(k, now)}
+            self._surprises[now] = _greatest([*self._surprises.get(now, ()), told])
 
     def look_at_weights(self, learner: Any) -> None:
         """Which weights have moved most of late, and what the lanes weigh. For the owner, every few seconds."""
@@ -126,7 +199,7 @@ class Live:
             return
         features = list(self._watched)
         if features:
-            now = time.time()
+            now = self.clock.monotonic()
             means = dict(zip(features, learner.weights_at(features).mean.tolist(), strict=True))
             self._weights.append((now, means))
             while now - self._weights[0][0] > MOVE_AGE:
@@ -148,42 +221,70 @@ class Live:
             ]
         self.parts = learner.parts()
 
+    # --- history ------------------------------------------------------------------------------------------------------
+
+    def history(self) -> History:
+        """Return what a restart should keep: the slices that are over, and the curve."""
+        with self._lock:
+            self._now()
+            return History(self._wall(0), list(self.slices)[:-1], list(self._curve))
+
+    def restore(self, history: History, examples: int) -> None:
+        """Go on from what was kept; `examples`: what the model has learned, the curve goes no further."""
+        with self._lock:
+            moved = round((history.began - self._wall(0)) / SLICE)
+            first = self._now().index - SLICES + 1
+            slices = {old.index + moved: old for old in history.slices if first <= old.index + moved < 0}
+            for index, old in slices.items():
+                old.index = index
+            self.slices = deque([slices[k] for k in sorted(slices)] + list(self.slices), SLICES)
+            self._curve = [point for point in history.curve if point[0] <= examples] + self._curve
+            if self._curve:
+                self._next_point = _next_point(self._curve[-1][0])
+
+    def _wall(self, index: int) -> float:
+        """When a slice began, by the wall clock as it stands now."""
+        return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE
+
     # --- telling ------------------------------------------------------------------------------------------------------
 
     def picture(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
-        now = time.time()
+        """All of it, as JSON can say it. The slice under way counts in means; it is not in the hour, nor in rates."""
         with self._lock:
-            slices = [part for part in self.slices if part.at > now - SLICE * SLICES]
-            calibration = sum((part.calibration for part in slices), np.zeros((3, BINS)))
-            curve = _thinned(self._curve)
-            recent = _greatest([told for part in slices if part.at > now - SURPRISE_AGE for told in part.surprises])
-        # The present slice is not over yet.
-        last = [part for part in slices if part.at > now - 7 * SLICE and part.at < now - SLICE] or slices[-1:]
-        seconds = max(SLICE * len(last), 1)
+            running = self._now()
+            slices = [part for part in self.slices if part.index > running.index - SLICES]
+            slices[-1] = copy.deepcopy(running)
+            surprises = [told for k, known in self._surprises.items() if _is_recent(k, running.index) for told in known]
+            learned, predicted = self._rates()
+            now = self.clock.monotonic()
+            idle = None if self._last_row is None else now - self._last_row
+            curve, began = _thinned(self._curve), self._wall(0)
+        calibration = sum((np.array(part.calibration) for part in slices if part.calibration), np.zeros((3, BINS)))
         return {
-            "hour": [
-                {
-                    "at": part.at,
-                    "learned": part.learned,
-                    "predicted": part.predicted,
-                    "loss": part.loss / part.weight if part.weight else None,
-                    "sd": part.sd / part.predicted if part.predicted else None,
-                }
-                for part in slices
-            ],
+            "hour": _hour(slices, began),
             "loss_hour": _share(sum(part.loss for part in slices), sum(part.weight for part in slices)),
+            "base": base(slices),
             "curve": curve,
-            "learned_per_second": sum(part.learned for part in last) / seconds,
-            "predicted_per_second": sum(part.predicted for part in last) / seconds,
+            "learned_per_second": learned,
+            "predicted_per_second": predicted,
+            "idle": idle,
+            "up": now - self._began,
+            "delay": _delay(slices),
             "calibration": [
                 {"weight": w, "predicted": p / w, "actual": a / w} for w, p, a in calibration.T.tolist() if w
             ],
-            "surprises": recent,
+            "surprises": _greatest(surprises),
             "moved": self.moved,
             "parts": self.parts,
             "drift": drift(slices),
         }
+
+    def _rates(self) -> tuple[float, float]:
+        """Rows learned and predicted a second, over the last minute, or since the start. Under the lock."""
+        now = self.clock.monotonic()
+        seconds = min(max(int(now) - int(self._began), 1), RATE_SECONDS)
+        counts = [part for part in self._seconds if int(now) - RATE_SECONDS <= part[0] < int(now)]
+        return sum(part[1] for part in counts) / seconds, sum(part[2] for part in counts) / seconds
 
 
 def drift(slices: list[Slice]) -> dict[str, Any] | None:
@@ -195,6 +296,52 @@ def drift(slices: list[Slice]) -> dict[str, Any] | None:
     error = math.sqrt(max(sum(part.gap_squares for part in slices) / n - gap * gap, 0.0) / n)
     loss = _share(sum(part.loss for part in slices), sum(part.weight for part in slices)) or 0.0
     return {"gap": gap, "error": error, "rows": n, "alarm": gap > 0.02 * loss and gap > 3.0 * error}
+
+
+def base(slices: list[Slice]) -> dict[str, Any] | None:
+    """The loss of always predicting the rate of these labels; how much better the model is; whether it is worse."""
+    labels, n = LabelSums(), sum(part.learned for part in slices)
+    for part in slices:
+        if part.labels is not None:
+            labels.merge(part.labels)
+    weight, constant = sum(part.weight for part in slices), labels.loss()
+    if not weight or constant is None:
+        return None
+    loss = sum(part.loss for part in slices) / weight
+    error = math.sqrt(max(sum(part.loss_squares for part in slices) / weight - loss * loss, 0.0) / n)
+    worse = n >= MIN_ROWS and loss > (1.0 + MARGIN) * constant and loss > constant + 3.0 * error
+    return {"loss": constant, "better": 1.0 - loss / constant if constant else None, "rows": n, "alarm": worse}
+
+
+def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
+    """Slices that are over, one after another; those in which the server was down have no numbers."""
+    known = {part.index: part for part in slices[:-1]}
+    told = []
+    for index in range(slices[0].index, slices[-1].index):
+        part = known.get(index)
+        told.append(
+            {
+                "at": round(began + index * SLICE, 1),
+                "learned": None if part is None else part.learned,
+                "predicted": None if part is None else part.predicted,
+                "loss": part.loss / part.weight if part is not None and part.weight else None,
+                "sd": part.sd / part.predicted if part is not None and part.predicted else None,
+            }
+        )
+    return told
+
+
+def _delay(slices: list[Slice]) -> dict[str, float | None]:
+    """Seconds from row to label: of late, usually in this hour, and how long it is that the last label came."""
+    now = slices[-1].index
+    last = max((part.index for part in slices if part.delays), default=None)
+    recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE]
+    usual = [part for part in slices if part.index < now - RECENT_DELAYS / SLICE]
+    return {
+        "recent": _share(sum(part.delay * part.delays for part in recent), sum(part.delays for part in recent)),
+        "usual": _share(sum(part.delay * part.delays for part in usual), sum(part.delays for part in usual)),
+        "silent": None if last is None else float((now - last) * SLICE),
+    }
 
 
 def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
@@ -210,6 +357,14 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(surprises, key=lambda told: -told["loss"])[:SURPRISES]
+
+
+def _is_recent(index: int, now: int) -> bool:
+    return (now - index) * SLICE < SURPRISE_AGE
+
+
+def _next_point(examples: int) -> float:
+    return max(examples * 1.1, examples + 1)
 
 
 def _share(total: float, weight: float) -> float | None:

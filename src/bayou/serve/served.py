@@ -28,15 +28,18 @@ from bayou.core.names import Names
 from bayou.core.storage import load
 from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import shown_weights
+from bayou.serve import history
 from bayou.serve.answers import Said
 from bayou.serve.bodies import Refused
 from bayou.serve.folder import Folder
+from bayou.serve.health import Health
 from bayou.serve.ids import MOST_OPEN, WAIT
 from bayou.serve.live import Live
 from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
 from bayou.serve.reading import Reading
+from bayou.serve.telemetry import Telemetry
 
 # Rows by which readers are tried.
 SAMPLES = {
@@ -92,6 +95,8 @@ class Served:
         self.folder, self.options, self.say, self.name = folder, options, say, folder.name
         self.state, self.why = "starting", "the model is being loaded; try again in a moment."
         self.live = Live()
+        self.health, self._delays_seen = Health(self.live), 0
+        self.telemetry = Telemetry()  # the server gives all of its models one
         self.owner: Owner | None = None
         self.pool = ThreadPoolExecutor(1, f"bayou-read-{folder.name}")
         self._writing: ThreadPoolExecutor = ThreadPoolExecutor(1, f"bayou-write-{folder.name}")
@@ -139,6 +144,11 @@ class Served:
                 said_at = time.monotonic()
                 self.say(f"{self.name}: {log.last - model.version:,} entries to go")
         warm_up(model)
+        kept, why = history.load(self.folder.path)
+        if kept is not None:
+            self.live.restore(kept, model.learner.examples)
+        elif why:
+            self.say(f"{self.name}: {why}")
         self.owner = Owner(model, log, loop, self.live)
         self.owner.on_examples = self._learned
         self.owner.start()
@@ -278,7 +288,46 @@ class Served:
         shares = (
             {f"p{share}": delays[int(share / 100 * (len(delays) - 1))] for share in (50, 90, 99)} if delays else None
         )
-        return {**self.info(), "live": self.live.picture() | {"delays": shares}, "now": time.time()}
+        told = {**self.info(), "live": self.live.picture() | {"delays": shares}, "server": self._server()}
+        return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
+
+    def _server(self) -> dict[str, Any]:
+        """What the process around the model is like."""
+        version = max(self.snapshot_version, 0)
+        written = self.snapshot_at
+        if not written and version:
+            with contextlib.suppress(OSError):  # it was written before the start
+                written = self.folder.snapshot(version).stat().st_mtime
+        ids = None if self.log is None else self.log.ids
+        oldest = None if ids is None else ids.oldest_pending()
+        now = time.time()
+        return {
+            **self.telemetry.summary(self.name),
+            "queue": 0 if self.owner is None else len(self.owner.waiting),
+            "queue_limit": self.options.queue,
+            "disk_free": self.disk_free(),
+            "log_bytes": None if self.log is None else self.log.size_bytes(),
+            "snapshot": {"version": version, "age": max(now - written, 0.0) if written else None},
+            "oldest_row": None if oldest is None else max(now - oldest, 0.0),
+            "alarms": self.alarms(),
+        }
+
+    def look_after(self) -> None:
+        """Note the state of health and the delays of labels, and keep what the page shows. Writes a file."""
+        if self.state != "ready":
+            return
+        if self.log is not None and self.log.ids is not None:
+            seen, delays = self.log.ids.delayed, self.log.ids.delays
+            self.live.joined(delays[-(seen - self._delays_seen) :] if seen > self._delays_seen else ())
+            self._delays_seen = seen
+        self.picture()
+        self._keep_history()
+
+    def _keep_history(self) -> None:
+        if self.log is None:
+            return  # a follower leaves the folder alone
+        with contextlib.suppress(OSError):  # what is wrong with the disk is said of the log, which matters more
+            history.save(self.folder.path, self.live.history())
 
     # --- health -------------------------------------------------------------------------------------------------------
 
@@ -319,6 +368,8 @@ class Served:
             owner.join(timeout=60.0)
         elif owner is not None:
             owner.end()
+        if self.state == "ready":
+            self._keep_history()
         self._writing.shutdown()
         self.pool.shutdown(cancel_futures=True)
         if self.log is not None:

@@ -36,6 +36,8 @@ _TOO_LATE = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
 )
+# How often models are looked after, in seconds: what a kill costs the live page.
+LOOK_SECONDS = 15.0
 # Requests under way have so long to end when the server is told to stop.
 GRACE = 10
 
@@ -191,9 +193,17 @@ class Server:
         self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
         if not self.tokens.needed:
             self._say("no --tokens: only this machine can reach it, and whoever does may do everything")
-        patience = asyncio.ensure_future(self._close_late())
+        tasks = [asyncio.ensure_future(self._close_late()), asyncio.ensure_future(self._look_after_models())]
         await self._uvicorn.serve(sockets=[self._socket])
-        patience.cancel()
+        for task in tasks:
+            task.cancel()
+
+    async def _look_after_models(self) -> None:
+        """Keep the live pages' history, in another thread: it writes files."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for served in self.models.values():
+                await asyncio.to_thread(served.look_after)
 
     async def _close_late(self) -> None:
         """Close connections whose requests do not come in time."""

@@ -1,0 +1,76 @@
+"""What a loss is to be compared with: the loss of always predicting the rate of the labels, whatever the row says."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+# With more classes than this the comparison is given up: their counts would outgrow what they tell.
+MAX_CLASSES = 1000
+# A model is called worse than the base rate from this many rows on, and if its loss is this much larger.
+MIN_ROWS, MARGIN = 1000, 0.02
+
+Sum = Annotated[float, msgspec.Meta(ge=0.0)]
+
+
+class LabelSums(msgspec.Struct, omit_defaults=True):
+    """Weighted sums over labels, which add up.
+
+    Attributes:
+        classes: weight by class; for two classes -1 and 1. None once there were more than `MAX_CLASSES`.
+        weight, mean, squares: for numbers: the weight, the mean, and the weighted squares around that mean.
+    """
+
+    classes: dict[int, Sum] | None = {}
+    weight: Sum = 0.0
+    mean: float = 0.0
+    squares: Sum = 0.0
+
+    def add(self, labels: np.ndarray, weights: np.ndarray, task: str) -> None:
+        """Count labels of a task: "classify", "classes" or "regress"."""
+        if task == "regress":
+            weight = float(weights.sum())
+            if weight > 0.0:
+                mean = float(weights @ labels) / weight
+                self._merge_moments(weight, mean, float(weights @ np.square(labels - mean)))
+        elif task == "classify":
+            positive = float(weights[labels > 0].sum())
+            self._merge_classes({1: positive, -1: float(weights.sum()) - positive})
+        else:
+            values, where = np.unique(labels, return_inverse=True)
+            totals = np.bincount(where, weights)
+            self._merge_classes(dict(zip(values.astype(np.int64).tolist(), totals.tolist(), strict=True)))
+
+    def merge(self, other: LabelSums) -> None:
+        """Add the sums of other labels."""
+        self._merge_classes(other.classes)
+        self._merge_moments(other.weight, other.mean, other.squares)
+
+    def _merge_classes(self, classes: dict[int, float] | None) -> None:
+        if self.classes is None or classes is None:
+            self.classes = None
+            return
+        for label, weight in classes.items():
+            self.classes[label] = self.classes.get(label, 0.0) + max(weight, 0.0)
+        if len(self.classes) > MAX_CLASSES:
+            self.classes = None
+
+    def _merge_moments(self, weight: float, mean: float, squares: float) -> None:
+        total = self.weight + weight
+        if weight <= 0.0:
+            return
+        step = mean - self.mean
+        self.mean += step * weight / total
+        self.squares += squares + step * step * self.weight * weight / total
+        self.weight = total
+
+    def loss(self) -> float | None:
+        """Return the mean loss of the best constant prediction: entropy of the classes, or variance of the numbers."""
+        if self.weight > 0.0:
+            return self.squares / self.weight
+        weights = [weight for weight in (self.classes or {}).values() if weight > 0.0]
+        total = sum(weights)
+        return -sum(w / total * math.log(w / total) for w in weights) if weights else None

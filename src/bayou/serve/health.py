@@ -1,0 +1,146 @@
+"""Whether a served model is well, in sentences, the loudest first.
+
+    failing   something is lost or refused now      red
+    warning   it works, and needs a look            orange
+    idle      no requests                           gray
+    healthy                                         green
+
+The levels are those of `LEVELS`, and classes of the page's style sheet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bayou.serve.live import RATE_SECONDS, Live
+
+LEVELS = ("failing", "warning", "idle", "healthy")
+# Free bytes of the disk below which it is said.
+LOW_DISK = 256 << 20
+# Labels are slow if they take this many times as long as usual and this many seconds more, and missing if none came for
+# ten times the usual delay, and at least for so many seconds.
+SLOW, SLOW_SECONDS, MISSING, MISSING_SECONDS = 3.0, 60.0, 10.0, 300.0
+_UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+class Finding(NamedTuple):
+    """One thing to say. `since`: a time of the monotonic clock, where it is known better than from looking."""
+
+    level: str
+    text: str
+    since: float | None = None
+
+
+class Health:
+    """Follows what is found, so that it can be said since when."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._healthy_since = live.clock.monotonic()
+        self._since: dict[str, float] = {}  # by what is said, whatever numbers are in it
+
+    def status(self, picture: Mapping[str, Any]) -> dict[str, Any]:
+        """Judge a picture of the model: the loudest finding with its level, text and since when; `also`: the others."""
+        clock = self._live.clock
+        now = clock.monotonic()
+        found = sorted(findings(picture, now), key=lambda finding: LEVELS.index(finding.level))
+        since = {_plain(one.text): self._since.get(_plain(one.text), now) for one in found}
+        self._since = since
+        if any(one.level in ("failing", "warning") for one in found):
+            self._healthy_since = now
+        else:
+            found.append(Finding("healthy", "Healthy", self._healthy_since))
+        wall = clock.wall() - now
+        told = [
+            {
+                "level": one.level,
+                "text": one.text,
+                "since": wall + (since[_plain(one.text)] if one.since is None else one.since),
+            }
+            for one in found
+        ]
+        return {**told[0], "also": told[1:]}
+
+
+def findings(picture: Mapping[str, Any], now: float) -> list[Finding]:
+    """What is to be said of a picture (`Served.picture`), in no order."""
+    live, server = picture["live"], picture["server"]
+    found = [Finding("failing", sentence) for sentence in server["alarms"]]
+    found += _about_load(server)
+    found += _about_labels(live["delay"], picture.get("labels"), live["idle"])
+    if (drift := live["drift"]) is not None and drift["alarm"]:
+        text = (
+            f"The data drift: a model that had stopped learning would have lost {drift['gap']:.3g} more per row in the "
+            f"last hour (± {drift['error']:.2g}, on {drift['rows']:,} rows). Keep labels coming."
+        )
+        found.append(Finding("warning", text))
+    if (base := live["base"]) is not None and base["alarm"]:
+        text = (
+            f"The model predicts worse than one that ignores the rows: a mean loss of {live['loss_hour']:.3g} in the "
+            f"last hour, against {base['loss']:.3g}."
+        )
+        found.append(Finding("warning", text))
+    return found + _about_traffic(live, server["requests_per_second"], now)
+
+
+def _about_load(server: Mapping[str, Any]) -> list[Finding]:
+    found = []
+    free, queue, limit = server["disk_free"], server["queue"], server["queue_limit"]
+    if free is not None and free < LOW_DISK and not server["alarms"]:
+        found.append(Finding("warning", f"The disk of the log is nearly full: {free / 2**20:,.0f} MB are free."))
+    if queue >= limit / 2:
+        found.append(Finding("warning", f"{queue:,} requests wait for the model; from {limit:,} on they are refused."))
+    errors = {int(status): count for status, count in server["refused"].items()}.get(500, 0)
+    if errors:
+        found.append(Finding("warning", f"{errors:,} requests of the last hour met an error of the server (500)."))
+    return found
+
+
+def _about_labels(
+    delay: Mapping[str, float | None], labels: Mapping[str, Any] | None, idle: float | None
+) -> list[Finding]:
+    recent, usual, silent = delay["recent"], delay["usual"], delay["silent"]
+    if usual is None or labels is None or idle is None or idle >= RATE_SECONDS:
+        return []
+    if recent is None and labels["open"] and silent is not None and silent > max(MISSING * usual, MISSING_SECONDS):
+        text = f"No labels for {duration(silent)}; they usually come {duration(usual)} after their row."
+        return [Finding("warning", text)]
+    if recent is not None and recent > max(SLOW * usual, usual + SLOW_SECONDS):
+        return [Finding("warning", f"Labels come {duration(recent)} after their row; usually {duration(usual)}.")]
+    return []
+
+
+def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> list[Finding]:
+    idle = live["up"] if live["idle"] is None else live["idle"]
+    if idle < RATE_SECONDS:
+        return []
+    if requests:
+        text = f"Requests come, but no row was predicted or learned for {duration(idle)}."
+        return [Finding("warning", text, now - idle)]
+    if live["idle"] is None:
+        return [Finding("idle", "No requests since the server started", now - idle)]
+    return [Finding("idle", f"No requests for {duration(idle)}", now - idle)]
+
+
+def duration(seconds: float) -> str:
+    """Word a time in at most two units.
+
+    >>> duration(312), duration(11520), duration(0.02), duration(200000)
+    ('5 min', '3 h 12 min', '0.02 s', '2 days 7 h')
+    """
+    if seconds < 1.0:
+        return f"{seconds:.2g} s"
+    for k, (unit, name) in enumerate(_UNITS):
+        count = int(seconds // unit)
+        if not count:
+            continue
+        words = f"{count} {name}{'s' if name == 'day' and count > 1 else ''}"
+        rest = int(seconds % unit // _UNITS[k + 1][0]) if unit > 60.0 else 0
+        return words + (f" {rest} {_UNITS[k + 1][1]}" if rest else "")
+    return "0 s"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\d.,]+", "#", text)

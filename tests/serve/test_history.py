@@ -1,0 +1,128 @@
+"""What the live page has shown is kept over a restart; what cannot be used of it does no harm."""
+
+import json
+import stat
+
+import numpy as np
+import pytest
+
+from bayou.serve import history, served
+from bayou.serve.live import SLICE, Live
+from tests.serve.serving import FakeClock, running
+from tests.serve.test_live import learn_labels, learn_steadily
+
+
+def restarted(live: Live, time: FakeClock, down: float, examples: int = 10**9) -> Live:
+    """Another process, after some seconds without any."""
+    kept = live.history()
+    time.advance(down)
+    started = Live(time.clock)
+    started.restore(kept, examples)
+    return started
+
+
+def test_the_hour_and_the_curve_go_on_with_a_gap_while_it_was_down():
+    time = FakeClock()
+    live = Live(time.clock)
+    learn_steadily(live, time, 60)
+    live.joined([20.0])
+    before = live.picture()
+    live = restarted(live, time, down=600.0)
+    learn_steadily(live, time, 30)
+    told = live.picture()
+    assert [part["learned"] for part in told["hour"]] == [300] * 6 + [None] * 60 + [300] * 3
+    assert [part["predicted"] for part in told["hour"]] == [0] * 6 + [None] * 60 + [0] * 3
+    assert told["hour"][:6] == before["hour"]
+    assert told["curve"][: len(before["curve"])] == before["curve"]
+    assert told["loss_hour"] == pytest.approx(before["loss_hour"])
+    assert told["base"]["rows"] == 90 * 30
+    assert told["calibration"][0]["weight"] == 90 * 30
+    assert told["learned_per_second"] == 30.0
+    time.advance(3600.0)
+    assert live.picture()["loss_hour"] is None
+
+
+def test_what_is_older_than_an_hour_or_than_the_model_is_left_out():
+    time = FakeClock()
+    live = Live(time.clock)
+    learn_labels(live, np.zeros(30), np.ones(30), "classify")
+    live = restarted(live, time, down=3700.0, examples=29)
+    assert live.picture()["hour"] == live.picture()["curve"] == []
+
+
+def test_a_clock_that_was_set_back_while_it_was_down_does_no_harm():
+    time = FakeClock()
+    live = Live(time.clock)
+    learn_steadily(live, time, 60)
+    kept = live.history()
+    time.jump = -86400.0
+    live = Live(time.clock)
+    live.restore(kept, 10**9)
+    learn_steadily(live, time, 20)
+    assert [part["learned"] for part in live.picture()["hour"]] == [300, 300]
+
+
+def test_the_file_is_written_whole_and_for_its_owner_alone(tmp_path):
+    time = FakeClock()
+    live = Live(time.clock)
+    learn_labels(live, np.array([3.0, 4.0]), np.ones(2), "classes")
+    learn_steadily(live, time, 60)
+    live.joined([20.0])
+    for _ in range(2):
+        history.save(tmp_path, live.history())
+    assert [path.name for path in tmp_path.iterdir()] == [history.NAME]
+    assert stat.S_IMODE((tmp_path / history.NAME).stat().st_mode) == 0o600
+    assert history.load(tmp_path) == (live.history(), "")
+
+
+GOOD = {"format": "bayou live page", "version": 1, "began": 0.0, "slices": [], "curve": []}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\x00" * 100,
+        json.dumps(GOOD).encode()[:-1],
+        json.dumps(GOOD | {"version": 2}).encode(),
+        json.dumps(GOOD | {"format": "something else"}).encode(),
+        json.dumps(GOOD | {"slices": [{"index": 0, "weight": -1.0}]}).encode(),
+        json.dumps(GOOD | {"slices": [{"index": 0, "calibration": [[1.0]]}]}).encode(),
+        json.dumps(GOOD).replace("0.0", "1e999").encode(),
+        b'{"began": 0.0}',
+    ],
+)
+def test_a_damaged_or_foreign_file_is_said_and_left_out(tmp_path, content):
+    (tmp_path / history.NAME).write_bytes(json.dumps(GOOD).encode())
+    assert history.load(tmp_path)[1] == ""
+    (tmp_path / history.NAME).write_bytes(content)
+    kept, sentence = history.load(tmp_path)
+    assert kept is None
+    assert str(tmp_path / history.NAME) in sentence
+    assert "the model is as it was" in sentence
+
+
+def test_a_server_goes_on_with_what_its_page_has_shown(tmp_path, monkeypatch):
+    time = FakeClock()
+    monkeypatch.setattr(served, "Live", lambda: Live(time.clock))
+    with running(tmp_path) as server:
+        server.post("/learn", [{"a": k % 3, "label": k % 2} for k in range(30)])
+        time.advance(SLICE)
+        server.served.look_after()
+        before = server.served.live.picture()
+        assert [part["learned"] for part in before["hour"]] == [30]
+        file = server.served.folder.path / history.NAME
+        assert file.exists()
+        file.unlink()
+    assert file.exists()  # it is written at the end, too
+    time.advance(60.0)
+    with running(tmp_path) as server:
+        after = server.served.live.picture()
+        assert [part["learned"] for part in after["hour"]] == [30] + [None] * 6
+        assert after["curve"] == before["curve"]
+    file.write_bytes(b"not mine")
+    with running(tmp_path) as server:
+        assert any("live.json cannot be used" in sentence for sentence in server.said)
+        assert server.served.live.picture()["curve"] == []
+        assert server.served.model.learner.examples == 30
