@@ -31,7 +31,7 @@ from bayou.outputs.shown_weights import shown_weights
 from bayou.serve.answers import Said
 from bayou.serve.bodies import Refused
 from bayou.serve.folder import Folder
-from bayou.serve.ids import MOST_OPEN, WAIT
+from bayou.serve.ids import MOST_OPEN, WAIT, Ids
 from bayou.serve.live import Live
 from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
@@ -88,7 +88,7 @@ class Served:
         state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
     """
 
-    def __init__(self, folder: Folder, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Folder, options: Options, say: Callable[..., None]) -> None:
         self.folder, self.options, self.say, self.name = folder, options, say, folder.name
         self.state, self.why = "starting", "the model is being loaded; try again in a moment."
         self.live = Live()
@@ -274,10 +274,8 @@ class Served:
 
     def picture(self) -> dict[str, Any]:
         """What the live page shows."""
-        delays = sorted(self.log.ids.delays) if self.log is not None and self.log.ids is not None else []
-        shares = (
-            {f"p{share}": delays[int(share / 100 * (len(delays) - 1))] for share in (50, 90, 99)} if delays else None
-        )
+        delays = delay_quantiles(self.log.ids) if self.log is not None and self.log.ids is not None else {}
+        shares = {f"p{percent}": delay for percent, delay in delays.items()} or None
         return {**self.info(), "live": self.live.picture() | {"delays": shares}, "now": time.time()}
 
     # --- health -------------------------------------------------------------------------------------------------------
@@ -325,6 +323,12 @@ class Served:
             self.log.close()
         self.folder.unlock()
         self.state, self.why = "stopped", "the server stops."
+
+
+def delay_quantiles(ids: Ids) -> dict[int, float]:
+    """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if there are any."""
+    delays = sorted(ids.delays)
+    return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
 
 def warm_up(model: LiveModel) -> None:
