@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -22,10 +21,13 @@ from bayou.serve.bodies import (
     labels_of,
     lines_of,
 )
+from bayou.serve.exchange import Exchange
 from bayou.serve.log import ARROW, JSON
-from bayou.serve.metrics import metrics
+from bayou.serve.messages import Messages
+from bayou.serve.metrics import Metrics
 from bayou.serve.owner import Owner
 from bayou.serve.served import Served
+from bayou.serve.telemetry import OTHER, Telemetry
 from bayou.serve.tokens import READ, WRITE, Tokens
 from bayou.serve.work import LABEL, LEARN, PREDICT, Work
 
@@ -71,11 +73,19 @@ class Request:
 class App:
     """Routes requests to models."""
 
-    def __init__(self, models: Mapping[str, Served], tokens: Tokens, single: str | None, port: int) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, Served],
+        tokens: Tokens,
+        single: str | None,
+        port: int,
+        telemetry: Telemetry,
+        messages: Messages,
+    ) -> None:
         self.models, self.tokens, self.single = models, tokens, single
+        self._telemetry, self._messages, self._exposed = telemetry, messages, Metrics(models, telemetry)
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
-        self.refused: dict[int, int] = {}
         self.ends = False  # once the server was told to stop: pages that listen are let go
         self._listeners = 0
         self._handlers: dict[str, tuple[str, str, Handler]] = {
@@ -112,8 +122,10 @@ class App:
 
     async def _any(self, scope: Any, receive: Any, send: Send) -> None:
         """Any request, and what is wrong with it."""
+        exchange = Exchange(self._telemetry, self._messages, scope, receive, send, self._about(scope["path"]))
+        send = exchange.send
         try:
-            await self._route(scope, receive, send)
+            await self._route(scope, exchange.receive, send)
         except Refused as error:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
@@ -121,7 +133,7 @@ class App:
         except Exception as error:
             if isinstance(error, RuntimeError) and _GONE in str(error):
                 return
-            traceback.print_exc()
+            exchange.error = error
             await self._refuse(send, Refused(500, "bayou met what nobody foresaw; the server's terminal says more."))
 
     async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
@@ -139,6 +151,7 @@ class App:
             await self._any(scope, receive, send)
             return
         message = await receive()
+        started = self._telemetry.clock()
         body = message.get("body", b"")
         if (
             message.get("more_body", True)
@@ -157,17 +170,20 @@ class App:
         status, said = await work.future
         try:
             if status == 200:
+                self._telemetry.count(scope["path"], served.name, 200, started)
                 await send({"type": "http.response.start", "status": 200, "headers": [_JSON, _length(said)]})
                 await send({"type": "http.response.body", "body": said})
             else:
-                self.refused[status] = self.refused.get(status, 0) + 1
-                await _respond(send, status, said, JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")])
+                about = scope["path"], served.name
+                exchange = Exchange(self._telemetry, self._messages, scope, receive, send, about)
+                exchange.started = started
+                head = JSON_HEAD if status != 503 else [_JSON, (b"retry-after", b"1")]
+                await _respond(exchange.send, status, said, head)
         except RuntimeError as error:
             if _GONE not in str(error):
                 raise
 
     async def _refuse(self, send: Send, error: Refused) -> None:
-        self.refused[error.status] = self.refused.get(error.status, 0) + 1
         head = list(JSON_HEAD)
         if error.status in (429, 503):
             head.append((b"retry-after", b"1"))
@@ -217,8 +233,6 @@ class App:
         if method == "POST":
             request.body = await self._body(request, served)
         status, body = await handler(request, served)
-        if status != 200:
-            self.refused[status] = self.refused.get(status, 0) + 1
         await _respond(send, status, body, JSON_HEAD if status != 503 else [*JSON_HEAD, (b"retry-after", b"1")])
 
     def _model_route(self, path: str) -> tuple[str, str | None]:
@@ -230,6 +244,16 @@ class App:
             return parts[3], parts[2]
         where = "" if self.single is not None else f" Models are under /models/: {', '.join(self.models)}."
         raise Refused(404, f"there is nothing at this address; /docs shows what there is.{where}")
+
+    def _about(self, path: str) -> tuple[str, str]:
+        """Return the route and the model that a request is counted under: names of the server's, never the client's."""
+        if path in self._own:
+            return path, ""
+        try:
+            name, model = self._routes.get(path) or self._model_route(path)
+        except Refused:
+            return OTHER, ""
+        return f"/{name}", model if model is not None and model in self.models else ""
 
     def _method(self, scope: Any, method: str) -> None:
         if scope["method"] != method:
@@ -399,7 +423,7 @@ class App:
 
     async def _metrics(self, request: Request) -> None:
         self.tokens.check(request.headers.get(b"authorization"), READ)
-        text, kind = metrics(self.models, self.refused)
+        text, kind = self._exposed.text()
         await _respond(request.send, 200, text, [(b"content-type", kind.encode())])
 
 

@@ -46,6 +46,7 @@ class Owner(threading.Thread):
         model: what it owns.
         live: what is watched of it.
         broken: why nothing works any more, if that is so.
+        on_requests: called when requests are taken, with the seconds that the first of them has waited.
     """
 
     def __init__(self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live) -> None:
@@ -64,6 +65,7 @@ class Owner(threading.Thread):
         self._ends = False
         self._looked = 0.0
         self.on_examples: Callable[[int], None] = lambda examples: None
+        self.on_requests: Callable[[float], None] = lambda waited: None
         self.committer = None if log is None else Committer(log, self._take_back, self._break)
 
     # --- for other threads --------------------------------------------------------------------------------------------
@@ -71,6 +73,7 @@ class Owner(threading.Thread):
     def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
         """Have something done; its future will tell. In the loop's thread. With a pool, `read` it there before."""
         self.waiting.add(work.future)
+        work.submitted = time.perf_counter()
         if pool is None or read is None:
             self._incoming.append(work)
             self._wake()
@@ -151,6 +154,7 @@ class Owner(threading.Thread):
     def _step(self) -> None:
         works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
         if works:
+            self.on_requests(time.perf_counter() - works[0].submitted)
             self._take(works)
         busy = self._advance_units() | self._advance_long()
         busy |= self._copies.advance(self.model, self._applying is None)

@@ -33,7 +33,7 @@ from bayou.serve.answers import Said
 from bayou.serve.bodies import Refused
 from bayou.serve.folder import Folder
 from bayou.serve.health import Health
-from bayou.serve.ids import MOST_OPEN, WAIT
+from bayou.serve.ids import MOST_OPEN, WAIT, Ids
 from bayou.serve.live import Live
 from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
@@ -91,12 +91,12 @@ class Served:
         state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
     """
 
-    def __init__(self, folder: Folder, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Folder, options: Options, say: Callable[..., None], telemetry: Telemetry) -> None:
         self.folder, self.options, self.say, self.name = folder, options, say, folder.name
+        self.telemetry = telemetry
         self.state, self.why = "starting", "the model is being loaded; try again in a moment."
         self.live = Live()
         self.health, self._delays_seen = Health(self.live), 0
-        self.telemetry = Telemetry()  # the server gives all of its models one
         self.owner: Owner | None = None
         self.pool = ThreadPoolExecutor(1, f"bayou-read-{folder.name}")
         self._writing: ThreadPoolExecutor = ThreadPoolExecutor(1, f"bayou-write-{folder.name}")
@@ -284,10 +284,8 @@ class Served:
 
     def picture(self) -> dict[str, Any]:
         """What the live page shows."""
-        delays = sorted(self.log.ids.delays) if self.log is not None and self.log.ids is not None else []
-        shares = (
-            {f"p{share}": delays[int(share / 100 * (len(delays) - 1))] for share in (50, 90, 99)} if delays else None
-        )
+        delays = delay_quantiles(self.log.ids) if self.log is not None and self.log.ids is not None else {}
+        shares = {f"p{percent}": delay for percent, delay in delays.items()} or None
         told = {**self.info(), "live": self.live.picture() | {"delays": shares}, "server": self._server()}
         return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
 
@@ -376,6 +374,12 @@ class Served:
             self.log.close()
         self.folder.unlock()
         self.state, self.why = "stopped", "the server stops."
+
+
+def delay_quantiles(ids: Ids) -> dict[int, float]:
+    """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if there are any."""
+    delays = sorted(ids.delays)
+    return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
 
 def warm_up(model: LiveModel) -> None:

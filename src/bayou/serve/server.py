@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
-from bayou.core.printable import printable
 from bayou.core.storage import load
 from bayou.serve.app import App
 from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
+from bayou.serve.messages import ERROR, WARNING, Messages
 from bayou.serve.reading import Reading
 from bayou.serve.served import Options, Served
+from bayou.serve.telemetry import Telemetry
 from bayou.serve.tokens import Tokens
 
 PORT, HOST = 8642, "127.0.0.1"
@@ -95,7 +97,8 @@ class Server:
             has already go on where they were.
         tokens: who may do what.
         host, port: where; without tokens only the machine itself can be served. Port 0 is any that is free.
-        say: called with what there is to say.
+        say: called with each line of what there is to say.
+        log_format: "text", sentences for people, or "json", an object per line.
     """
 
     def __init__(
@@ -107,9 +110,12 @@ class Server:
         host: str = HOST,
         port: int = PORT,
         say: Callable[[str], None] = print,
+        log_format: str = "text",
     ) -> None:
         self.options, self.tokens = options or Options(), tokens or Tokens()
-        self._say = lambda text: say(printable(text))
+        self.telemetry = Telemetry()
+        self.messages = Messages(say, log_format, self.telemetry.failed)
+        self._say = self.messages.say
         if not self.tokens.needed and not _is_loopback(host):
             raise BadInput(
                 f"--host {host} can be reached from other machines, so that a token file is needed: --tokens FILE, "
@@ -128,9 +134,12 @@ class Server:
                 folder.unlock()
             raise
         self.single = names[0] if len(names) == 1 else None
-        self.models = {name: Served(folder, self.options, self._say) for name, folder in self._folders.items()}
+        self.models = {
+            name: Served(folder, self.options, partial(self._say, model=name), self.telemetry)
+            for name, folder in self._folders.items()
+        }
         self.port = self._socket.getsockname()[1]
-        self.app = App(self.models, self.tokens, self.single, self.port)
+        self.app = App(self.models, self.tokens, self.single, self.port, self.telemetry, self.messages)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}"
         config = uvicorn.Config(
@@ -142,7 +151,7 @@ class Server:
             proxy_headers=False,
             access_log=False,
             log_config=None,
-            log_level="critical",  # what goes wrong is said by the app
+            log_level="error",  # what goes wrong is said by the app; what it did not foresee, by `messages`
             server_header=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,
@@ -175,11 +184,12 @@ class Server:
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; then write a last snapshot."""
         try:
-            with asyncio.Runner(loop_factory=_new_loop) as runner:
+            with self.messages.logged("uvicorn.error"), asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(self._serve())
         finally:
             for served in self.models.values():
                 served.stop()
+            self.messages.close()
         if self.failed:
             raise self.failed[0]
 
@@ -192,8 +202,10 @@ class Server:
             threading.Thread(target=self._start, args=(served, loop), name="bayou-start", daemon=True).start()
         self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
         if not self.tokens.needed:
-            self._say("no --tokens: only this machine can reach it, and whoever does may do everything")
-        tasks = [asyncio.ensure_future(self._close_late()), asyncio.ensure_future(self._look_after_models())]
+            self._say("no --tokens: only this machine can reach it, and whoever does may do everything", level=WARNING)
+        loop.set_exception_handler(self._task_failed)
+        running = (self._close_late(), self._tick(), self._look_after_models())
+        tasks = [asyncio.ensure_future(task) for task in running]
         await self._uvicorn.serve(sockets=[self._socket])
         for task in tasks:
             task.cancel()
@@ -204,6 +216,15 @@ class Server:
             await asyncio.sleep(LOOK_SECONDS)
             for served in self.models.values():
                 await asyncio.to_thread(served.look_after)
+
+    def _task_failed(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        self._say(str(about.get("message", "a task failed")), level=ERROR, error=about.get("exception"))
+
+    async def _tick(self) -> None:
+        """Have what was not said by its turn said, as a count."""
+        while True:
+            await asyncio.sleep(1.0)
+            self.messages.tick()
 
     async def _close_late(self) -> None:
         """Close connections whose requests do not come in time."""
@@ -217,6 +238,7 @@ class Server:
     def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
         try:
             served.start(loop)
+            self.telemetry.watch(served)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
             self._say(f"{served.name} is ready: {served.model.learner.name}, {about}")
             # What is there by now stays: no collection need look at it again.

@@ -13,10 +13,13 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bayou
 from bayou.serve.histogram import COMMIT_BOUNDS, REQUEST_BOUNDS, Histogram
+
+if TYPE_CHECKING:
+    from bayou.serve.served import Served
 
 WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
 # Latencies are counted in buckets that grow by about a tenth, so that a quantile is right within 5 %; each bound of the
@@ -138,6 +141,15 @@ class Telemetry:
     def failed(self, sentence: str) -> None:
         """Remember an error for the live page."""
         self.last_error = {"at": time.time(), "text": sentence}
+
+    def watch(self, served: Served) -> None:
+        """Have a model's threads measured."""
+        times, owner = self.times[served.name], served.owner
+        if owner is None:
+            return
+        owner.on_requests = times.queue.observe
+        if owner.committer is not None:
+            owner.committer.on_commit = times.committed
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

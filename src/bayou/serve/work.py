@@ -24,8 +24,10 @@ class Work:
         level: of intervals.
         read: the rows, where another thread has read them: of a long request.
         answer: what will be said, where that is known before it can be.
+        submitted: when it was handed to the owner, by `time.perf_counter`.
     """
 
+    submitted = 0.0
     # Most requests say none of these, and there are many.
     key: str | None = None
     known: Sequence[str] = ()

@@ -1,0 +1,190 @@
+"""What the server says to whoever operates it: sentences for people, or one JSON object per line for machines.
+
+Refused requests are said, too, but only some each second: clients must not be able to fill a disk, and a pipe that
+nobody reads must not hold up a request. The rest is counted, and the count is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import queue
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from bayou.core.printable import printable
+
+INFO, WARNING, ERROR = "info", "warning", "error"
+# So many refusals are said each second, of each status.
+MAX_REFUSALS_PER_SECOND = 10
+# Refusals that wait to be written, at most.
+MAX_BACKLOG = 1000
+# A sentence can quote what a client sent; so many characters of it are said.
+MAX_SENTENCE = 300
+
+
+def _as_text(record: dict[str, Any]) -> str:
+    lines = [record["message"], *record.get("traceback", "").splitlines()]
+    if "request_id" in record:
+        lines[0] += f" (request {record['request_id']})"
+    return "\n".join(lines)
+
+
+FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {"text": _as_text, "json": json.dumps}
+
+
+class Messages:
+    """The one place through which a server says something.
+
+    Args:
+        write: called with each line, by one thread at a time.
+        log_format: one of FORMATS.
+        on_error: called with the sentence of each message of level ERROR.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], Any],
+        log_format: str = "text",
+        on_error: Callable[[str], Any] = lambda sentence: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._write, self._format, self._on_error, self._clock = write, FORMATS[log_format], on_error, clock
+        self._lock = threading.Lock()
+        self._second = 0
+        self._said: Counter[int] = Counter()  # refusals of this second, by status
+        self._suppressed: Counter[int] = Counter()
+        self._backlog: queue.Queue[dict[str, Any] | None] = queue.Queue(MAX_BACKLOG)
+        self._writer: threading.Thread | None = None
+
+    def say(
+        self,
+        text: str,
+        *,
+        level: str = INFO,
+        model: str | None = None,
+        request_id: str | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Say something now. With `error`, its traceback follows."""
+        self._write_record(self._record(text, level, error, model=model, request_id=request_id))
+
+    def refused(
+        self,
+        sentence: str,
+        *,
+        status: int,
+        method: str,
+        route: str,
+        request_id: str,
+        model: str | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Say that a request was refused, soon, unless many of this status were said this second. Never waits."""
+        self.tick()
+        self._said[status] += 1
+        if self._said[status] > MAX_REFUSALS_PER_SECOND:
+            self._suppressed[status] += 1
+            return
+        if len(sentence) > MAX_SENTENCE:
+            sentence = sentence[:MAX_SENTENCE] + "…"
+        of_model = f" of {model}" if model else ""
+        text = f"{method} {route}{of_model} was refused with {status}: {sentence}"
+        about = {"status": status, "method": method, "route": route}
+        level = ERROR if error is not None else WARNING
+        self._later(self._record(text, level, error, model=model or None, request_id=request_id, **about), status)
+
+    def tick(self) -> None:
+        """Say how many refusals of past seconds were not said. For the thread that refuses, now and then."""
+        second = int(self._clock())
+        if second == self._second:
+            return
+        self._second = second
+        self._said.clear()
+        suppressed, self._suppressed = self._suppressed, Counter()
+        for status, count in sorted(suppressed.items()):
+            requests = "request was" if count == 1 else "requests were"
+            text = f"{count:,} more {requests} refused with {status}"
+            self._later(self._record(text, WARNING, status=status, suppressed=count), status, count)
+
+    def close(self) -> None:
+        """Write what waits, for a second at most."""
+        self._second = -1
+        self.tick()
+        if self._writer is not None:
+            with contextlib.suppress(queue.Full):
+                self._backlog.put(None, timeout=1.0)
+                self._writer.join(timeout=1.0)
+
+    @contextlib.contextmanager
+    def uncaught(self) -> Iterator[None]:
+        """Have warnings, and errors that end a thread, said here instead of being printed. For a process of its own."""
+        before = threading.excepthook, warnings.showwarning
+
+        def of_thread(args: threading.ExceptHookArgs) -> None:
+            name = args.thread.name if args.thread is not None else "?"
+            what = f"the thread {name} has ended ({args.exc_type.__name__}: {args.exc_value})"
+            self.say(what, level=ERROR, error=args.exc_value)
+
+        def of_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            self.say(f"{category.__name__}: {message}", level=WARNING)
+
+        threading.excepthook, warnings.showwarning = of_thread, of_warning
+        try:
+            yield
+        finally:
+            threading.excepthook, warnings.showwarning = before
+
+    @contextlib.contextmanager
+    def logged(self, logger: str) -> Iterator[None]:
+        """Have errors that a library logs said here."""
+        handler = logging.Handler(logging.ERROR)
+        handler.emit = lambda record: self.say(  # type: ignore[method-assign]
+            record.getMessage().strip(), level=ERROR, error=record.exc_info[1] if record.exc_info else None
+        )
+        logging.getLogger(logger).addHandler(handler)
+        try:
+            yield
+        finally:
+            logging.getLogger(logger).removeHandler(handler)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _record(self, text: str, level: str, error: BaseException | None = None, **about: Any) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        record = {"time": now.replace("+00:00", "Z"), "level": level, "message": printable(text)}
+        record |= {name: value for name, value in about.items() if value is not None}
+        if error is not None:
+            lines = "".join(traceback.format_exception(error)).splitlines()
+            record["traceback"] = "\n".join(map(printable, lines))
+        if level == ERROR:
+            self._on_error(record["message"])
+        return record
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        lines = self._format(record).split("\n")
+        with self._lock:
+            for line in lines:
+                self._write(line)
+
+    def _later(self, record: dict[str, Any], status: int, count: int = 1) -> None:
+        """Have a record written by another thread, or counted if that one is far behind."""
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_backlog, name="bayou-messages", daemon=True)
+            self._writer.start()
+        try:
+            self._backlog.put_nowait(record)
+        except queue.Full:
+            self._suppressed[status] += count
+
+    def _write_backlog(self) -> None:
+        while (record := self._backlog.get()) is not None:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._write_record(record)
