@@ -15,7 +15,7 @@ DELAY = {"recent": 20.0, "usual": 18.0, "silent": 0.0}
 
 def picture(**changes: Any) -> dict[str, Any]:
     """What a healthy model with traffic looks like, but for some things."""
-    live = {"idle": 0.2, "up": 5000.0, "delay": DELAY, "drift": None, "base": None, "loss_hour": 0.6}
+    live = {"idle": 0.2, "steady": False, "up": 5000.0, "delay": DELAY, "drift": None, "base": None, "loss_hour": 0.6}
     server = {
         "alarms": [], "disk_free": 10 * LOW_DISK, "queue": 3, "queue_limit": 4096, "refused": {422: 5},
         "requests_per_second": 20.0,
@@ -44,6 +44,7 @@ def test_a_healthy_server_says_since_when():
         ({"drift": DRIFT}, "warning", "would have lost 0.05 more per row in the last hour (± 0.01, on 1,000 rows)"),
         ({"base": WORSE}, "warning", "worse than one that ignores the rows: a mean loss of 0.6 in the last hour, aga"),
         ({"idle": 312.0, "requests_per_second": 0.0}, "idle", "No requests for 5 min"),
+        ({"idle": 312.0, "requests_per_second": 0.0, "steady": True}, "warning", "Before that they came all the time"),
         ({"idle": None, "requests_per_second": 0.0}, "idle", "No requests since the server started"),
         ({"idle": 312.0}, "warning", "Requests come, but no row was predicted or learned for 5 min"),
         ({"delay": DELAY | {"recent": 200.0}}, "warning", "Labels come 3 min after their row; usually 18 s"),

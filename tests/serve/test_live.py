@@ -9,6 +9,7 @@ from bayou import Batch
 from bayou.core.extras import Counters
 from bayou.serve import served
 from bayou.serve.live import LOOKED_AT, SLICE, SLICES, SURPRISES, Live
+from bayou.serve.served import new_learner
 from tests.serve.serving import FakeClock, running
 
 
@@ -102,6 +103,21 @@ def test_silence_is_zero_and_has_no_loss():
     assert live.picture()["loss_hour"] is None
 
 
+def test_whether_traffic_was_steady_is_known_when_it_has_ended():
+    time = FakeClock()
+    live = Live(time.clock)
+    learn_steadily(live, time, 200)
+    assert not live.picture()["steady"]  # not long enough to tell
+    learn_steadily(live, time, 200)
+    time.advance(312.0)
+    assert live.picture()["steady"]
+    live = Live(time.clock)
+    for _ in range(40):
+        learn_steadily(live, time, 1)
+        time.advance(60.0)
+    assert not live.picture()["steady"]
+
+
 @pytest.mark.parametrize("jump", [-30 * 86400.0, 3600.0])
 def test_a_step_of_the_wall_clock_moves_the_labels_of_slices_alone(jump):
     time = FakeClock()
@@ -182,6 +198,15 @@ def test_delays_of_labels_of_late_stand_beside_the_usual_ones():
     told = live.picture()["delay"]
     assert told["recent"] is None
     assert told["silent"] == 610.0
+
+
+def test_long_names_are_cut():
+    learner = new_learner("marginal", [], 12, {})
+    live = Live()
+    learned(live, np.array([0.5]), np.array([1.0]))
+    learner.extras.names = SimpleNamespace(name_of=lambda features: ["\x1b" + "x" * 100_000] * len(features))
+    live.look_at_weights(learner)
+    assert live.moved[0]["feature"] == r"\x1b" + "x" * 299 + "…"
 
 
 @pytest.mark.parametrize(("pause", "expected"), [(0.0, 3), (1e9, 1)])

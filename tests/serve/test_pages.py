@@ -2,11 +2,14 @@
 
 import random
 import threading
+from time import perf_counter
 
 import pytest
 
+from bayou.serve import served
+from bayou.serve.live import Live
 from tests import browser
-from tests.serve.serving import running
+from tests.serve.serving import FakeClock, running
 
 pytestmark = pytest.mark.skipif(
     browser.find() is None, reason="no browser: install Chromium, or name one in BAYOU_BROWSER, to open pages in it"
@@ -56,7 +59,12 @@ def test_the_live_page_follows_what_is_learned(chromium, server, width, dark):
     before = page.value("Number(document.documentElement.dataset.version)")
     page.wait(f"Number(document.documentElement.dataset.version) > {before}")
     page.wait("document.querySelectorAll('#moved td').length > 0")
-    assert page.value("document.querySelectorAll('#cards > div').length") == 7
+    assert page.value("document.querySelectorAll('#cards > div').length") == 12
+    assert page.value("document.getElementById('status').className") == "status healthy"
+    # What matters is on the first screen, or the first one and a half of a phone.
+    assert page.value("document.getElementById('cards').getBoundingClientRect().bottom") <= (
+        800 if width > 500 else 1266
+    )
     assert page.value("document.querySelectorAll('#curve path.line').length") == 1
     assert page.value("document.querySelectorAll('#calibration circle').length") > 0
     assert page.value("document.documentElement.scrollWidth") <= width
@@ -70,6 +78,53 @@ def test_the_live_page_follows_what_is_learned(chromium, server, width, dark):
     assert "taken" not in page.value("document.title")
     silent(page, server)
     page.call("Page.navigate", url="about:blank")
+
+
+def verdict(page) -> str:
+    return page.value(
+        "document.getElementById('status').className + ': ' + document.getElementById('verdict').textContent"
+    )
+
+
+def color(page) -> str:
+    return page.value("getComputedStyle(document.getElementById('status')).backgroundColor")
+
+
+def test_the_status_line_says_what_is_wrong(chromium, tmp_path, monkeypatch):
+    time = FakeClock()
+    monkeypatch.setattr(served, "Live", lambda: Live(time.clock))
+    with running(tmp_path) as server:
+        server.post("/learn", [{"a": k % 3, "label": k % 2} for k in range(30)])
+        time.advance(20.0)
+        page = chromium.open(server.server.url + "/")
+        page.wait("document.getElementById('status').className === 'status healthy'")
+        calm = color(page)
+        assert page.value("document.title").startswith("✔ default · Healthy")
+        time.advance(300.0)
+        server.server.telemetry.clock = lambda: perf_counter() + 320.0
+        page.wait("document.getElementById('status').className === 'status idle'")
+        assert verdict(page) == "status idle: No requests for 5 min"
+        assert "Healthy since" in page.value("document.getElementById('also').textContent")
+        server.served.log_damage = NASTY
+        page.wait("document.getElementById('status').className === 'status failing'")
+        assert verdict(page) == f"status failing: {NASTY}"
+        assert page.value("document.images.length") == 0
+        assert color(page) != calm
+        also = page.value("Array.from(document.querySelectorAll('#also li')).map(one => one.textContent)")
+        assert [one.split()[0] for one in also] == ["No"]
+        assert page.console == []
+    page.wait("document.getElementById('verdict').textContent === 'The server does not answer'")
+    assert page.value("document.getElementById('main').className") == "stale"
+    time.advance(600.0)
+    page.call("Page.navigate", url="about:blank")
+    with running(tmp_path) as server:
+        page = chromium.open(server.server.url + "/")
+        page.wait("document.querySelectorAll('#rate rect.down').length === 1")  # while there was no server
+        assert "down" in page.value("document.getElementById('rate').textContent")
+        axis = page.value("Array.from(document.querySelectorAll('#rate text')).map(one => one.textContent)")
+        assert any(label.startswith("now, ") for label in axis)
+        silent(page, server)
+        page.call("Page.navigate", url="about:blank")
 
 
 def test_requests_can_be_tried(chromium, server):

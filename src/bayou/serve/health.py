@@ -2,7 +2,7 @@
 
     failing   something is lost or refused now      red
     warning   it works, and needs a look            orange
-    idle      no requests                           gray
+    idle      no requests, and none to be expected  gray
     healthy                                         green
 
 The levels are those of `LEVELS`, and classes of the page's style sheet.
@@ -121,6 +121,10 @@ def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> list
         return [Finding("warning", text, now - idle)]
     if live["idle"] is None:
         return [Finding("idle", "No requests since the server started", now - idle)]
+    if live["steady"]:
+        return [
+            Finding("warning", f"No requests for {duration(idle)}. Before that they came all the time.", now - idle)
+        ]
     return [Finding("idle", f"No requests for {duration(idle)}", now - idle)]
 
 

@@ -28,6 +28,8 @@ SLICE, SLICES = 10, 360
 RATE_SECONDS = 60
 BINS = 10
 SURPRISES, SURPRISE_AGE = 8, 900.0
+# Traffic was steady before it ended if so many slices before that are known, and nearly all of them have rows.
+STEADY_SLICES, STEADY_SHARE = 30, 0.95
 # Delays of labels are recent if their slice is not older than this; older ones of the hour are the usual ones.
 RECENT_DELAYS = 300.0
 # Of a unit of many rows about so many are looked at for calibration and drift, and so many features for their weights.
@@ -186,8 +188,12 @@ class Live:
 
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
         """One of those rows, as it was sent."""
-        text = printable(row[:_LONGEST].decode("utf-8", "replace")) + ("…" if len(row) > _LONGEST else "")
-        told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
+        told = {
+            "loss": round(loss, 3),
+            "row": _shown(row.decode("utf-8", "replace")),
+            "label": label,
+            "expected": round(expected, 4),
+        }
         with self._lock:
             now = self._now().index
             self._surprises = {k: known for k, known in self._surprises.items() if _is_recent(k, now)}
@@ -213,7 +219,7 @@ class Live:
             called = names.name_of(np.array(moved)) if names is not None else [None] * len(moved)
             self.moved = [
                 {
-                    "feature": printable(name) if name else f"feature {feature}",
+                    "feature": _shown(name) if name else f"feature {feature}",
                     "mean": means[feature],
                     "change": means[feature] - before[feature],
                 }
@@ -269,6 +275,7 @@ class Live:
             "predicted_per_second": predicted,
             "idle": idle,
             "up": now - self._began,
+            "steady": _is_steady(slices),
             "delay": _delay(slices),
             "calibration": [
                 {"weight": w, "predicted": p / w, "actual": a / w} for w, p, a in calibration.T.tolist() if w
@@ -331,6 +338,13 @@ def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
     return told
 
 
+def _is_steady(slices: list[Slice]) -> bool:
+    """Whether rows came all the time, up to the last ones."""
+    with_rows = [part.index for part in slices if part.learned or part.predicted]
+    known = sum(part.index <= with_rows[-1] for part in slices) if with_rows else 0
+    return known >= STEADY_SLICES and len(with_rows) >= STEADY_SHARE * known
+
+
 def _delay(slices: list[Slice]) -> dict[str, float | None]:
     """Seconds from row to label: of late, usually in this hour, and how long it is that the last label came."""
     now = slices[-1].index
@@ -353,6 +367,11 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
     positive = np.asarray(batch.labels)[rows] > 0
     columns = weights, weights * p, weights * positive
     return np.stack([np.bincount(bins, column, minlength=BINS) for column in columns])
+
+
+def _shown(text: str) -> str:
+    """Text of users as the page shows it: harmless, and not too long."""
+    return printable(text[:_LONGEST]) + ("…" if len(text) > _LONGEST else "")
 
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:
