@@ -62,9 +62,8 @@ def test_the_live_page_follows_what_is_learned(chromium, server, width, dark):
     assert page.value("document.querySelectorAll('#cards > div').length") == 12
     assert page.value("document.getElementById('status').className") == "status healthy"
     # What matters is on the first screen, or the first one and a half of a phone.
-    assert page.value("document.getElementById('cards').getBoundingClientRect().bottom") <= (
-        800 if width > 500 else 1266
-    )
+    bottom = page.value("document.getElementById('cards').getBoundingClientRect().bottom")
+    assert bottom <= (800 if width > 500 else 1266)
     assert page.value("document.querySelectorAll('#curve path.line').length") == 1
     assert page.value("document.querySelectorAll('#calibration circle').length") > 0
     assert page.value("document.documentElement.scrollWidth") <= width
@@ -81,9 +80,8 @@ def test_the_live_page_follows_what_is_learned(chromium, server, width, dark):
 
 
 def verdict(page) -> str:
-    return page.value(
-        "document.getElementById('status').className + ': ' + document.getElementById('verdict').textContent"
-    )
+    status, text = (f"document.getElementById('{name}')" for name in ("status", "verdict"))
+    return page.value(f"{status}.className + ': ' + {text}.textContent")
 
 
 def color(page) -> str:

@@ -29,20 +29,25 @@ class LabelSums(msgspec.Struct, omit_defaults=True):
     mean: float = 0.0
     squares: Sum = 0.0
 
-    def add(self, labels: np.ndarray, weights: np.ndarray, task: str) -> None:
+    def add(self, labels: np.ndarray, weights: np.ndarray | None, task: str) -> None:
         """Count labels of a task: "classify", "classes" or "regress"."""
-        if task == "regress":
-            weight = float(weights.sum())
-            if weight > 0.0:
-                mean = float(weights @ labels) / weight
-                self._merge_moments(weight, mean, float(weights @ np.square(labels - mean)))
-        elif task == "classify":
-            positive = float(weights[labels > 0].sum())
-            self._merge_classes({1: positive, -1: float(weights.sum()) - positive})
-        else:
+        if task == "classify":
+            positive = labels > 0
+            if weights is None:
+                total, ones = float(len(labels)), float(np.count_nonzero(positive))
+            else:
+                total, ones = float(weights.sum()), float(weights @ positive)
+            self._merge_classes({1: ones, -1: total - ones})
+        elif task == "classes":
             values, where = np.unique(labels, return_inverse=True)
             totals = np.bincount(where, weights)
             self._merge_classes(dict(zip(values.astype(np.int64).tolist(), totals.tolist(), strict=True)))
+        else:
+            each = np.ones(len(labels)) if weights is None else weights
+            total = float(each.sum())
+            if total > 0.0:
+                mean = float(each @ labels) / total
+                self._merge_moments(total, mean, float(each @ np.square(labels - mean)))
 
     def merge(self, other: LabelSums) -> None:
         """Add the sums of other labels."""

@@ -144,13 +144,14 @@ class Live:
         self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
     ) -> None:
         """Rows that were learned, what was said of them before, and what the frozen model would have lost."""
-        weights = batch.each_weight()
+        weights = batch.weights
+        weighted = losses if weights is None else weights * losses
         with self._lock:
             now = self._now()
             now.learned += len(batch)
-            now.weight += float(weights.sum())
-            now.loss += float(weights @ losses)
-            now.loss_squares += float(weights @ np.square(losses))
+            now.weight += len(batch) if weights is None else float(weights.sum())
+            now.loss += float(weighted.sum())
+            now.loss_squares += float(weighted @ losses)
             if now.labels is None:
                 now.labels = LabelSums()
             now.labels.add(np.asarray(batch.labels), weights, task)
@@ -188,12 +189,8 @@ class Live:
 
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
         """One of those rows, as it was sent."""
-        told = {
-            "loss": round(loss, 3),
-            "row": _shown(row.decode("utf-8", "replace")),
-            "label": label,
-            "expected": round(expected, 4),
-        }
+        text = _shown(row[: 4 * _LONGEST].decode("utf-8", "replace"))
+        told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
         with self._lock:
             now = self._now().index
             self._surprises = {k: known for k, known in self._surprises.items() if _is_recent(k, now)}
