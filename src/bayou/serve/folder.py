@@ -3,6 +3,7 @@
     STATE/models/NAME/base.bayou             the model that the log goes on from
                       log.sqlite, head       the log
                       snapshots/N.bayou      the model after entry N of the log, written whole
+                      live.json              the last hour as the live page shows it
 
 A server holds a lock on the folder, so that no other writes to it.
 """

@@ -67,7 +67,7 @@ class Health:
 def findings(picture: Mapping[str, Any], now: float) -> list[Finding]:
     """What is to be said of a picture (`Served.picture`), in no order."""
     live, server = picture["live"], picture["server"]
-    found = [Finding("failing", sentence) for sentence in server["alarms"]]
+    found = [Finding("failing", sentence[:1].upper() + sentence[1:]) for sentence in server["alarms"]]
     found += _about_load(server)
     found += _about_labels(live["delay"], picture.get("labels"), live["idle"])
     if (drift := live["drift"]) is not None and drift["alarm"]:

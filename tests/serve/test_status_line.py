@@ -37,7 +37,7 @@ def test_a_healthy_server_says_since_when():
 @pytest.mark.parametrize(
     ("changes", "level", "says"),
     [
-        ({"alarms": ["The disk is full."]}, "failing", "The disk is full."),
+        ({"alarms": ["the disk is full."]}, "failing", "The disk is full."),
         ({"disk_free": LOW_DISK // 2}, "warning", "nearly full: 128 MB are free"),
         ({"queue": 2048}, "warning", "2,048 requests wait for the model; from 4,096 on they are refused"),
         ({"refused": {422: 5, 500: 3}}, "warning", "3 requests of the last hour met an error of the server (500)"),
