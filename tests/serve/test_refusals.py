@@ -256,7 +256,7 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path, monkeypatch):
     assert replayed(tmp_path).learner.examples == 2001
 
 
-def test_a_model_that_broke_leaves_nobody_waiting(tmp_path, monkeypatch, capfd):
+def test_a_model_that_broke_leaves_nobody_waiting(tmp_path, monkeypatch):
     with running(tmp_path) as server:
         copying = threading.Event()
 
@@ -276,7 +276,8 @@ def test_a_model_that_broke_leaves_nobody_waiting(tmp_path, monkeypatch, capfd):
         answers += [server.client.post("/snapshot"), server.client.get("/features"), server.post("/predict", {})]
         assert [answer.status_code for answer in answers] == [503] * 6
         assert all("out of order: RuntimeError: what nobody foresaw" in answer.json()["error"] for answer in answers)
-    assert "what nobody foresaw" in capfd.readouterr().err
+    assert "default: the model is out of order (RuntimeError: what nobody foresaw)" in server.said
+    assert "Traceback (most recent call last):" in server.said
 
 
 def test_a_log_that_was_damaged_is_not_served(tmp_path):

@@ -10,9 +10,11 @@ import typer
 from bayou.cli import options
 from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
+from bayou.core.errors import BadInput, BadModel
 
-# As bayou.serve.server has them; that module is too heavy for showing help.
+# As bayou.serve.server and bayou.serve.messages have them; those modules are too heavy for showing help.
 HOST, PORT = "127.0.0.1", 8642
+LOG_FORMATS = "text", "json"
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -43,6 +45,9 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 32 << 20,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request, at most.")] = 100_000,
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait, at most.")] = 4096,
+    log_format: Annotated[
+        str, typer.Option(help="How messages are written to standard error: text, or json, an object per line.")
+    ] = "text",
 ) -> None:
     """Serve models that learn from what they are sent, over HTTP.
 
@@ -61,6 +66,8 @@ def serve(
         raise BadUsage("--set, --bits, --label and --weight are for --learner; a model has its own.")
     if read_only and (model or learner):
         raise BadUsage("--read-only follows what is in --data; leave --model and --learner out.")
+    if log_format not in LOG_FORMATS:
+        raise BadUsage(f"--log-format is {log_format}; expected {' or '.join(LOG_FORMATS)}.")
     seconds = _seconds(wait)
     with output.preparing():
         try:
@@ -93,8 +100,16 @@ def serve(
             host,
             port,
             output.say,
+            log_format,
         )
-    server.run()
+    try:
+        with server.messages.uncaught():
+            server.run()
+    except (BadInput, BadModel) as error:
+        if log_format == "text":
+            raise
+        server.messages.say(str(error), level="error")
+        raise typer.Exit(1) from None
 
 
 def _seconds(text: str) -> float:

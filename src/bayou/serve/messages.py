@@ -104,24 +104,22 @@ class Messages:
     def tick(self) -> None:
         """Say how many refusals of past seconds were not said. For the thread that refuses, now and then."""
         second = int(self._clock())
-        if second == self._second:
-            return
-        self._second = second
-        self._said.clear()
-        suppressed, self._suppressed = self._suppressed, Counter()
-        for status, count in sorted(suppressed.items()):
-            requests = "request was" if count == 1 else "requests were"
-            text = f"{count:,} more {requests} refused with {status}"
-            self._later(self._record(text, WARNING, status=status, suppressed=count), status, count)
+        if second != self._second:
+            self._second = second
+            self._said.clear()
+            for record in self._counts():
+                self._later(record, record["status"], record["suppressed"])
 
     def close(self) -> None:
-        """Write what waits, for a second at most."""
-        self._second = -1
-        self.tick()
-        if self._writer is not None:
-            with contextlib.suppress(queue.Full):
-                self._backlog.put(None, timeout=1.0)
-                self._writer.join(timeout=1.0)
+        """Write what waits, unless that takes longer than a second or two."""
+        if self._writer is None:
+            return
+        with contextlib.suppress(queue.Full):
+            self._backlog.put(None, timeout=1.0)
+            self._writer.join(timeout=1.0)
+        if not self._writer.is_alive():
+            for record in self._counts():
+                self._write_record(record)
 
     @contextlib.contextmanager
     def uncaught(self) -> Iterator[None]:
@@ -167,6 +165,19 @@ class Messages:
         if level == ERROR:
             self._on_error(record["message"])
         return record
+
+    def _counts(self) -> list[dict[str, Any]]:
+        """Take the counts of what was not said, as messages."""
+        suppressed, self._suppressed = self._suppressed, Counter()
+        return [
+            self._record(
+                f"{count:,} more {'request was' if count == 1 else 'requests were'} refused with {status}",
+                WARNING,
+                status=status,
+                suppressed=count,
+            )
+            for status, count in sorted(suppressed.items())
+        ]
 
     def _write_record(self, record: dict[str, Any]) -> None:
         lines = self._format(record).split("\n")

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -47,6 +48,7 @@ class Owner(threading.Thread):
         live: what is watched of it.
         broken: why nothing works any more, if that is so.
         on_requests: called when requests are taken, with the seconds that the first of them has waited.
+        on_error: called with an error that nobody foresaw, which ends the thread.
     """
 
     def __init__(self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live) -> None:
@@ -66,6 +68,7 @@ class Owner(threading.Thread):
         self._looked = 0.0
         self.on_examples: Callable[[int], None] = lambda examples: None
         self.on_requests: Callable[[float], None] = lambda waited: None
+        self.on_error: Callable[[BaseException], None] = traceback.print_exception
         self.committer = None if log is None else Committer(log, self._take_back, self._break)
 
     # --- for other threads --------------------------------------------------------------------------------------------
@@ -132,9 +135,7 @@ class Owner(threading.Thread):
             while not self._over():
                 self._step()
         except Exception as error:
-            import traceback
-
-            traceback.print_exc()
+            self.on_error(error)
             self._break(f"{type(error).__name__}: {error}")
         self._refuse_all()
 

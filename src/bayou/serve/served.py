@@ -129,8 +129,9 @@ class Served:
         said: list[str] = []
         model = self.folder.load(log, said)
         for sentence in said:
-            self.say(sentence)
+            self.say(sentence, level="warning")
         self.snapshot_version = checked = model.version
+        self.snapshot_at = _written_at(self.folder.snapshot(checked)) if checked else 0.0
         self._snapshot_examples = model.learner.examples  # a server that is killed often writes one all the same
         if self.options.default is not None:
             self.options.check_default(model.reading)
@@ -151,9 +152,16 @@ class Served:
             self.say(f"{self.name}: {why}")
         self.owner = Owner(model, log, loop, self.live)
         self.owner.on_examples = self._learned
+        self.owner.on_error = self._failed
         self.owner.start()
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
+
+    def _failed(self, error: BaseException) -> None:
+        """In the owner's thread, which ends."""
+        self.say(
+            f"{self.name}: the model is out of order ({type(error).__name__}: {error})", level="error", error=error
+        )
 
     def _check_log(self, until: int) -> None:
         """Look at what no start has to read: damage is said, whether or not it matters today."""
@@ -167,7 +175,7 @@ class Served:
                     return
         except BadModel as error:
             self.log_damage = str(error)
-            self.say(str(error))
+            self.say(str(error), level="error")
         finally:
             log.close()
 
@@ -186,17 +194,18 @@ class Served:
         warm_up(model)
         if self.owner is None:
             self.owner = Owner(model, None, loop, self.live)
+            self.owner.on_error = self._failed
             self.owner.start()
         self.owner.replace(model)
         self.snapshot_version, self.state, self.why = newest, "ready", ""
-        self.snapshot_at = time.time()
+        self.snapshot_at = _written_at(path)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._ends.wait(LOOK):
             try:
                 self._load_newest(loop)
             except BadModel as error:
-                self.say(f"{self.name}: {error}")
+                self.say(f"{self.name}: {error}", level="error")
 
     # --- snapshots and features ---------------------------------------------------------------------------------------
 
@@ -232,7 +241,7 @@ class Served:
                 self.snapshot_seconds = time.monotonic() - started
             told.set_result(version)
         except BadModel as error:
-            self.say(f"{self.name}: no snapshot: {error}")
+            self.say(f"{self.name}: no snapshot: {error}", level="error")
             told.set_exception(error)
         except BaseException as error:
             told.set_exception(error)
@@ -374,6 +383,14 @@ class Served:
             self.log.close()
         self.folder.unlock()
         self.state, self.why = "stopped", "the server stops."
+
+
+def _written_at(path: Path) -> float:
+    """Return when a file was written, in unix time; 0 if it is gone by now."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def delay_quantiles(ids: Ids) -> dict[int, float]:

@@ -178,7 +178,8 @@ class Server:
         else:
             self._say(
                 f"{folder.name}: goes on with what is in {folder.path}; --model and --learner, and what belongs to "
-                "them, are for a new folder"
+                "them, are for a new folder",
+                model=folder.name,
             )
 
     def run(self) -> None:
@@ -240,7 +241,7 @@ class Server:
             served.start(loop)
             self.telemetry.watch(served)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
-            self._say(f"{served.name} is ready: {served.model.learner.name}, {about}")
+            served.say(f"{served.name} is ready: {served.model.learner.name}, {about}")
             # What is there by now stays: no collection need look at it again.
             gc.collect()
             gc.freeze()
