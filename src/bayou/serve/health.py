@@ -89,7 +89,8 @@ def _about_load(server: Mapping[str, Any]) -> list[Finding]:
     found = []
     free, queue, limit = server["disk_free"], server["queue"], server["queue_limit"]
     if free is not None and free < LOW_DISK and not server["alarms"]:
-        found.append(Finding("warning", f"The disk of the log is nearly full: {free / 2**20:,.0f} MB are free."))
+        room = f"{free / 2**20:,.0f} MB are free" if free >= 2 << 20 else "less than 2 MB are free"
+        found.append(Finding("warning", f"The disk of the log is nearly full: {room}."))
     if queue >= limit / 2:
         found.append(Finding("warning", f"{queue:,} requests wait for the model; from {limit:,} on they are refused."))
     errors = {int(status): count for status, count in server["refused"].items()}.get(500, 0)

@@ -132,7 +132,7 @@ function judge(level, text, since, also = []) {
   document.title = `${MARKS[level]} ${$("name").textContent} · ${text}`.slice(0, 100);
 }
 function sinceWhen(one, now) {
-  if (one.level === "idle") return `since ${moment(one.since, now)}`;
+  if (/ for \d/.test(one.text)) return `since ${moment(one.since, now)}`;  // how long is said
   return `since ${moment(one.since, now)} (${span(Math.max(now - one.since, 1))})`;
 }
 
