@@ -103,9 +103,10 @@ def test_the_status_line_says_what_is_wrong(chromium, tmp_path, monkeypatch):
         page.wait("document.getElementById('status').className === 'status idle'")
         assert verdict(page) == "status idle: No requests for 5 min"
         assert "Healthy since" in page.value("document.getElementById('also').textContent")
-        server.served.log_damage = NASTY
+        server.served.log_damage = f"{NASTY}: restore it; from a copy"
         page.wait("document.getElementById('status').className === 'status failing'")
         assert verdict(page) == f"status failing: {NASTY}"
+        assert page.value("document.getElementById('detail').textContent") == "Restore it; from a copy"
         assert page.value("document.images.length") == 0
         assert color(page) != calm
         also = page.value("Array.from(document.querySelectorAll('#also li')).map(one => one.textContent)")

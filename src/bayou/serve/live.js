@@ -118,18 +118,20 @@ const CONSTANT = {classify: "the rate", classes: "the rates", regress: "the mean
 const SLICE = 10;
 const MARKS = {failing: "✖", warning: "⚠", idle: "○", healthy: "✔", waiting: "…"};
 
-// The status line. `also`: what else is to be said, less loud.
+// The status line: what is wrong in large letters, what that means below it. `also`: what else is to be said, less loud.
 function judge(level, text, since, also = []) {
-  const mark = $("status").className !== `status ${level}` || $("verdict").textContent !== text;
+  const cut = text.search(/[:;.] /), headline = cut < 0 ? text.replace(/\.$/, "") : text.slice(0, cut);
   $("status").className = `status ${level}`;
-  if (mark) $("verdict").textContent = text;  // so that it is not read out again each second
+  if ($("verdict").textContent !== headline) $("verdict").textContent = headline;  // not read out again each second
   $("since").textContent = since;
+  const rest = cut < 0 ? "" : text.slice(cut + 2);
+  $("detail").textContent = rest.charAt(0).toUpperCase() + rest.slice(1);
   $("also").replaceChildren(...also.map(one => {
     const made = element("li", one.text, {class: one.level});
     made.append(element("span", ` ${one.since}`, {class: "since"}));
     return made;
   }));
-  document.title = `${MARKS[level]} ${$("name").textContent} · ${text}`.slice(0, 100);
+  document.title = `${MARKS[level]} ${$("name").textContent} · ${headline}`;
 }
 function sinceWhen(one, now) {
   if (/ for \d/.test(one.text)) return `since ${moment(one.since, now)}`;  // how long is said
@@ -141,8 +143,8 @@ function cardsOf(told) {
   const loss = (counters.log_loss !== undefined ? "log_loss" : "squared_loss").replace("_", " ");
   const count = Object.values(refused).reduce((sum, one) => sum + one, 0), behind = told.version - snapshot.version;
   const cards = [
-    ["requests", `${short(server.requests_per_second)}/s`, server.p50 === null ? "none in the last minute" : `p50 ${span(server.p50)}, p99 ${span(server.p99)}`],
-    ["refused, last hour", whole(count), count ? Object.entries(refused).map(([status, n]) => `${status}: ${whole(n)}`).join(" · ") : "no request", count && refused[500] ? "alert" : ""],
+    ["requests", `${short(server.requests_per_second)}/s`, server.p50 === null ? "none in the last minute" : `p50\u00a0${span(server.p50)}, p99\u00a0${span(server.p99)}`],
+    ["refused, last hour", whole(count), count ? Object.entries(refused).map(([status, n]) => `${status}: ${whole(n)}`).join(" · ") : "no request", Object.keys(refused).some(status => status >= 500) ? "alert" : ""],
     ["queue", whole(server.queue), `of at most ${whole(server.queue_limit)} requests`, 2 * server.queue >= server.queue_limit ? "alert" : ""],
   ];
   if (server.disk_free !== null) cards.push(["disk free", bytes(server.disk_free), server.log_bytes === null ? "" : `the log has ${bytes(server.log_bytes)}`, server.disk_free < 2 ** 28 ? "alert" : ""]);

@@ -301,9 +301,9 @@ class Served:
     def _server(self) -> dict[str, Any]:
         """What the process around the model is like."""
         version = max(self.snapshot_version, 0)
-        written = self.snapshot_at
+        written = 0.0 if self.options.read_only else self.snapshot_at
         if not written and version:
-            with contextlib.suppress(OSError):  # it was written before the start
+            with contextlib.suppress(OSError):  # it was written before the start, or by another server
                 written = self.folder.snapshot(version).stat().st_mtime
         ids = None if self.log is None else self.log.ids
         oldest = None if ids is None else ids.oldest_pending()

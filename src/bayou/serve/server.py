@@ -216,7 +216,10 @@ class Server:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for served in self.models.values():
-                await asyncio.to_thread(served.look_after)
+                try:
+                    await asyncio.to_thread(served.look_after)
+                except Exception as error:  # of the page alone: the next look may go well
+                    self._say(f"{served.name}: the live page's numbers were not kept", level=WARNING, error=error)
 
     def _task_failed(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
         self._say(str(about.get("message", "a task failed")), level=ERROR, error=about.get("exception"))
