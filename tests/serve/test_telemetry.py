@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 import time
 from pathlib import Path
 
@@ -267,6 +268,16 @@ def test_refusals_for_want_of_a_token_are_counted(tmp_path):
         key = frozenset({("route", "/predict"), ("status", "401"), ("model", "default")})
         assert values(server, "bayou_requests_total")[key] == 1
         assert values(server, "bayou_refused_total")[frozenset({("status", "401")})] == 1
+
+
+def test_a_request_that_never_came_whole_is_counted(tmp_path):
+    with running(tmp_path, timeout=0.2) as server:
+        with socket.create_connection(("127.0.0.1", server.server.port), timeout=30.0) as client:
+            client.sendall(b"POST /predict HTTP/1.1\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 408")
+        key = frozenset({("route", "other"), ("status", "408"), ("model", "")})
+        assert values(server, "bayou_requests_total")[key] == 1
+    assert "a request was refused with 408: request timeout" in server.said
 
 
 # --- rules and the dashboard ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -182,6 +183,12 @@ class App:
         except RuntimeError as error:
             if _GONE not in str(error):
                 raise
+
+    def count_refused(self, status: int) -> None:
+        """Count and say a refusal that came before anything else was known of the request."""
+        self._telemetry.count(OTHER, "", status, self._telemetry.clock())
+        sentence = HTTPStatus(status).phrase.lower()
+        self._messages.refused(sentence, status=status)
 
     async def _refuse(self, send: Send, error: Refused) -> None:
         head = list(JSON_HEAD)

@@ -81,10 +81,10 @@ class Messages:
         sentence: str,
         *,
         status: int,
-        method: str,
-        route: str,
-        request_id: str,
+        method: str | None = None,
+        route: str | None = None,
         model: str | None = None,
+        request_id: str | None = None,
         error: BaseException | None = None,
     ) -> None:
         """Say that a request was refused, soon, unless many of this status were said this second. Never waits."""
@@ -95,8 +95,8 @@ class Messages:
             return
         if len(sentence) > MAX_SENTENCE:
             sentence = sentence[:MAX_SENTENCE] + "…"
-        of_model = f" of {model}" if model else ""
-        text = f"{method} {route}{of_model} was refused with {status}: {sentence}"
+        request = f"{method} {route}{f' of {model}' if model else ''}" if method else "a request"
+        text = f"{request} was refused with {status}: {sentence}"
         about = {"status": status, "method": method, "route": route}
         level = ERROR if error is not None else WARNING
         self._later(self._record(text, level, error, model=model or None, request_id=request_id, **about), status)

@@ -72,12 +72,15 @@ class _Protocol(HttpToolsProtocol):
         super().on_message_complete()
         self.since = None
 
-    def late(self, before: float) -> None:
-        """Close it if its request has been coming in since before that time."""
-        if self.since is not None and self.since < before and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-                self.transport.write(_TOO_LATE)
-            self.transport.close()
+    def late(self, before: float) -> bool:
+        """Close it if its request has been coming in since before that time; return whether a client is told so."""
+        if self.since is None or self.since >= before or self.transport.is_closing():
+            return False
+        tells = self.cycle is None or self.cycle.response_complete or not self.cycle.response_started
+        if tells:
+            self.transport.write(_TOO_LATE)
+        self.transport.close()
+        return tells
 
 
 class _Uvicorn(uvicorn.Server):
@@ -237,7 +240,8 @@ class Server:
             await asyncio.sleep(min(1.0, timeout / 4))
             before = asyncio.get_running_loop().time() - timeout
             for connection in list(self._uvicorn.server_state.connections):
-                connection.late(before)  # type: ignore[union-attr]
+                if connection.late(before):  # type: ignore[union-attr]
+                    self.app.count_refused(408)
 
     def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
         try:

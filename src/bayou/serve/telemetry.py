@@ -1,7 +1,7 @@
 """Requests and their latencies: since the start for `/metrics`, of the last minute and hour for the live page.
 
-`Telemetry.count` is called once for each request, many thousand times a second, and only adds one to a bucket of the
-second under way. When that second is over, or when a reader asks, it is added to the totals and to the last minute.
+`Telemetry.count` is called once for each request, many thousand times a second, and only appends its latency to a list.
+When the second is over, or when a reader asks, the list is added to the totals and to the last minute.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 import bayou
 from bayou.serve.histogram import COMMIT_BOUNDS, REQUEST_BOUNDS, Histogram
@@ -26,10 +27,11 @@ WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
 # exported histogram is one of theirs.
 BUCKETS_PER_BOUND = 8
 _COARSE = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, *REQUEST_BOUNDS, 25.0, 60.0)
-FINE_BOUNDS = tuple(
-    low * (high / low) ** (k / BUCKETS_PER_BOUND) for low, high in pairwise(_COARSE) for k in range(BUCKETS_PER_BOUND)
+FINE_BOUNDS = np.array(
+    [low * (high / low) ** (k / BUCKETS_PER_BOUND) for low, high in pairwise(_COARSE) for k in range(BUCKETS_PER_BOUND)]
 )
-_EXPORTED = [bisect_left(REQUEST_BOUNDS, bound) for bound in FINE_BOUNDS] + [len(REQUEST_BOUNDS)]
+# The exported bucket of each of them, and of what is beyond them all.
+_EXPORTED = [*np.searchsorted(REQUEST_BOUNDS, FINE_BOUNDS).tolist(), len(REQUEST_BOUNDS)]
 # Requests of an operator: they take their time, and say nothing about how quickly rows are served.
 OPERATOR_ROUTES = frozenset(("/events", "/features", "/info", "/snapshot"))
 # Where a 503 is the answer, and no refusal.
@@ -44,16 +46,6 @@ class RequestKey(NamedTuple):
     route: str
     model: str
     status: int
-
-
-class _Second:
-    """Requests of one second with the same key: how many are in each fine bucket, and the sum of their seconds."""
-
-    __slots__ = ("buckets", "total")
-
-    def __init__(self) -> None:
-        self.buckets: defaultdict[int, int] = defaultdict(int)
-        self.total = 0.0
 
 
 class _Window:
@@ -78,7 +70,7 @@ class _Window:
             count = self.buckets[k]
             if below + count >= rank:
                 low, high = FINE_BOUNDS[max(k - 1, 0)], FINE_BOUNDS[min(k, len(FINE_BOUNDS) - 1)]
-                return low + (high - low) * (rank - below) / count
+                return float(low + (high - low) * (rank - below) / count)
             below += count
         return None
 
@@ -104,7 +96,7 @@ class ModelTimes:
 
 
 class Telemetry:
-    """Counts of one server. Any thread may count and read.
+    """Counts of one server. The event loop's thread counts; any may read.
 
     Attributes:
         requests: how many requests there were of each kind since the start.
@@ -123,20 +115,17 @@ class Telemetry:
         self.last_error: dict[str, Any] | None = None
         self._windows: defaultdict[str, _Window] = defaultdict(_Window)
         self._refused: deque[tuple[int, Counter[tuple[str, int]]]] = deque()
-        self._current: defaultdict[tuple[str, str, int], _Second] = defaultdict(_Second)
+        # Latencies not folded yet. They are appended without a lock, and taken from the front of their list.
+        self._pending: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
         self._second, self._ends = int(self._started), float(int(self._started) + 1)
         self._lock = threading.Lock()
 
     def count(self, route: str, model: str, status: int, started: float) -> None:
         """Count a request that came in at `started` and is answered now."""
         now = self.clock()
-        seconds = now - started
-        with self._lock:
-            if now >= self._ends:
-                self._fold(now)
-            second = self._current[route, model, status]
-            second.buckets[bisect_left(FINE_BOUNDS, seconds)] += 1
-            second.total += seconds
+        if now >= self._ends:
+            self.fold()
+        self._pending[route, model, status].append(now - started)
 
     def failed(self, sentence: str) -> None:
         """Remember an error for the live page."""
@@ -156,27 +145,29 @@ class Telemetry:
     def fold(self) -> None:
         """Bring the totals up to date."""
         with self._lock:
-            self._fold(self.clock())
+            second = int(self.clock())
+            for key, pending in list(self._pending.items()):
+                n = len(pending)
+                if n:
+                    self._fold_latencies(RequestKey(*key), np.array(pending[:n]))
+                    del pending[:n]
+            self._second, self._ends = second, float(second + 1)
+            for window in self._windows.values():
+                window.expire(second - WINDOW_SECONDS + 1)
+            while self._refused and self._refused[0][0] <= second // 60 - REFUSAL_MINUTES:
+                self._refused.popleft()
 
-    def _fold(self, now: float) -> None:
-        second = int(now)
-        current, self._current = self._current, defaultdict(_Second)
-        for key, requests in current.items():
-            self._fold_one(RequestKey(*key), requests)
-        self._second, self._ends = second, float(second + 1)
-        for window in self._windows.values():
-            window.expire(second - WINDOW_SECONDS + 1)
-        while self._refused and self._refused[0][0] <= second // 60 - REFUSAL_MINUTES:
-            self._refused.popleft()
-
-    def _fold_one(self, key: RequestKey, second: _Second) -> None:
-        histogram, n = self.latencies[key.route], sum(second.buckets.values())
-        histogram.total += second.total
-        for k, count in second.buckets.items():
+    def _fold_latencies(self, key: RequestKey, latencies: np.ndarray) -> None:
+        """Add the latencies of requests since the last fold, most of them of one second."""
+        counts = np.bincount(np.searchsorted(FINE_BOUNDS, latencies))
+        buckets = {k: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
+        histogram, n = self.latencies[key.route], len(latencies)
+        histogram.total += float(latencies.sum())
+        for k, count in buckets.items():
             histogram.counts[_EXPORTED[k]] += count
         self.requests[key] += n
         if key.model and key.route not in OPERATOR_ROUTES:
-            self._windows[key.model].add(self._second, second.buckets)
+            self._windows[key.model].add(self._second, buckets)
         if key.status >= 400 and key.route not in PROBES:
             minute = self._second // 60
             if not self._refused or self._refused[-1][0] != minute:
