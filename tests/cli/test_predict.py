@@ -73,6 +73,18 @@ def test_rows_are_the_learners_answers(run, data, model):
     np.testing.assert_allclose(rows.T, prediction_table(learner, learner.predict(batch)).numbers, rtol=1e-8)
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_quiet_shows_no_line_of_progress(run, data, model, tmp_path, monkeypatch, quiet):
+    asked, progress = [], output.progress
+    monkeypatch.setattr(
+        output, "progress", lambda total, unit, shown: asked.append(shown) or progress(total, unit, shown)
+    )
+    done = run("predict", data, "--model", model, "--out", tmp_path / "p.csv", *["--quiet"] * quiet)
+    assert done.exit_code == 0, done.output
+    assert asked == [not quiet]
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 401
+
+
 def test_how_good_they_are_is_told_if_there_are_labels(run, data, model):
     done = run("predict", data, "--model", model)
     (batch,) = sources.open(data, recipe={"bits": 8})

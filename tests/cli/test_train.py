@@ -218,6 +218,15 @@ def test_checkpoints(data, tmp_path, monkeypatch) -> None:
     assert bayou.load(tmp_path / "m.bayou").extras.unfinished is None
 
 
+def test_checkpoints_by_time(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
+    said = run(data, "--bits", "8", "--model", tmp_path / "m.bayou", "--checkpoint", "0.00001s")
+    assert said.stderr.count("checkpoint after") >= 2
+    assert (
+        "checkpoint after" not in run(data, "--bits", "8", "--model", tmp_path / "m.bayou", "--checkpoint", "1h").stderr
+    )
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_training_is_kept_and_goes_on_exactly(data, tmp_path, kind) -> None:
     """A slow pipe, interrupted half way; then the same data once more, from where it stopped."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bayou.core.files import whole_file
+from bayou.core.files import remove_all_leftovers, whole_file
 from bayou.runs.places import check_outputs
 
 
@@ -118,3 +118,17 @@ def test_what_a_living_process_is_writing_is_never_removed(tmp_path):
         assert path.read_text() == "theirs"
     assert path.read_text() == "mine"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks on Windows")
+def test_what_any_killed_process_left_in_a_folder_is_removed(tmp_path):
+    for name in (".a.txt.0123abcd.part", ".b.bayou.89abcdef.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").write_text("ha")
+    for name in (".hidden.part", "c.01234567.part", ".d.0123456.part"):  # which are nothing of ours
+        (tmp_path / name).mkdir()
+    with whole_file(tmp_path / "at_work.txt") as temporary:
+        remove_all_leftovers(tmp_path)
+        temporary.write_text("done")
+    assert (tmp_path / "at_work.txt").read_text() == "done"
+    assert sorted(os.listdir(tmp_path)) == [".d.0123456.part", ".hidden.part", "at_work.txt", "c.01234567.part"]

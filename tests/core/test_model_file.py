@@ -600,7 +600,7 @@ def test_the_file_format_is_that_of_the_first_version(tmp_path):
         "examples": 9, "nonzeros": 18, "skipped": 1, "weight": 10.0, "loss": 5.5, "runs": 2, "log_loss": 0.55,
     }  # fmt: skip
     assert attached["unfinished"] == {
-        "data": ["/a", "/b"], "pass": 1, "passes": 3, "rows": 7, "skipped": 1, "holdout": 0.1, "last": False,
+        "data": ["a", "b"], "pass": 1, "passes": 3, "rows": 7, "skipped": 1, "holdout": 0.1, "last": False,
     }  # fmt: skip
     assert {key for key in keys if key.startswith("attached:")} == {
         "attached:names.indices", "attached:names.ends", "attached:names.text", "attached:names.full",

@@ -1,12 +1,15 @@
 """Resuming: a run goes on in the file that it was interrupted in, and in no other; what was learned before is said."""
 
+import json
 import os
 import signal
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import bayou
+from bayou.core import model_file
 from bayou.core.file_marks import FileMark
 
 OPTIONS = {"learner": "marginal", "bits": 8}
@@ -117,6 +120,70 @@ def test_a_finished_run_is_not_taken_up_and_learning_the_same_again_is_said(tmp_
     assert any(f"already learned the beginning of {path}, which has grown" in note for note in grown.notes)
     merged = first.learner.merge(bayou.train(other, like=first.learner).learner)
     assert [mark.path for mark in merged.extras.finished] == [str(path), str(other)]
+
+
+def header_of(model):
+    with safe_open(model, "numpy") as file:
+        return file.metadata()["header"]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_model_file_does_not_tell_where_it_was_trained(interrupted, finished):
+    path, model = interrupted
+    if finished:
+        bayou.train(path, resume=model, model=model)
+    attached = json.loads(header_of(model))["attached"]
+    (file,) = attached["finished"] if finished else attached["unfinished"]["files"]
+    assert file.keys() == {"path", "size", "begin", "end"}
+    assert file["path"] == "x.svm"
+    assert str(path.parent) not in header_of(model)
+    assert path.parent.name not in header_of(model)
+
+
+def with_paths(model, folder):
+    """Have a model file say what earlier versions said: whole paths, and times."""
+    header, arrays = model_file.read(model)
+    attached = header["attached"]
+    marks = [*attached.get("finished", []), *attached.get("unfinished", {}).get("files", [])]
+    for mark in marks:
+        mark |= {"path": folder + mark["path"], "time": 1_700_000_000_000_000_000}
+    if "unfinished" in attached:
+        attached["unfinished"]["data"] = [folder + name for name in attached["unfinished"]["data"]]
+    model_file.write(model, header, arrays)
+    assert marks
+
+
+@pytest.mark.parametrize("folder", ["/home/somebody/data/", "C:\\Users\\somebody\\", ""])
+def test_a_file_with_paths_is_gone_on_with_and_loses_them(interrupted, folder):
+    path, model = interrupted
+    with_paths(model, folder)
+    again = bayou.load(model)
+    again.save(model)
+    assert "somebody" not in header_of(model)
+    run = bayou.train(path, resume=again, model=model)
+    assert run.learner.examples == 12_000
+    assert any(WORD in note for note in run.notes)
+    with_paths(model, folder)
+    again = bayou.load(model)
+    assert any("learned all of" in note for note in bayou.train(path, resume=again).notes)
+    again.save(model)
+    assert "somebody" not in header_of(model)
+    assert [mark.path for mark in bayou.load(model).extras.finished] == ["x.svm"]
+
+
+def test_a_file_that_was_moved_is_gone_on_with(interrupted):
+    path, model = interrupted
+    (path.parent / "elsewhere").mkdir()
+    path = path.rename(path.parent / "elsewhere" / path.name)
+    assert bayou.train(path, resume=model).learner.examples == 12_000
+
+
+def test_a_file_that_was_learned_twice_is_kept_once(tmp_path):
+    path, model = tmp_path / "x.svm", tmp_path / "m.bayou"
+    path.write_text(lines(200))
+    bayou.train(path, **OPTIONS, model=model)
+    run = bayou.train(path, resume=model, model=model)
+    assert len(run.learner.extras.finished) == len(bayou.load(model).extras.finished) == 1
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def predict(
         typer.Option(help="later: rows after the training. next: only the next few, the model is trained on steadily."),
     ] = "later",
     threads: options.Threads = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No line of progress.")] = False,
 ) -> None:
     """Predict examples, and say how sure that is.
 
@@ -90,8 +91,9 @@ def predict(
             on_note=output.say_note,
         )
     source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
+    shown = not quiet and (out != "-" or not sys.stdout.isatty())
     with (
-        output.progress(source.bytes_total, "bytes", shown=out != "-" or not sys.stdout.isatty()) as show,
+        output.progress(source.bytes_total, "bytes", shown=shown) as show,
         text.output(out) as file,
         kind(file, predictions.columns, tags, kept) as table,
     ):

@@ -15,7 +15,6 @@ from bayou.core.errors import BadInput, BadModel
 # As bayou.serve.server and bayou.serve.messages have them; those modules are too heavy for showing help.
 HOST, PORT = "127.0.0.1", 8642
 LOG_FORMATS = "text", "json"
-UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def serve(
@@ -113,14 +112,11 @@ def serve(
 
 
 def _seconds(text: str) -> float:
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = UNITS.get(text[len(number) :])
-    try:
-        seconds = float(number) * (unit or 0.0)
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < 1e9:
-        raise BadUsage(f"--wait is {text}; expected a time such as 90s, 30min, 12h or 7d.")
+    from bayou.core.durations import EXAMPLES, seconds_of
+
+    seconds = seconds_of(text)
+    if seconds is None or seconds >= 1e9:
+        raise BadUsage(f"--wait is {text}; expected a time such as {EXAMPLES}.")
     return seconds
 
 

@@ -44,7 +44,7 @@ def train(
     ] = None,
     delay: options.Delay = 0,
     checkpoint: Annotated[
-        str | None, typer.Option(help="Save every N examples (1000000), or every few minutes (10min).")
+        str | None, typer.Option(help="Save every N examples (1000000), or at times: 90s, 10min, 2h.")
     ] = None,
     reading: options.Group = {},  # noqa: B006
     report: options.Report = None,

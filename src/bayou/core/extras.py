@@ -116,7 +116,7 @@ class Unfinished:
     def to_json(self) -> dict[str, Any]:
         plain = asdict(self)
         del plain["files"]
-        plain = {"data": [mark.path for mark in self.files], "pass": plain.pop("passed"), **plain}
+        plain = {"data": [mark.name for mark in self.files], "pass": plain.pop("passed"), **plain}
         known = any(mark.size is not None for mark in self.files)
         return plain | ({"files": [mark.to_json() for mark in self.files]} if known else {})
 
@@ -126,8 +126,10 @@ class Unfinished:
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
         if "last" not in plain and "rows" in numbers:  # of an earlier version, which counted those held out, too
             numbers["rows"] -= int(numbers["rows"] * numbers.get("holdout", 0.0))
-        # Files of earlier versions have paths alone, as pipes have.
-        files = _marks(plain.get("files")) or [FileMark(str(path)) for path in plain.get("data") or ()]
+        # Files of earlier versions have names alone, as pipes have.
+        files = _marks(plain.get("files")) or [
+            FileMark.from_json({"path": str(name)}) for name in plain.get("data") or ()
+        ]
         return cls(files=files, **numbers)
 
 

@@ -1,10 +1,10 @@
-"""By what a file is known again: its size, its time, and digests of its beginning and its end."""
+"""By what a file is known again: its bare name, its size, and digests of its beginning and its end."""
 
 from __future__ import annotations
 
 import os
 import stat
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import xxhash
@@ -13,30 +13,39 @@ from bayou.core.errors import BadModel
 
 # How much of a file's beginning, and of its end, is looked at.
 LOOKED_AT = 1 << 16
+# What a mark is in a model file, besides its name under "path".
+_KEPT = {"size": int, "begin": str, "end": str}
 
 
 @dataclass(frozen=True)
 class FileMark:
-    """A file as it was. What is no ordinary file has a path and nothing else, and is never known again.
+    """A file as it was. What is no ordinary file has a name and nothing else, and is never known again.
+
+    Model files hold its bare name: in which folder it was is nobody's business who is given the model.
 
     Attributes:
-        path: in full, or "-".
-        size: in bytes; time: of its last change, in nanoseconds.
+        path: in full, or "-"; of a mark from a model file the bare name. It is not compared.
+        name: the bare name, without folders.
+        size: in bytes.
         begin, end: digests of its first and last bytes, as many as `LOOKED_AT`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     before = FileMark.of(file.name)
     ...     after = (file.write(b"more"), file.flush()) and FileMark.of(file.name)
-    >>> before.size, after.size, before.path == after.path
-    (0, 4, True)
+    >>> before.size, after.size, before.name == after.name, before.to_json()["path"] == before.name
+    (0, 4, True, True)
     """
 
-    path: str
+    path: str = field(compare=False)
     size: int | None = None
-    time: int | None = None
     begin: str = ""
     end: str = ""
+    name: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        # Also of a path that was written on Windows, wherever the model is read.
+        object.__setattr__(self, "name", self.path.replace("\\", "/").rpartition("/")[2])
 
     @classmethod
     def of(cls, path: str) -> FileMark:
@@ -45,7 +54,7 @@ class FileMark:
             about = None if path == "-" else os.stat(full)
             if about is None or not stat.S_ISREG(about.st_mode):
                 return cls(full)
-            return cls(full, about.st_size, about.st_mtime_ns, *_digests(full, about.st_size))
+            return cls(full, about.st_size, *_digests(full, about.st_size))
         except OSError:
             return cls(full)
 
@@ -57,18 +66,20 @@ class FileMark:
             return False
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
+        about = {name: getattr(self, name) for name in _KEPT}
+        return {"path": self.name} | {name: value for name, value in about.items() if value not in (None, "")}
 
     @classmethod
     def from_json(cls, plain: Any) -> FileMark:
-        known = {part.name: str if "str" in str(part.type) else int for part in fields(cls)}
+        """Back from `to_json`; files of earlier versions have the whole path, of which the name is taken."""
         if not isinstance(plain, dict) or "path" not in plain:
             raise BadModel(f"the model tells of a file as {plain!r}; it must be a mapping with a path.")
-        found = {name: plain[name] for name in known if plain.get(name) is not None}
+        kinds = {"path": str, **_KEPT}
+        found = {name: plain[name] for name in kinds if plain.get(name) is not None}
         for name, value in found.items():
-            if not isinstance(value, known[name]):
-                raise BadModel(f"the model tells of a file with {name} = {value!r}; that is no {known[name].__name__}.")
-        return cls(**found)
+            if not isinstance(value, kinds[name]):
+                raise BadModel(f"the model tells of a file with {name} = {value!r}; that is no {kinds[name].__name__}.")
+        return cls(**{**found, "path": cls(found["path"]).name})
 
 
 def _digests(path: str, size: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -16,6 +17,7 @@ if sys.platform != "win32":
 
 # What is being written to clicks.bayou is in .clicks.bayou.<random>.part/ until it is whole.
 _PART = ".part"
+_LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
@@ -69,14 +71,24 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Remove what processes that are gone were writing to the path; one that is at work holds a lock on its folder."""
+    _remove_leftovers(path.parent, path.name)
+
+
+def remove_all_leftovers(folder: Path) -> None:
+    """Remove what processes that are gone were writing to any file of a folder."""
+    _remove_leftovers(folder, None)
+
+
+def _remove_leftovers(folder: Path, name: str | None) -> None:
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
-        for name in os.listdir(path.parent):
-            if name.startswith(f".{path.name}.") and name.endswith(_PART):
-                lock = _locked(path.parent / name)
+        for entry in os.listdir(folder):
+            match = _LEFTOVER.fullmatch(entry)
+            if match is not None and name in (None, match[1]):
+                lock = _locked(folder / entry)
                 if lock is not None:
-                    shutil.rmtree(path.parent / name, ignore_errors=True)
+                    shutil.rmtree(folder / entry, ignore_errors=True)
                     os.close(lock)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypedDict
 
+from bayou.core.durations import seconds_of
 from bayou.core.errors import BadInput
 
 # Data as runs take them: a path or glob, several, "-"; a table (pandas, polars, Arrow, whatever has
@@ -103,7 +104,11 @@ def checkpoint_every(checkpoint: int | str | None) -> tuple[int | None, float | 
     if checkpoint is None:
         return None, None
     text = str(checkpoint).replace("_", "").replace(",", "")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(m|min|minutes)?", text)
-    if not found or not 0 < float(found[1]) < 1e18:
-        raise BadInput(f"--checkpoint is {checkpoint!r}; expected a number of examples, or of minutes such as 10min.")
-    return (None, 60 * float(found[1])) if found[2] else (int(float(found[1])), None)
+    seconds = seconds_of(text)
+    if seconds is not None and seconds < 1e18:
+        return None, seconds
+    if not re.fullmatch(r"\d+(?:\.\d+)?", text) or not 0 < float(text) < 1e18:
+        raise BadInput(
+            f"--checkpoint is {checkpoint!r}; expected a number of examples, or a time such as 90s or 10min."
+        )
+    return int(float(text)), None

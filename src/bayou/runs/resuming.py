@@ -18,7 +18,7 @@ def marks_of(names: Sequence[str]) -> list[FileMark]:
 def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | None:
     """The run that was interrupted in these files, if there is one. More of them may have come behind the others."""
     place = extras.unfinished
-    if place is None or not place.files or _paths(place.files) != _paths(files[: len(place.files)]):
+    if place is None or not place.files or _names(place.files) != _names(files[: len(place.files)]):
         return None
     for was, now in zip(place.files, files, strict=False):
         if was.size is not None and not was.begins(now.path):
@@ -34,7 +34,7 @@ def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | No
 def going_on(place: Unfinished, files: Sequence[FileMark]) -> str:
     """What to say when a run is gone on with."""
     said = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
-    changed = [now.path for was, now in zip(place.files, files, strict=False) if was.time not in (None, now.time)]
+    changed = [now.path for was, now in zip(place.files, files, strict=False) if was.size not in (None, now.size)]
     return said + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
 
 
@@ -44,17 +44,17 @@ def known_already(extras: Extras, files: Sequence[FileMark]) -> list[str]:
     if extras.unfinished is not None and extras.unfinished.files:
         place = extras.unfinished
         said.append(
-            f"the run that was interrupted after {place.rows:,} rows of {place.files[0].path} is not gone on with: "
+            f"the run that was interrupted after {place.rows:,} rows of {place.files[0].name} is not gone on with: "
             "these are other data"
         )
     for now in files:
         before = [was for was in extras.finished if now.size is not None and was.begins(now.path)]
         if any(was.size == now.size for was in before):
             said.append(f"this model has already learned all of {now.path}; learning it again")
-        elif any(was.path == now.path for was in before):
+        elif any(was.name == now.name for was in before):
             said.append(f"this model has already learned the beginning of {now.path}, which has grown; learning all")
     return said
 
 
-def _paths(files: Sequence[FileMark]) -> list[str]:
-    return [mark.path for mark in files]
+def _names(files: Sequence[FileMark]) -> list[str]:
+    return [mark.name for mark in files]

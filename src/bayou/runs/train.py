@@ -84,7 +84,7 @@ def train(
             data, "random:0.1" for a tenth that is spread evenly.
         delay: how many examples late labels come: each is predicted when the labels of those so many before it are not
             known yet. All is learned in the end.
-        checkpoint: save every N examples (1000000), or every few minutes ("10min").
+        checkpoint: save every N examples (1000000), or at times ("90s", "10min", "2h").
         report: an .html file for what was learned, with plots.
         format: of files; "auto" goes by the name and the beginning of the data.
         on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
