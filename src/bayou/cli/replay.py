@@ -20,7 +20,8 @@ def replay(
     """Make the model of a server again, from its log alone.
 
     All that was learned is learned once more, from the beginning. The file is that which the server would write,
-    byte for byte. The server may run meanwhile; what is logged later is left out.
+    byte for byte, by the same version on the same kind of processor; otherwise it is said that the last places of
+    numbers may differ. The server may run meanwhile; what is logged later is left out.
 
     Example:
 
@@ -35,7 +36,7 @@ def replay(
                 f"{error.name} is not installed; `pip install bayou[serve]` installs what is needed."
             ) from None
     with output.progress(None, "entries") as show:
-        model = replayed(state, name, lambda done, last: show(done))
+        model = replayed(state, name, lambda done, last: show(done), output.say)
     model.copy().save(out)
     output.say(f"{model.version:,} entries of the log, {model.learner.examples:,} examples in all")
     output.say(f"the model is in {out}")

@@ -379,7 +379,8 @@ class App:
     async def _snapshot(self, request: Request, served: Served) -> tuple[int, bytes]:
         self._writable(served)
         version = await asyncio.wrap_future(served.snapshot())
-        return 200, answers.encode({"version": version, "file": str(served.folder.snapshot(version))})
+        file = served.folder.snapshot(version).relative_to(served.folder.state)
+        return 200, answers.encode({"version": version, "file": file.as_posix()})
 
     async def _features(self, request: Request, served: Served) -> tuple[int, bytes]:
         top = _whole("top", request.asked("top"), 50, 100_000)
@@ -418,15 +419,21 @@ class App:
         await _respond(request.send, 200, pages.openapi(list(self.models), self.single, self.tokens.needed), JSON_HEAD)
 
     async def _healthz(self, request: Request) -> None:
-        await _respond(request.send, 200, b'{"alive":true}', JSON_HEAD)
+        """Whether the process is of use: 503 once only a restart can help."""
+        reasons = list(dict.fromkeys(served.broken for served in self.models.values() if served.broken))
+        said = {"alive": False, "reasons": reasons} if reasons else {"alive": True}
+        await _respond(request.send, 503 if reasons else 200, answers.encode(said), JSON_HEAD)
 
     async def _readyz(self, request: Request) -> None:
-        states = {name: served.state for name, served in self.models.items()}
-        broken = [served.owner.broken for served in self.models.values() if served.owner and served.owner.broken]
-        ready = not broken and all(state == "ready" for state in states.values())
-        await _respond(
-            request.send, 200 if ready else 503, answers.encode({"ready": ready, "models": states}), JSON_HEAD
-        )
+        """Whether all models predict and learn."""
+        states = {name: served.condition for name, served in self.models.items()}
+        ready = all(state == "ready" for state in states.values())
+        said: dict[str, Any] = {"ready": ready}
+        if self.tokens.may(request.headers.get(b"authorization"), READ):  # names are not for everybody
+            said["models"] = states
+        if not ready:
+            said["reasons"] = list(dict.fromkeys(why for served in self.models.values() for why in served.reasons()))
+        await _respond(request.send, 200 if ready else 503, answers.encode(said), JSON_HEAD)
 
     async def _metrics(self, request: Request) -> None:
         self.tokens.check(request.headers.get(b"authorization"), READ)

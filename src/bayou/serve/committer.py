@@ -4,37 +4,56 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from bayou.serve.log import EXPIRE, JSON, Item, Log, NoRoom
+from bayou.serve.log import EXPIRE, JSON, BadLog, Item, Log, NoRoom
 from bayou.serve.work import Unit
 
 # Entries of one transaction, at most.
 MOST = 4096
-# How often ids are looked at whose time is over, in seconds.
+# How often ids are looked at whose time is over, and the state of the log, in seconds.
 LOOK = 1.0
+# While the disk is full, as many bytes are tried as could not be written, within these bounds.
+MIN_TRIED, MAX_TRIED = 1 << 16, 1 << 20
+GONE = (
+    "the log was removed, moved or replaced while the server ran, so that nothing more is learned or remembered; "
+    "predictions are made from memory. Stop the server before you put a copy of its folder back."
+)
 
 
 class Committer(threading.Thread):
     """Writes units to the log, in order, and hands them on once they are on disk.
 
+    What cannot be written is handed on with the reason. A full disk may have room again: what comes next is tried, and
+    while nothing comes a small write each second. After any other failure, or once the log is not where it was, the log
+    is broken, and nothing is written any more.
+
     Attributes:
         commits, committed: how many transactions and entries were written.
+        no_room: why the last write failed, if none has succeeded since; else "".
+        broken: why nothing can be written any more; else "".
         on_commit: called after each transaction with the seconds that it took, the seconds that its oldest unit had
             waited for it, and its entries.
+        on_error: called with an error that nobody foresaw, which breaks the log.
+        on_look: called about once a second, and when the state of the log has changed.
     """
 
-    def __init__(self, log: Log, hand_on: Callable[[Sequence[Unit]], None], broken: Callable[[str], None]) -> None:
+    def __init__(self, log: Log, hand_on: Callable[[Sequence[Unit]], None]) -> None:
         super().__init__(name="bayou-log", daemon=True)
-        self._log, self._hand_on, self._broken = log, hand_on, broken
+        self._log, self._hand_on = log, hand_on
         self._waiting: deque[Unit] = deque()
         self._ready = threading.Condition()
         self._ends = False
         self._looked, self._more = 0.0, False
         self._often = LOOK if log.ids is None else min(LOOK, log.ids.wait / 4)
+        self._tried = MIN_TRIED
         self.commits = self.committed = 0
+        self.no_room = self.broken = ""
         self.on_commit: Callable[[float, float, int], None] = lambda seconds, waited, entries: None
+        self.on_error: Callable[[BaseException], None] = traceback.print_exception
+        self.on_look: Callable[[], None] = lambda: None
 
     def put(self, unit: Unit) -> None:
         unit.queued = time.perf_counter()
@@ -49,13 +68,34 @@ class Committer(threading.Thread):
             self._ready.notify()
 
     def run(self) -> None:
-        try:
-            while self._next():
-                pass
-        except Exception as error:
-            self._broken(f"the log cannot be written ({error})")
+        while self._next():
+            pass
 
     def _next(self) -> bool:
+        units, ends = self._taken()
+        state = self.no_room, self.broken
+        looks = time.monotonic() - self._looked >= self._often
+        try:
+            if looks:
+                self._look_at_log(units)
+            if not self.broken:
+                self._look_at_ids(units, looks)
+            if self.broken:
+                _fail(units, f"nothing of this was learned: {self.broken}")
+            elif units:
+                self._commit(units)
+        except NoRoom as error:
+            self._refuse(units, error)
+        except Exception as error:
+            self._break(units, error)
+        if looks or state != (self.no_room, self.broken):
+            self.on_look()
+        if units:
+            self._hand_on(units)
+        return not ends
+
+    def _taken(self) -> tuple[list[Unit], bool]:
+        """The units of the next transaction, and whether they are the last."""
         with self._ready:
             if not self._waiting and not self._ends and not self._more:
                 self._ready.wait(min(LOOK, self._often))
@@ -64,26 +104,58 @@ class Committer(threading.Thread):
             while self._waiting and entries < MOST:
                 units.append(self._waiting.popleft())
                 entries += len(units[-1].items)
-            ends = self._ends and not self._waiting
-        now, ids = time.time(), self._log.ids
-        if ids is not None and (self._more or now - self._looked >= self._often):
-            self._looked, self._more = now, ids.due(now)
+            return units, self._ends and not self._waiting
+
+    def _look_at_log(self, units: Sequence[Unit]) -> None:
+        self._looked = time.monotonic()
+        if self.broken:
+            return
+        if self._log.is_gone():
+            self.broken = GONE
+        elif self.no_room and not units:
+            self._log.try_write(self._tried)
+            self.no_room = ""
+
+    def _look_at_ids(self, units: list[Unit], looks: bool) -> None:
+        """Have closed what has waited for too long."""
+        if self._more or looks:
+            self._more = self._log.is_due(self._log.clock())
             if self._more:
                 units.append(Unit([Item(EXPIRE, JSON, None, b"")], []))
-        if units:
-            self._commit(units)
-        return not ends
 
-    def _commit(self, units: list[Unit]) -> None:
+    def _commit(self, units: Sequence[Unit]) -> None:
         started = time.perf_counter()
-        try:
-            self._log.commit([unit.items for unit in units])
-            entries = sum(len(unit.items) for unit in units)
-            self.commits += 1
-            self.committed += entries
-            waited = max((started - unit.queued for unit in units if unit.queued), default=0.0)
-            self.on_commit(time.perf_counter() - started, waited, entries)
-        except NoRoom as error:
-            for unit in units:
-                unit.failed = str(error)
-        self._hand_on(units)
+        self._log.commit([unit.items for unit in units])
+        self.no_room = ""
+        entries = sum(len(unit.items) for unit in units)
+        self.commits += 1
+        self.committed += entries
+        waited = max((started - unit.queued for unit in units if unit.queued), default=0.0)
+        self.on_commit(time.perf_counter() - started, waited, entries)
+
+    def _refuse(self, units: Sequence[Unit], error: NoRoom) -> None:
+        if self._log.is_gone():
+            self.broken = GONE
+            _fail(units, f"nothing of this was learned: {GONE}")
+            return
+        self.no_room, self._more = str(error), False
+        n_bytes = sum(len(item.body) for unit in units for item in unit.items)
+        self._tried = min(max(n_bytes, MIN_TRIED), MAX_TRIED)
+        why = f"the log cannot be written ({error}). Make room, and try again."
+        _fail(units, f"nothing of this was learned: {why}")
+
+    def _break(self, units: Sequence[Unit], error: Exception) -> None:
+        what = str(error) if isinstance(error, BadLog) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, BadLog):
+            self.on_error(error)
+        self.broken = (
+            "the log cannot be written any more, so that nothing more is learned or remembered; predictions are made "
+            f"from memory. {what.rstrip('.')}. What was acknowledged is in the model in memory; whether the log is "
+            "whole shows when the server is started again."
+        )
+        _fail(units, f"{self.broken} Whether this request was logged is not known: send it again then, under its id.")
+
+
+def _fail(units: Sequence[Unit], why: str) -> None:
+    for unit in units:
+        unit.failed = why

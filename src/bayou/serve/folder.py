@@ -5,22 +5,27 @@
                       snapshots/N.bayou      the model after entry N of the log, written whole
                       live.json              the last hour as the live page shows it
 
-A server holds a lock on the folder, so that no other writes to it.
+A server holds a lock on the folder, so that no other writes to it. Folders are for the server's user alone (0700), and
+so are files (0600): the log has every row as it was sent.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.files import remove_all_leftovers
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.serve.log import BadLog, Log
 from bayou.serve.model import LiveModel
+from bayou.serve.writers import remarks, this_writer
 
 if sys.platform != "win32":
     import fcntl
@@ -50,7 +55,7 @@ class Folder:
     """The folder of one model."""
 
     def __init__(self, state: Path, name: str) -> None:
-        self.name = check_name(name)
+        self.name, self.state = check_name(name), state
         self.path = state / "models" / name
         self.base, self.snapshots = self.path / "base.bayou", self.path / "snapshots"
         self._lock: int | None = None
@@ -67,11 +72,17 @@ class Folder:
         how = f"; or begin a new log: bayou serve --model {self.snapshot(newest)} --data NEW_FOLDER" if newest else ""
         raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{how}.")
 
-    def lock(self) -> None:
-        """Have the folder for this process alone."""
+    def lock(self) -> str:
+        """Have the folder for this process and its user alone; return a sentence if others could read it.
+
+        What a process that was killed has left half written is removed.
+        """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.snapshots.mkdir(exist_ok=True)
+            self.state.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.state, self.path.parent, self.path, self.snapshots):
+                if not folder.exists():
+                    folder.mkdir(exist_ok=True)
+                    folder.chmod(0o700)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise BadInput(f"{self.path} cannot be written ({error.strerror}); give another --data.") from None
@@ -82,6 +93,28 @@ class Folder:
                 raise BadInput(
                     f"{self.path} is in use by another server; give another --data, or --read-only to follow it."
                 ) from None
+        for folder in (self.path, self.snapshots):
+            remove_all_leftovers(folder)
+        return self._make_private()
+
+    def _make_private(self) -> str:
+        """Take from others the right to read the state, and return a sentence if they had it."""
+        if os.name != "posix":
+            return ""
+        models = self.path.parent
+        # What else is in a folder that somebody gave is none of the server's business.
+        is_own = {path.name for path in self.state.iterdir()} <= {models.name}
+        paths = [*([self.state] if is_own else []), models, self.path, *self.path.rglob("*")]
+        said = ""
+        for path in paths:
+            try:
+                mode = stat.S_IMODE(path.lstat().st_mode)
+                if mode & 0o077 and not path.is_symlink():
+                    path.chmod(mode & 0o700)
+                    said = said or f"others could read {path}; it is for this user alone now"
+            except OSError as error:
+                said = f"others can read {path}, and its mode cannot be changed ({error.strerror})"
+        return said
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -90,7 +123,11 @@ class Folder:
 
     def begin(self, learner: Learner) -> None:
         """Keep the model that the log goes on from."""
-        learner.save(self.base)
+        self._save(learner, self.base)
+
+    def _save(self, model: Learner | GradualCopy, path: Path) -> None:
+        model.save(path)
+        path.chmod(0o600)
 
     def versions(self) -> list[int]:
         """The snapshots that there are, the newest first."""
@@ -117,14 +154,24 @@ class Folder:
     def write(self, copied: GradualCopy, version: int) -> Path:
         """Write a snapshot, and remove those that nobody needs any more."""
         path = self.snapshot(version)
-        copied.save(path)
+        self._save(copied, path)
         for old in self.versions()[KEPT:]:
             self.snapshot(old).unlink(missing_ok=True)
         return path
 
 
-def replayed(state: Path, name: str | None = None, on_progress: object = None) -> LiveModel:
-    """The model of a server, from its log alone."""
+def replayed(
+    state: Path,
+    name: str | None = None,
+    on_progress: object = None,
+    on_remark: Callable[[str], object] = lambda sentence: None,
+) -> LiveModel:
+    """The model of a server, from its log alone.
+
+    Args:
+        on_remark: called with a sentence for what of the log was written on another kind of processor, or by another
+            version, so that the bits may differ.
+    """
     names = names_in(state)
     if not names:
         raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
@@ -136,6 +183,8 @@ def replayed(state: Path, name: str | None = None, on_progress: object = None) -
     folder.check_base()
     log = Log(folder.path, write=False)
     try:
+        for sentence in remarks(log.writers, log.last, this_writer()):
+            on_remark(sentence)
         model = LiveModel(load(folder.base))
         for unit in log.units():
             model.replay(log, unit)

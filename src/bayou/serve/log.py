@@ -15,11 +15,15 @@ are compressed (zstd): a log is kept for as long as its model, and takes a quart
 SQLite cuts off, without a word, whatever stands behind a damaged place of its write-ahead log. So after each commit the
 number that was reached is put into a small file beside it, `head`, which no commit waits for: a log that ends before
 that number was damaged, and that is said.
+
+`meta` has the version of the schema, when the log began, and by which versions and kind of processor its entries were
+learned (`writers`): the same log gives the same bytes where those are the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import struct
@@ -33,6 +37,7 @@ from typing import Any, NamedTuple, NoReturn
 import xxhash
 
 from bayou.core.errors import BadModel
+from bayou.serve.clock import SteadyClock
 from bayou.serve.ids import EXPIRE, LABEL, LEARN, ROW, Ids
 
 __all__ = ["ARROW", "EXPIRE", "JSON", "LABEL", "LEARN", "ROW", "SVMLIGHT", "VW", "BadLog", "Entry", "Item", "Log"]
@@ -138,14 +143,18 @@ class Log:
     Attributes:
         path: the database.
         last, unit: the number of the last entry and of its unit; 0 if there is none.
+        clock: the time that entries are stamped with.
+        writers: who wrote the log (`bayou.serve.writers`): the first entry of each, and its note, oldest first.
     """
 
     def __init__(self, folder: Path, *, write: bool = True) -> None:
         self.path, self._head_path, self._writes = folder / "log.sqlite", folder / "head", write
-        fresh = not self.path.exists()
+        fresh = not self.path.exists() or (write and self._died_in_creation())
         if fresh and not write:
             raise BadLog(f"{folder}: there is no log here; `bayou serve --data` makes one.")
         with self._said():
+            if fresh:  # SQLite gives the files beside it the same mode
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = self._connect()
             if fresh:
                 self._db.executescript(f"BEGIN; {_SCHEMA} {Ids.SCHEMA} COMMIT;")
@@ -155,16 +164,27 @@ class Log:
                 raise BadLog(f"{self.path} is a log of another version of bayou ({self.meta('version')}).")
             if write and self.meta("version") != _VERSION:
                 self.put_meta("version", _VERSION)
-            last = self._db.execute("SELECT n, unit, sum FROM log ORDER BY n DESC LIMIT 1").fetchone() or (0, 0, 0)
+            last = self._db.execute("SELECT n, unit, at FROM log ORDER BY n DESC LIMIT 1").fetchone() or (0, 0, 0.0)
+            self.writers: list[tuple[int, dict[str, str]]] = self._noted_writers()
         self.last, self.unit = last[0], last[1]
-        self._at = 0.0
+        self._at, self.clock = 0.0, SteadyClock(last[2])
+        self._unsigned: dict[str, str] | None = None
         self._pending: dict[int, Entry] = {}  # what the transaction that is under way will write
         self._check_head()
         self.ids = Ids(self._db, self._body_of) if write else None
         self._head = os.open(self._head_path, os.O_RDWR | os.O_CREAT, 0o600) if write else None
+        self._files = {path: _file_id(path) for path in self._paths if path.exists()}
+
+    @property
+    def _paths(self) -> tuple[Path, Path]:
+        return self.path, self.path.with_name(f"{self.path.name}-wal")
+
+    def _died_in_creation(self) -> bool:
+        """Whether the process that made the database ended before anything was in it."""
+        return self.path.stat().st_size == 0 and not self._head_path.exists()
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "rwc" if self._writes else "ro"
+        mode = "rwc" if self._writes else "ro&immutable=1" if self._is_immutable() else "ro"
         place = f"{self.path.absolute().as_uri()}?mode={mode}"
         db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
         if self._writes:
@@ -173,6 +193,21 @@ class Log:
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA cache_size=-16000")
         return db
+
+    def _is_immutable(self) -> bool:
+        """Whether this is a copy beside which SQLite can put nothing: an archive, a read-only mount, another's folder.
+
+        It is then read without the write-ahead log, so one that holds entries is refused rather than left out.
+        """
+        folder, wal = self.path.parent, self._paths[1]
+        if os.access(folder, os.W_OK) or (wal.exists() and self.path.with_name(f"{self.path.name}-shm").exists()):
+            return False
+        if wal.exists() and wal.stat().st_size:
+            raise BadLog(
+                f"{folder} cannot be written, and {wal.name} holds entries that are not in {self.path.name} yet: the "
+                "server did not stop before this copy was made. Copy the folder to where it can be written."
+            )
+        return True
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
@@ -197,12 +232,24 @@ class Log:
     def put_meta(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
+    def _noted_writers(self) -> list[tuple[int, dict[str, str]]]:
+        try:
+            return [(int(first), dict(writer)) for first, writer in json.loads(self.meta("writers") or "[]")]
+        except (ValueError, TypeError):  # it only explains differences
+            return []
+
     # --- writing ------------------------------------------------------------------------------------------------------
+
+    def sign(self, writer: dict[str, str]) -> bool:
+        """Have it noted who writes, with the first entry from now on; whether that is another one than before."""
+        is_other = not self.writers or self.writers[-1][1] != writer
+        self._unsigned = writer if is_other else None
+        return is_other
 
     def commit(self, units: Iterable[Sequence[Item]], at: float | None = None) -> None:
         """Log all that changes anything, and say in each item what became of it; all of it, or nothing (`NoRoom`)."""
         assert self.ids is not None
-        now = self._at = max(self._at, time.time() if at is None else at)
+        now = self._at = max(self._at, self.clock() if at is None else at)
         last, unit, lines = self.last, self.unit, self._pending
         with self._transaction():
             for items in units:
@@ -215,7 +262,13 @@ class Log:
                         about = (last, unit, now, item.kind, form, item.key, body, joins)
                         lines[last] = Entry(*about, _checksum(*about))
             self._db.executemany(_INSERT, lines.values())
+            writers = self.writers
+            if self._unsigned is not None and lines:
+                writers = [*writers, (self.last + 1, self._unsigned)]
+                self.put_meta("writers", json.dumps(writers))
         self.last, self.unit = last, unit
+        if writers is not self.writers:
+            self.writers, self._unsigned = writers, None
         if self._head is not None and lines:
             with contextlib.suppress(OSError):  # it only tells of damage
                 os.pwrite(self._head, _HEAD.pack(last, unit, lines[last].sum + (1 << 63)), 0)
@@ -237,6 +290,29 @@ class Log:
                         self._db.execute("ROLLBACK")
                 raise
         self.ids.remember()
+
+    def is_due(self, now: float) -> bool:
+        """Whether some ids have waited for too long."""
+        with self._said():
+            return self.ids is not None and self.ids.due(now)
+
+    def try_write(self, n_bytes: int) -> None:
+        """Write so many bytes and remove them again; raise NoRoom if the disk does not take them."""
+        with self._said():
+            self.put_meta("try", "0" * n_bytes)
+            self._db.execute("DELETE FROM meta WHERE name = 'try'")
+
+    def is_gone(self) -> bool:
+        """Whether the files that are written are no longer those at their paths."""
+        for path, file_id in self._files.items():
+            try:
+                if _file_id(path) != file_id:
+                    return True
+            except FileNotFoundError:
+                return True
+            except OSError:  # it cannot be told
+                return False
+        return False
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -313,7 +389,7 @@ class Log:
     def size_bytes(self) -> int:
         """Return how many bytes the database and its write-ahead log take on the disk."""
         total = 0
-        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+        for path in self._paths:
             with contextlib.suppress(OSError):
                 total += path.stat().st_size
         return total
@@ -329,6 +405,11 @@ class Log:
         if self._head is not None:
             os.close(self._head)
             self._head = None
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_dev, about.st_ino
 
 
 def _is_full(error: sqlite3.Error) -> bool:

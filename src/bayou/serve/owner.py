@@ -69,7 +69,7 @@ class Owner(threading.Thread):
         self.on_examples: Callable[[int], None] = lambda examples: None
         self.on_requests: Callable[[float], None] = lambda waited: None
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
-        self.committer = None if log is None else Committer(log, self._take_back, self._break)
+        self.committer = None if log is None else Committer(log, self._take_back)
 
     # --- for other threads --------------------------------------------------------------------------------------------
 
@@ -118,10 +118,7 @@ class Owner(threading.Thread):
                 self._bell.release()
 
     def _break(self, why: str) -> None:
-        self.broken = (
-            f"the model is out of order: {why}; nothing that was acknowledged is lost. Start the server again."
-        )
-        self._wake()
+        self.broken = f"the model is out of order: {why}. What was acknowledged is in the log; start the server again."
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -337,9 +334,8 @@ class Owner(threading.Thread):
 
     def _apply(self, unit: Unit) -> Iterator[None]:
         if unit.failed is not None:
-            why = f"nothing of this was learned: the log cannot be written ({unit.failed}). Make room, and try again."
             for work, _ in unit.works:
-                self._say(work, 503, answers.error(why))
+                self._say(work, 503, answers.error(unit.failed))
             return
         read, lines = self._rows_of(unit)
         version = max((item.n for item in unit.items if item.outcome != "duplicate"), default=0)

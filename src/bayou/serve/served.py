@@ -31,6 +31,7 @@ from bayou.outputs.shown_weights import shown_weights
 from bayou.serve import history
 from bayou.serve.answers import Said
 from bayou.serve.bodies import Refused
+from bayou.serve.committer import GONE
 from bayou.serve.folder import Folder
 from bayou.serve.health import Health
 from bayou.serve.ids import MOST_OPEN, WAIT, Ids
@@ -40,6 +41,8 @@ from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
 from bayou.serve.reading import Reading
 from bayou.serve.telemetry import Telemetry
+from bayou.serve.trouble import Trouble
+from bayou.serve.writers import differences, this_writer
 
 # Rows by which readers are tried.
 SAMPLES = {
@@ -52,6 +55,8 @@ SAMPLES = {
 PAUSE = 50.0
 # How often a replica looks for a newer snapshot, in seconds.
 LOOK = 1.0
+# An entry that is dated this much ahead of the clock was stamped by a clock that was wrong.
+MAX_LEAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,10 @@ class Served:
         self.log: Log | None = None
         self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
         self.snapshot_failures = 0
+        self._broken_trouble = Trouble(self._say_local, "")
+        self._full_trouble = Trouble(self._say_local, "the log can be written again")
+        self._snapshot_trouble = Trouble(self._say_local, "snapshots are written again")
+        self._follow_trouble = Trouble(self._say_local, "a newer snapshot was read")
         self._snapshot_examples, self._snapshot_next = 0, 0.0
         self.log_checked, self.log_damage = 0, ""
         self._ends = threading.Event()
@@ -111,6 +120,9 @@ class Served:
     def model(self) -> LiveModel:
         assert self.owner is not None
         return self.owner.model
+
+    def _say_local(self, text: str, level: str = "info") -> None:
+        self.say(f"{self.name}: {text}", level=level)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -126,6 +138,7 @@ class Served:
         log = self.log = Log(self.folder.path)
         assert log.ids is not None
         log.ids.wait, log.ids.most_open = self.options.wait, self.options.open_rows
+        self._remark(log)
         said: list[str] = []
         model = self.folder.load(log, said)
         for sentence in said:
@@ -151,8 +164,9 @@ class Served:
         elif why:
             self.say(f"{self.name}: {why}")
         self.owner = Owner(model, log, loop, self.live)
-        self.owner.on_examples = self._learned
-        self.owner.on_error = self._failed
+        self.owner.on_examples, self.owner.on_error = self._learned, self._failed
+        assert self.owner.committer is not None
+        self.owner.committer.on_look, self.owner.committer.on_error = self._look_at_log, self._log_failed
         self.owner.start()
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
@@ -162,6 +176,25 @@ class Served:
         self.say(
             f"{self.name}: the model is out of order ({type(error).__name__}: {error})", level="error", error=error
         )
+
+    def _log_failed(self, error: BaseException) -> None:
+        """In the log's thread, which writes nothing any more."""
+        self.say(f"{self.name}: an error of the log's thread: {error}", level="error", error=error)
+
+    def _remark(self, log: Log) -> None:
+        """Say what is unusual about a log that is gone on with."""
+        if log.clock.lead > MAX_LEAD_SECONDS:
+            self._say_local(
+                f"the last entry of the log is dated {log.clock.lead / 3600:,.1f} hours ahead of this machine's clock; "
+                "one of the two is wrong. Waits go on from that date, and run at half speed until the clock is there",
+                level="warning",
+            )
+        writers, writer = log.writers, this_writer()
+        if log.sign(writer) and writers and (said := differences(writers[-1][1], writer)):
+            self._say_local(
+                f"the log was written by {said}; a replay gives the same model, byte for byte, where nothing differs",
+                level="warning",
+            )
 
     def _check_log(self, until: int) -> None:
         """Look at what no start has to read: damage is said, whether or not it matters today."""
@@ -175,7 +208,7 @@ class Served:
                     return
         except BadModel as error:
             self.log_damage = str(error)
-            self.say(str(error), level="error")
+            self._say_local(self.log_damage, level="error")
         finally:
             log.close()
 
@@ -204,8 +237,9 @@ class Served:
         while not self._ends.wait(LOOK):
             try:
                 self._load_newest(loop)
+                self._follow_trouble.update("")
             except BadModel as error:
-                self.say(f"{self.name}: {error}", level="error")
+                self._follow_trouble.update(f"the newest snapshot cannot be read: {error}")
 
     # --- snapshots and features ---------------------------------------------------------------------------------------
 
@@ -220,6 +254,9 @@ class Served:
         """Write what the model is now; the version written, in a moment."""
         told: Future[int] = Future()
         asked = time.monotonic()
+        if self._log_is_gone:  # another server may have begun in its place
+            told.set_exception(Refused(503, f"no snapshot was written: {GONE}"))
+            return told
 
         def then(copied: GradualCopy, version: int) -> None:
             self._writing.submit(self._write, copied, version, told, asked)
@@ -239,11 +276,15 @@ class Served:
                 self.folder.write(copied, version)
                 self.snapshot_version, self.snapshot_at = version, time.time()
                 self.snapshot_seconds = time.monotonic() - started
+            self._snapshot_trouble.update("")
             told.set_result(version)
         except BadModel as error:
-            self.say(f"{self.name}: no snapshot: {error}", level="error")
-            told.set_exception(error)
+            self.snapshot_failures += 1
+            self._snapshot_trouble.update(f"no snapshot can be written: {error}")
+            told.set_exception(Refused(503, self._without_paths(f"no snapshot: {error}")))
         except BaseException as error:
+            self.snapshot_failures += 1
+            self._snapshot_trouble.update(f"no snapshot can be written: {type(error).__name__}: {error}")
             told.set_exception(error)
         now = time.monotonic()
         self._snapshot_next = now + PAUSE * (now - asked)
@@ -267,7 +308,8 @@ class Served:
         attached = learner.extras.to_json()
         told = {
             "name": self.name,
-            "state": self.state,
+            "state": self.condition,
+            "alarms": self.alarms(),
             "version": model.version,
             "learner": learner.name,
             "task": learner.record.task,
@@ -283,8 +325,8 @@ class Served:
             "snapshot": {"version": max(self.snapshot_version, 0), "written": self.snapshot_at or None},
         }
         if self.log is not None and self.log.ids is not None:
-            ids = self.log.ids
-            told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": self.log_damage or None}
+            ids, damage = self.log.ids, self._without_paths(self.log_damage)
+            told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": damage or None}
             told["labels"] = {
                 "open": ids.open, "early": ids.early, "wait": ids.wait, "default": self.options.default,
                 "counts": dict(ids.counts),
@@ -331,8 +373,8 @@ class Served:
         self._keep_history()
 
     def _keep_history(self) -> None:
-        if self.log is None:
-            return  # a follower leaves the folder alone
+        if self.log is None or self._log_is_gone:
+            return  # a follower leaves the folder alone, and so does a server whose folder this may not be any more
         with contextlib.suppress(OSError):  # what is wrong with the disk is said of the log, which matters more
             history.save(self.folder.path, self.live.history())
 
@@ -340,13 +382,65 @@ class Served:
 
     def alarms(self) -> list[str]:
         """Return a sentence for each thing that is wrong now; none while all is well."""
-        broken = self.owner.broken if self.owner is not None else None
-        return [sentence for sentence in (broken, self.log_damage) if sentence]
+        troubles = self._snapshot_trouble.text, self._follow_trouble.text, self.log_damage
+        said = [self.broken, self._no_room, *map(self._without_paths, troubles)]
+        return [sentence for sentence in said if sentence]
+
+    @property
+    def broken(self) -> str:
+        """Why only a restart can help: the model or its log is out of order; "" while neither is."""
+        why = (self.owner.broken if self.owner is not None else None) or self.log_broken
+        return self._without_paths(why)
+
+    @property
+    def log_broken(self) -> str:
+        """Why the log cannot be written any more; "" while it can, and of a follower, which has none."""
+        committer = self.owner.committer if self.owner is not None else None
+        return committer.broken if committer is not None else ""
+
+    @property
+    def _log_is_gone(self) -> bool:
+        return self.log_broken == GONE or (self.log is not None and self.log.is_gone())
+
+    @property
+    def _no_room(self) -> str:
+        committer = self.owner.committer if self.owner is not None else None
+        if committer is None or not committer.no_room or committer.broken:
+            return ""
+        return (
+            f"the log cannot be written ({committer.no_room}): nothing is learned or remembered until there is room; "
+            "predictions go on"
+        )
 
     @property
     def log_writable(self) -> bool:
-        """Whether the log can take a write; a follower, which has no log, lacks nothing."""
-        return self.owner is None or self.owner.broken is None
+        """Whether the log took the last write; a follower, which has no log, lacks nothing."""
+        return not (self._no_room or self.broken)
+
+    @property
+    def condition(self) -> str:
+        """The state in a word; of a model that is ready, whether it learns: "ready", "full" or "broken"."""
+        if self.state != "ready":
+            return self.state
+        return "broken" if self.broken else "full" if self._no_room else "ready"
+
+    def reasons(self) -> list[str]:
+        """Return why the model does not predict and learn; nothing if it does both."""
+        if self.state != "ready":
+            return [self._without_paths(self.why)]
+        return [sentence for sentence in (self.broken, self._no_room) if sentence]
+
+    def _look_at_log(self) -> None:
+        """Say what is wrong with the log. In the log's thread, about once a second."""
+        is_new = self.log_broken and not self._broken_trouble.text
+        self._broken_trouble.update(self.log_broken)
+        self._full_trouble.update(self._no_room)
+        if is_new and not self._log_is_gone:
+            self.snapshot()  # what is in memory may be all that there is
+
+    def _without_paths(self, text: str) -> str:
+        """A sentence for clients, whom it does not concern where the server keeps its state."""
+        return text.replace(f"{self.folder.path}{os.sep}", "")
 
     def disk_free(self) -> int | None:
         """Return the free bytes of the disk that holds the state; None where the system does not tell."""
@@ -369,7 +463,10 @@ class Served:
                     version = told.result(timeout=600.0)
                     self.say(f"{self.name}: a snapshot of entry {version:,} was written")
                 except Exception as error:
-                    self.say(f"{self.name}: no last snapshot ({error}); the log has everything")
+                    where = "the log has everything"
+                    if self._log_is_gone or self.log_broken or self.log_damage:
+                        where = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
+                    self._say_local(f"no last snapshot ({error}); {where}")
             else:
                 owner.end()
             owner.join(timeout=60.0)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import math
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,8 +27,12 @@ from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
 from bayou.serve.messages import ERROR, WARNING, Messages
 from bayou.serve.reading import Reading
 from bayou.serve.served import Options, Served
+from bayou.serve.supervisor import Supervisor
 from bayou.serve.telemetry import Telemetry
 from bayou.serve.tokens import Tokens
+
+if sys.platform != "win32":
+    import resource
 
 PORT, HOST = 8642, "127.0.0.1"
 # How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
@@ -40,6 +46,12 @@ _TOO_LATE = (
 )
 # How often models are looked after, in seconds: what a kill costs the live page.
 LOOK_SECONDS = 15.0
+# Files that a model has open, at most, and what the server has open besides: sockets, its modules, ...
+MODEL_FILES, SERVER_FILES = 5, 100
+# Further files for connections, where the system allows as many.
+CONNECTION_FILES = 4096
+# Seconds between two signs of life for a supervisor.
+SIGN_OF_LIFE = 1.0
 # Requests under way have so long to end when the server is told to stop.
 GRACE = 10
 
@@ -127,6 +139,7 @@ class Server:
         names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
         if not names:
             raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
+        _allow_files(len(names))
         self._folders = {name: Folder(data, name) for name in names}
         try:
             for name, folder in self._folders.items():
@@ -160,7 +173,7 @@ class Server:
             timeout_graceful_shutdown=GRACE,
             backlog=2048,
         )
-        self._uvicorn = _Uvicorn(config)
+        self._uvicorn, self._supervisor = _Uvicorn(config), Supervisor()
         self.failed: list[BaseException] = []
 
     def _prepare(self, folder: Folder, start: Start | None) -> None:
@@ -169,7 +182,8 @@ class Server:
             if not folder.exists:
                 raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
             return
-        folder.lock()
+        if said := folder.lock():
+            self._say(f"{folder.name}: {said}")
         if start is None:
             return
         learner = load(start) if isinstance(start, Path) else start()
@@ -202,13 +216,15 @@ class Server:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._told_to_stop)
+            if hasattr(signal, "SIGHUP"):
+                loop.add_signal_handler(signal.SIGHUP, self.reload)
         for served in self.models.values():
             threading.Thread(target=self._start, args=(served, loop), name="bayou-start", daemon=True).start()
         self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
         if not self.tokens.needed:
             self._say("no --tokens: only this machine can reach it, and whoever does may do everything", level=WARNING)
         loop.set_exception_handler(self._task_failed)
-        running = (self._close_late(), self._tick(), self._look_after_models())
+        running = (self._close_late(), self._tick(), self._look_after_models(), self._report())
         tasks = [asyncio.ensure_future(task) for task in running]
         await self._uvicorn.serve(sockets=[self._socket])
         for task in tasks:
@@ -232,6 +248,17 @@ class Server:
         while True:
             await asyncio.sleep(1.0)
             self.messages.tick()
+
+    async def _report(self) -> None:
+        """Tell systemd when all models are ready, and every few seconds that none is broken."""
+        is_ready = False
+        while self._supervisor.listens:
+            if not is_ready and all(served.state == "ready" for served in self.models.values()):
+                is_ready = True
+                self._supervisor.tell("READY=1")
+            if not any(served.broken for served in self.models.values()):
+                self._supervisor.tell("WATCHDOG=1")
+            await asyncio.sleep(SIGN_OF_LIFE)
 
     async def _close_late(self) -> None:
         """Close connections whose requests do not come in time."""
@@ -263,8 +290,20 @@ class Server:
     def _told_to_stop(self) -> None:
         if self._uvicorn.should_exit:  # told again
             self._uvicorn.force_exit = True
-        self._say("stopping: what is under way is finished, and a last snapshot written")
+        self._supervisor.tell("STOPPING=1")
+        last = "" if self.options.read_only else ", and a last snapshot written"
+        self._say(f"stopping: what is under way is finished{last}")
         self.stop()
+
+    def reload(self) -> None:
+        """Read the token file again; a bad one changes nothing."""
+        if self.tokens.path is None:
+            self._say("told to reload (SIGHUP): there is nothing to reload without --tokens")
+            return
+        try:
+            self._say(f"told to reload (SIGHUP): {self.tokens.reload():,} tokens are known now")
+        except BadInput as error:
+            self._say(f"told to reload (SIGHUP): the tokens stay as they were: {error}")
 
     def stop(self) -> None:
         """Have `run` end; also from another thread."""
@@ -291,6 +330,23 @@ def models_of(given: Sequence[str]) -> dict[str, Start]:
             raise BadInput(f"--model {text}: there are two models called {name!r}; use --model NAME=FILE.")
         found[check_name(name)] = Path(path)
     return found
+
+
+def _allow_files(n_models: int) -> None:
+    """Have the system allow as many open files as the models need, or refuse before anything is open."""
+    if sys.platform == "win32":
+        return
+    needed = MODEL_FILES * n_models + SERVER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = math.inf if hard == resource.RLIM_INFINITY else hard
+    if needed > most:
+        raise BadInput(
+            f"{n_models:,} models need {needed:,} open files, and the system allows {hard:,}: raise that with "
+            f"`ulimit -n {needed}` (LimitNOFILE= in a systemd unit), or serve fewer models."
+        )
+    wanted = int(min(needed + CONNECTION_FILES, most))
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _is_loopback(host: str) -> bool:

@@ -17,8 +17,8 @@ SHORTEST = 16
 class Tokens:
     """What tokens may do; without a file everybody who can reach the server may do everything."""
 
-    def __init__(self, scopes: dict[bytes, str] | None = None) -> None:
-        self._scopes = scopes
+    def __init__(self, scopes: dict[bytes, str] | None = None, path: Path | None = None) -> None:
+        self._scopes, self.path = scopes, path
 
     @classmethod
     def of(cls, path: Path) -> Tokens:
@@ -42,11 +42,25 @@ class Tokens:
             scopes[_digest(words[1].encode())] = words[0]
         if not scopes:
             raise BadInput(f"{path} holds no tokens; expected lines such as `write TOKEN`.")
-        return cls(scopes)
+        return cls(scopes, path)
+
+    def reload(self) -> int:
+        """Read the file again, return how many tokens it holds; raise BadInput and keep the old ones if it is bad."""
+        assert self.path is not None
+        self._scopes = Tokens.of(self.path)._scopes or {}
+        return len(self._scopes)
 
     @property
     def needed(self) -> bool:
         return self._scopes is not None
+
+    def may(self, header: bytes | None, scope: str) -> bool:
+        """Whether `check` lets a request pass."""
+        try:
+            self.check(header, scope)
+        except Refused:
+            return False
+        return True
 
     def check(self, header: bytes | None, scope: str) -> None:
         """Refuse whoever may not do that. Tokens are compared by their digests, which tell nothing by their time."""

@@ -1,0 +1,28 @@
+"""Messages to systemd, where it started the server: ready, stopping, and signs of life while the server is healthy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Supervisor:
+    """The other end of sd_notify(3).
+
+    Attributes:
+        listens: whether there is anybody to tell.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.listens = bool(address) and hasattr(socket, "AF_UNIX")
+
+    def tell(self, state: str) -> None:
+        """Send READY=1, WATCHDOG=1 and the like; who does not listen any more misses it."""
+        if self.listens:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+                end.setblocking(False)
+                end.sendto(state.encode(), self._address)

@@ -1,0 +1,85 @@
+"""Who wrote a log: versions and the kind of processor, which decide the last places of a model's numbers."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding
+from numba.core import config
+
+Writer = dict[str, str]
+
+_SHOWN_FEATURES = 4
+# The largest relative difference seen between two kinds of processor, one of them without fused multiply-add.
+_MEASURED = "2e-4"
+
+
+def this_writer() -> Writer:
+    """Return what decides the bits of models made here: versions, and the processor that kernels are compiled for."""
+    import bayou
+
+    features = config.CPU_FEATURES
+    if features is None:
+        known = binding.get_host_cpu_features()
+        features = ",".join(
+            f"+{name}" for name in sorted(known) if known[name] and (config.ENABLE_AVX or not name.startswith("avx"))
+        )
+    return {
+        "bayou": bayou.__version__,
+        "machine": platform.machine(),
+        "processor": config.CPU_NAME or binding.get_host_cpu_name(),
+        "features": features,
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def differences(writer: Mapping[str, Any], here: Writer) -> str:
+    """Return in words in what another writer differs from this one; "" if in nothing that matters."""
+    said = []
+    if writer.get("bayou") != here["bayou"]:
+        said.append(f"bayou {writer.get('bayou')} (here {here['bayou']})")
+    kind, own = (f"{about.get('processor')} ({about.get('machine')})" for about in (writer, here))
+    if kind != own:
+        said.append(f"a processor of the kind {kind} (here {own})")
+    theirs, ours = (_features(about.get("features")) for about in (writer, here))
+    for names, what in ((theirs - ours, "that are not used here"), (ours - theirs, "less than here")):
+        if names:
+            said.append(f"{_listed(names)} {what}")
+    for name, shown in (("numba", "Numba"), ("llvmlite", "llvmlite"), ("numpy", "NumPy")):
+        if writer.get(name) != here[name]:
+            said.append(f"{shown} {writer.get(name)} (here {here[name]})")
+    return ", ".join(said)
+
+
+def remarks(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, here: Writer) -> list[str]:
+    """Return a sentence for each stretch of a log, up to entry `last`, that was written by something that differs.
+
+    Args:
+        writers: the first entry of each stretch, and who wrote it.
+    """
+    ends = [*(first - 1 for first, _ in writers), last][1:]
+    return [
+        f"entries {first:,} to {end:,} of the log were written by {said}: numbers learned from them here may differ in "
+        f"their last places (by up to {_MEASURED} of their size where it was measured), so that the file need not be "
+        "the server's byte for byte"
+        for (first, writer), end in zip(writers, ends, strict=True)
+        if first <= end and (said := differences(writer, here))
+    ]
+
+
+def _features(text: Any) -> set[str]:
+    return {name[1:] for name in str(text or "").split(",") if name.startswith("+")}
+
+
+def _listed(names: set[str]) -> str:
+    # What matters most first: fused multiply-add changes how sums round, wide registers their order.
+    order = sorted(names, key=lambda name: (name != "fma", not name.startswith("avx"), name))
+    more = len(order) - _SHOWN_FEATURES
+    return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {more} more features" if more > 0 else "")
