@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou import simulate, sources
 from bayou.cli import app, options
+from bayou.cli.terminal import output
 from bayou.core.extras import Extras
 from bayou.core.recipe import Column
 from bayou.kernels.compiling import COMPILING

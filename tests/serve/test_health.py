@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import bayou
 from bayou.serve.folder import replayed
 from bayou.serve.log import NoRoom
 from bayou.serve.supervisor import Supervisor
@@ -205,6 +206,19 @@ def test_a_log_that_broke_is_said_everywhere_while_predictions_go_on(tmp_path):
     assert not any("has everything" in text for text in server.said)
 
 
+def test_a_log_that_broke_keeps_no_processor_busy(tmp_path, monkeypatch):
+    with running(tmp_path) as server:
+        committer, taken = server.served.owner.committer, []
+        take = committer._taken
+        monkeypatch.setattr(committer, "_taken", lambda: taken.append(1) or take())
+        monkeypatch.setattr(server.served.log, "is_due", lambda now: True)
+        monkeypatch.setattr(server.served.log, "commit", lambda units: 1 / 0)
+        assert eventually(lambda: committer.broken)
+        taken.clear()
+        time.sleep(0.3)
+        assert len(taken) < 20
+
+
 def test_a_model_that_broke_is_out_of_order_for_supervisors_too(tmp_path, monkeypatch, capfd):
     with running(tmp_path) as server:
         monkeypatch.setattr(server.served.model, "learn", lambda *unused: 1 / 0)
@@ -332,6 +346,11 @@ def test_a_follower_says_nothing_of_snapshots_when_it_stops(tmp_path):
     follower.stop()
     assert any("stopping" in text for text in follower.said)
     assert not any("snapshot" in text for text in follower.said)
+
+
+def test_there_must_be_something_to_follow(tmp_path):
+    with pytest.raises(bayou.BadInput, match="nothing to follow here, or nothing that this user may read"):
+        Running(tmp_path, {}, read_only=True)
 
 
 def test_a_follower_has_no_log_that_could_be_full(tmp_path):

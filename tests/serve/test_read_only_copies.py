@@ -33,7 +33,7 @@ def read_only(tmp_path):
 
     yield mount
     for place in mounted:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such mounts")

@@ -88,6 +88,8 @@ class Committer(threading.Thread):
             self._refuse(units, error)
         except Exception as error:
             self._break(units, error)
+        if self.broken:
+            self._more = False
         if looks or state != (self.no_room, self.broken):
             self.on_look()
         if units:

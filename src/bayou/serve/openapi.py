@@ -77,7 +77,7 @@ def description(models: list[str], single: str | None, tokens: bool) -> dict[str
         "paths": {f"{prefix}{path}": _with_name(one, single, models) for path, one in _of_models().items()},
     }
     about["paths"] |= {
-        "/healthz": {"get": _operation("Whether the process lives.", {"type": "object"}, refusals=())},
+        "/healthz": {"get": _operation("Whether the process is of use.", {"type": "object"}, refusals=("503",))},
         "/readyz": {"get": _operation("Whether all models are ready.", {"type": "object"}, refusals=("503",))},
         "/metrics": {"get": _operation("Numbers for Prometheus.", None, kind="text/plain", refusals=("401",))},
     }

@@ -137,6 +137,11 @@ class Server:
                 "with lines such as `write TOKEN`. Without one, the server is for this machine alone."
             )
         names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
+        if not names and self.options.read_only:
+            raise BadInput(
+                f"{data}: there is nothing to follow here, or nothing that this user may read; follow a server that "
+                "has begun to write, as its user."
+            )
         if not names:
             raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
         _allow_files(len(names))
@@ -205,8 +210,9 @@ class Server:
             with self.messages.logged("uvicorn.error"), asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(self._serve())
         finally:
-            for served in self.models.values():
-                served.stop()
+            with _hangups_ignored():
+                for served in self.models.values():
+                    served.stop()
             self.messages.close()
         if self.failed:
             raise self.failed[0]
@@ -308,6 +314,19 @@ class Server:
     def stop(self) -> None:
         """Have `run` end; also from another thread."""
         self.app.ends = self._uvicorn.should_exit = True
+
+
+@contextlib.contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """While the loop that listens for SIGHUP is gone, and the last snapshots are not written yet."""
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
