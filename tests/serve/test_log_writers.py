@@ -79,7 +79,7 @@ def test_a_replay_elsewhere_says_that_numbers_may_differ(tmp_path, monkeypatch):
         (HERE, ""),
         (OLD, f"bayou 0.0.9 (here {HERE['bayou']})"),
         (HERE | {"numpy": "1.0"}, f"NumPy 1.0 (here {HERE['numpy']})"),
-        (HERE | {"features": HERE["features"] + ",+zz1,+fma9"}, "fma9, zz1 that are not used here"),
+        (HERE | {"features": HERE["features"] + ",+zz1,+fma9"}, "with fma9, zz1 (not used here)"),
     ],
 )
 def test_differences_are_named(writer, words):
@@ -89,8 +89,8 @@ def test_differences_are_named(writer, words):
 def test_fused_multiply_add_is_named_first():
     here = HERE | {"features": "+sse2"}
     there = HERE | {"features": "+sse2,+adx,+aes,+avx,+avx2,+bmi,+fma"}
-    assert writers.differences(there, here) == "fma, avx, avx2, adx and 2 more features that are not used here"
-    assert writers.differences(here, there) == "fma, avx, avx2, adx and 2 more features less than here"
+    assert writers.differences(there, here) == "with fma, avx, avx2, adx and 2 more (not used here)"
+    assert writers.differences(here, there) == "without fma, avx, avx2, adx and 2 more (used here)"
 
 
 @pytest.mark.parametrize("note", [None, "[]", "{", "[3]", '[[1, "x"]]'])

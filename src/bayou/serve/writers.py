@@ -45,13 +45,13 @@ def differences(writer: Mapping[str, Any], here: Writer) -> str:
     said = []
     if writer.get("bayou") != here["bayou"]:
         said.append(f"bayou {writer.get('bayou')} (here {here['bayou']})")
-    kind, own = (f"{about.get('processor')} ({about.get('machine')})" for about in (writer, here))
+    kind, own = (f"{about.get('processor')}, {about.get('machine')}" for about in (writer, here))
     if kind != own:
         said.append(f"a processor of the kind {kind} (here {own})")
     theirs, ours = (_features(about.get("features")) for about in (writer, here))
-    for names, what in ((theirs - ours, "that are not used here"), (ours - theirs, "less than here")):
+    for names, how, what in ((theirs - ours, "with", "not used here"), (ours - theirs, "without", "used here")):
         if names:
-            said.append(f"{_listed(names)} {what}")
+            said.append(f"{how} {_listed(names)} ({what})")
     for name, shown in (("numba", "Numba"), ("llvmlite", "llvmlite"), ("numpy", "NumPy")):
         if writer.get(name) != here[name]:
             said.append(f"{shown} {writer.get(name)} (here {here[name]})")
@@ -82,4 +82,4 @@ def _listed(names: set[str]) -> str:
     # What matters most first: fused multiply-add changes how sums round, wide registers their order.
     order = sorted(names, key=lambda name: (name != "fma", not name.startswith("avx"), name))
     more = len(order) - _SHOWN_FEATURES
-    return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {more} more features" if more > 0 else "")
+    return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {more} more" if more > 0 else "")
