@@ -188,7 +188,7 @@ class Server:
                 raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
             return
         if said := folder.lock():
-            self._say(f"{folder.name}: {said}")
+            self._say(f"{folder.name}: {said}", level=WARNING)
         if start is None:
             return
         learner = load(start) if isinstance(start, Path) else start()
