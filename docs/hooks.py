@@ -1,4 +1,4 @@
-"""What the site adds to the pages: formulas as MathML, the command reference from the code, the changelog.
+"""Additions of the site to the pages: formulas as MathML, the command reference from the code, pages of the root.
 
 Formulas stand in pages as $inline$ or, on lines of their own, between $$. Browsers show MathML themselves, so that a
 page needs no script and no network.
@@ -39,11 +39,20 @@ def _mathml(latex: str, display: str) -> str:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made, not written."""
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    made = {"reference/commands.md": commands(), "changelog.md": re.sub(r"\]\(docs/", "](", changes)}
+    made = {
+        "reference/commands.md": commands(),
+        "changelog.md": _of_the_root("CHANGELOG.md"),
+        "contributing.md": _of_the_root("CONTRIBUTING.md"),
+    }
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def _of_the_root(name: str) -> str:
+    """Return a page that stands in the root of the repository, with its links as the site needs them."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.sub(r"\]\(CHANGELOG\.md", "](changelog.md", re.sub(r"\]\(docs/", "](", text))
 
 
 def commands() -> str:
