@@ -30,12 +30,11 @@ run_readme_block() {
     bash -euo pipefail -c "$commands"
 }
 
-# Create .venv with the tests' packages unless it exists; arguments are further things to install.
+# Have a .venv with the tests' packages: create it, or complete one that a demo made. Arguments are more to install.
 need_venv() {
-    if [ ! -x ".venv/$bin/python" ] && [ ! -x ".venv/$bin/python.exe" ]; then
-        "${PYTHON:-python3}" -m venv .venv
+    [ -d ".venv/$bin" ] || "${PYTHON:-python3}" -m venv .venv
+    ".venv/$bin/python" -c 'import bayou, mypy, pytest' 2>/dev/null ||
         ".venv/$bin/python" -m pip install --no-compile '.[test]'
-    fi
     if [ $# -gt 0 ]; then ".venv/$bin/python" -m pip install "$@"; fi
 }
 
