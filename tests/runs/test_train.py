@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import signal
+import threading
 
 import numpy as np
 import pandas as pd
@@ -213,3 +214,19 @@ def test_a_file_that_is_given_twice_is_told_of(tmp_path):
     run = bayou.train([str(file), str(file)], learner="marginal", bits=4)
     assert f"{file} is given 2 times; its rows are learned as often" in run.notes
     assert run.learned == 80
+
+
+def test_an_error_outside_the_main_thread_carries_no_other_one_along():
+    errors = []
+
+    def learn():
+        try:
+            bayou.train(clicks(50).assign(clicked=None), **OPTIONS)
+        except bayou.BadInput as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    thread.join()
+    assert "could be learned from" in str(errors[0])
+    assert errors[0].__context__ is None

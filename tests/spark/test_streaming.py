@@ -1,7 +1,9 @@
 """`bayou.spark.foreach_batch`: every micro-batch is learned once, also where a driver dies between save and commit."""
 
 import logging
+from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -83,6 +85,69 @@ def test_a_large_batch_is_a_round(spark, tmp_path, learner):
     # Too many for what is known: in sequence.
     learn(spark.createDataFrame(clicks(2_100, seed=3)), 2)
     assert bayou.load(place).examples == 2_000 + 2_100
+
+
+def without_labels(table, labels=None):
+    """The table with other labels, or with none."""
+    place = table.schema.get_field_index("clicked")
+    return table.set_column(place, "clicked", pa.nulls(len(table), pa.int64()) if labels is None else labels)
+
+
+@pytest.mark.parametrize("large", [900, 1_000_000], ids=["in a round", "in sequence"])
+def test_a_batch_with_nothing_to_learn_counts_as_learned(spark, tmp_path, large, caplog):
+    place, rows = tmp_path / "m.bayou", clicks(1_000)
+    options = LEARNED | {"learner": "bank", "large": large}
+    learn = face.foreach_batch(place, **options)
+    learn(spark.createDataFrame(without_labels(rows)), 0)
+    assert (
+        "batch 0: none of its 1,000 rows could be learned from; the first: the table:1: expected a label" in caplog.text
+    )
+    assert not place.exists()  # and the next batch makes it
+    learn(spark.createDataFrame(rows), 1)
+    before = bayou.load(place)
+    for batch, labels in ((2, None), (3, pa.array(["ham"] * 1_000))):
+        learn(spark.createDataFrame(without_labels(rows, labels)), batch)
+        assert f"batch {batch}: none of its 1,000 rows could be learned from" in caplog.text
+        after = bayou.load(place)
+        assert (after.extras.rounds.batch, after.extras.counters.skipped) == (batch, 1_000 * (batch - 1))
+        for mine, theirs in zip(after._arrays().values(), before._arrays().values(), strict=True):
+            assert mine.tobytes() == theirs.tobytes()
+        assert replace(after.extras.counters, skipped=0) == before.extras.counters
+    learn(spark.createDataFrame(rows), 4)
+    assert bayou.load(place).examples == 2_000
+    # Bad rows are still an error where they were asked to be one.
+    strict = face.foreach_batch(place, on_error="raise", **options)
+    with pytest.raises(BadInput, match="expected a label in column clicked") as told:
+        strict(spark.createDataFrame(without_labels(rows)), 5)
+    assert not isinstance(told.value.__context__, ValueError)
+    assert bayou.load(place).extras.rounds.batch == 4
+
+
+def test_a_round_learns_where_no_row_that_is_held_out_counts(spark, tmp_path):
+    from bayou.spark.layout import lay_out
+
+    place, folder, rows = tmp_path / "m.bayou", tmp_path / "rows", clicks(1_000)
+    learn = face.foreach_batch(place, large=900, folder=folder, **LEARNED | {"learner": "bank"})
+    learn(spark.createDataFrame(rows), 0)
+    learn(spark.createDataFrame(rows).coalesce(1), 1)
+    (file,) = (folder / "batch-1").glob("*.parquet")
+    held = {number for part in lay_out([str(file)], None, "given", 0, 25).held.parts for number in range(*part[2:])}
+    assert 10 <= len(held) <= 100
+    labels = pa.array([None if k in held else label for k, label in enumerate(rows["clicked"].to_pylist())])
+    learn(spark.createDataFrame(without_labels(rows, labels)).coalesce(1), 2)
+    assert bayou.load(place).examples == 3_000 - len(held)
+
+
+def test_a_stream_goes_on_after_files_without_labels(spark, tmp_path):
+    folder, place = tmp_path / "rows", tmp_path / "m.bayou"
+    folder.mkdir()
+    for k in range(3):
+        pq.write_table(clicks(200) if k == 2 else without_labels(clicks(200)), folder / f"{k}.parquet")
+    schema = spark.read.parquet(folder.as_uri()).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder.as_uri())
+    run(stream, face.foreach_batch(place, **LEARNED), tmp_path / "checkpoint")
+    learned = bayou.load(place)
+    assert (learned.examples, learned.extras.rounds.batch) == (200, 2)
 
 
 def test_what_is_wrong_is_said_before_the_stream(tmp_path):

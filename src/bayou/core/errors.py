@@ -13,6 +13,18 @@ class BadInput(ValueError):
     """
 
 
+class NothingToLearn(BadInput):
+    """Data of which no row could be learned from.
+
+    Attributes:
+        first: what was wrong with the first row, as a sentence; empty if that is not known.
+    """
+
+    def __init__(self, message: str, first: str = "") -> None:
+        super().__init__(message)
+        self.first = first
+
+
 class BadModel(ValueError):
     """A model file, or a pair of models, that cannot be used together.
 

@@ -25,7 +25,8 @@ class Interrupt:
 def interruptible(source: Source) -> Iterator[Interrupt]:
     """Within, the first Ctrl-C, SIGTERM or SIGHUP only stops the source; a second one ends everything at once.
 
-    A signal that the process was told to ignore, as `nohup` does, stays ignored.
+    A signal that the process was told to ignore, as `nohup` does, stays ignored. Outside the main thread no signal is
+    caught, for Python gives them to the main thread alone.
     """
     interrupt = Interrupt()
 
@@ -40,10 +41,9 @@ def interruptible(source: Source) -> Iterator[Interrupt]:
 
     try:
         before = {kind: signal.signal(kind, stop) for kind in SIGNALS if signal.getsignal(kind) != signal.SIG_IGN}
-    except ValueError:  # not in the main thread: somebody else's business
-        yield interrupt
-        return
-    try:
+    except ValueError:  # not in the main thread
+        before = {}
+    try:  # not within `except`, where every error of the run would carry that one along
         yield interrupt
     finally:
         restore()

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
-from bayou.core.errors import BadInput
+from bayou.core.errors import BadInput, NothingToLearn
 from bayou.core.extras import Extras
 from bayou.core.recipe import Recipe
 from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
@@ -249,10 +249,11 @@ class Source:
             return
         bad = [*self.bad, *refused]
         if not bad:
-            raise BadInput(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
-        raise BadInput(
+            raise NothingToLearn(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
+        raise NothingToLearn(
             f"none of the {self.lines:,} lines could be learned from; the first: {bad[0]} They were read as "
-            f"{self.recipe.kind} data; if they are not, say so with --format."
+            f"{self.recipe.kind} data; if they are not, say so with --format.",
+            first=bad[0],
         )
 
     def stop(self) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayou import rounds
 from bayou.core.checks import path, whole_number
-from bayou.core.extras import Rounds
+from bayou.core.errors import NothingToLearn
+from bayou.core.extras import Counters, Rounds
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
 from bayou.core.storage import load
@@ -44,6 +45,9 @@ def foreach_batch(
     any learner, any task. The number of the batch is kept in the file, which is written whole or not at all; one that
     is not above it was learned and is skipped. So a driver that dies anywhere loses nothing and learns nothing twice.
 
+    A batch with nothing to learn (no rows, no labels, or bad rows alone under `on_error="skip"`, the default) counts as
+    learned, with a warning in the log, so that the stream continues. With `on_error="raise"` the first bad row ends it.
+
     Args:
         model: the file. It is made by the first batch, whose first rows decide what columns are, unless it is there.
         label: the column to predict.
@@ -75,11 +79,20 @@ def foreach_batch(
         try:
             n = rows.count()
             if not n:
+                log.info("batch %d has no rows", batch_id)
                 return
             if known is not None and n >= large and _in_shards(known, n):
                 learned = _one_round(rows, n, known, batch_id, folder, given)
             else:
                 learned = _in_sequence(rows, known, given)
+        except NothingToLearn as error:
+            first = f"; the first: {error.first}" if error.first else ""
+            log.warning("batch %d: none of its %s rows could be learned from%s", batch_id, f"{n:,}", first)
+            if known is None:
+                return
+            learned = load(place)  # without what a round may have changed
+            counters = learned.extras.counters or Counters()
+            learned.extras = replace(learned.extras, counters=counters + Counters(skipped=n))
         finally:
             rows.unpersist()
         learned.extras = replace(learned.extras, rounds=Rounds(examples=learned.examples, batch=batch_id))
@@ -116,9 +129,12 @@ def _one_round(
         rows = layout.learned.rows
         step = Step(0, rows, max(min(spark.sparkContext.defaultParallelism, rows // max(least, 1)), 2))
         gained = engine.summed_gains(spark, known, layout.shards(step), step.weight, on_error)
+        before = known.examples
         rounds.apply(known, gained, step.weight)
-        held = tasks.held_out(known, layout.held.parts, on_error)
-        if hasattr(known, "recombine"):
+        held = [batch for batch in tasks.held_out(known, layout.held.parts, on_error) if batch.each_weight().any()]
+        if known.examples == before and not held:
+            raise NothingToLearn(f"none of the {n:,} rows could be learned from: they are bad, or of weight 0.")
+        if held and hasattr(known, "recombine"):
             known.recombine(held, learn=True)
         else:  # nothing needs them for itself
             for batch in held:
