@@ -62,6 +62,7 @@ def test_numbers_one_by_one_are_many_and_have_intervals():
     assert many.predict_many(xs).tolist() == [one.predict_one(x) for x in xs]
     low, high = one.predict_interval_one(xs[0], 0.8)
     assert low < one.predict_one(xs[0]) < high
+    assert one.predict_interval_one(xs[0]) == one.predict_interval_one(xs[0], level=0.95)
     with pytest.raises(BadInput, match="the label is 'a'"):
         one.learn_one({"age": 1.0}, "a")
     with pytest.raises(BadInput, match="marginal is a learner to classify; this is a Regressor"):

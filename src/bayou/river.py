@@ -296,7 +296,7 @@ class Regressor(_Face, base.MiniBatchRegressor):
         """The number that is expected."""
         return float(self._model.learn_row(self._rows.one(x)[0], 0.0, 0.0))
 
-    def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.9) -> tuple[float, float]:
+    def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.95) -> tuple[float, float]:
         """(low, high): the number lies between them with this probability."""
         low, high = self._model.predict(self._rows.one(x)[0].batch()).interval(level)
         return float(low[0]), float(high[0])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bayou import rounds
-from bayou.core.checks import did_you_mean, one_of, texts
+from bayou.core.checks import did_you_mean, one_of, path, texts
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, reach
@@ -21,16 +19,15 @@ from bayou.outputs.prediction_table import CLASS, columns_of
 from bayou.runs.predict import predict as predictions_of
 from bayou.sources.source import ON_ERROR
 from bayou.spark import columns, engine, tasks
+from bayou.spark.broadcasts import broadcasts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class Scoring(NamedTuple):
-    """What the tasks are told."""
+    """What tasks need besides the model."""
 
-    key: str
-    model: bytes
     keep: list[str]
     level: float
     on_error: str
@@ -40,7 +37,7 @@ class Scoring(NamedTuple):
 def transform(
     df: DataFrame,
     model: str | os.PathLike[str] | Learner,
-    level: float = 0.9,
+    level: float = 0.95,
     keep: Sequence[str] | None = None,
     on_error: str = "raise",
     horizon: str = "later",
@@ -52,7 +49,8 @@ def transform(
 
     Args:
         df: the rows; labels are not needed. It may be a stream.
-        model: a file, or a learner, as it is now: what it learns later changes nothing.
+        model: a file, or a learner, as it is now: what it learns later changes nothing. Calls with the same model share
+            one broadcast, which is deleted when a newer version is used and no DataFrame needs this one any more.
         level: how certain it is that what is predicted lies between `low` and `high`.
         keep: columns to have beside the predictions; all if not given.
         on_error: "raise" a sentence at the first row that cannot be read, or "skip" such rows.
@@ -83,30 +81,32 @@ def transform(
     columns.check(df, learner, labels=False)
     fields = [df.schema[name] for name in kept]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
-    told = Scoring(secrets.token_hex(8), rounds.to_bytes(learner), kept, level, on_error, horizon)
-    return df.mapInArrow(partial(score, spark.sparkContext.broadcast(told)), StructType(fields))
+    broadcast = broadcasts_of(spark.sparkContext).get(
+        learner, None if isinstance(model, Learner) else path("model", model)
+    )
+    task = Scoring(kept, level, on_error, horizon)
+    return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
 
 
-def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The predictions of some rows; `held` is a broadcast of `Scoring`. It runs in Spark's Python workers."""
-    told: Scoring = held.value
+def score(broadcast: Any, task: Scoring, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Predict some rows, in Spark's Python workers; the broadcast is one of a `BroadcastModel`."""
     rows = (batch for batch in batches if batch.num_rows)
     first = next(rows, None)
     if first is None:
         return
-    learner = tasks.known_base(told.key, told.model)
+    learner = tasks.known_base(*broadcast.value)
     # Nobody hears notes here.
     found = predictions_of(
         map(tasks.in_utc, itertools.chain([first], rows)),
         model=learner,
-        keep=told.keep,
-        level=told.level,
-        horizon=told.horizon,
+        keep=task.keep,
+        level=task.level,
+        horizon=task.horizon,
         tags=False,
-        on_error=told.on_error,
+        on_error=task.on_error,
         threads=0,
         on_note=lambda note: None,
     )
     for table in found:
-        fields = [first.schema.field(one.name) if one.name in told.keep else one for one in table.schema]
+        fields = [first.schema.field(one.name) if one.name in task.keep else one for one in table.schema]
         yield from table.cast(pa.schema(fields)).combine_chunks().to_batches()
