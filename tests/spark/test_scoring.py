@@ -105,6 +105,27 @@ def test_what_a_model_cannot_read_is_told_in_the_driver(spark):
         face.transform(frame, Marginal(n_features=8))
 
 
+def test_names_that_are_one_to_spark_get_a_sentence(spark, model):
+    from pyspark.sql import functions
+
+    frame = spark.createDataFrame(clicks(5))
+    for name in ("site", "SITE"):
+        with pytest.raises(BadInput, match=f"^the columns 'site' and '{name}' have one name to Spark; rename one"):
+            face.transform(frame.select("*", functions.lit("a").alias(name)), model)
+
+
+def test_numbers_where_texts_were_learned_are_warned_of(spark, caplog):
+    rows = clicks(100).append_column("zip", pa.array([f"0{k % 9}12" for k in range(100)]))
+    model = bayou.train(rows, category=["age"], **SMALL).learner
+    frame = spark.createDataFrame(rows)
+    face.transform(frame.withColumn("zip", frame.id), model)  # of texts that are numbers, too
+    face.transform(frame.withColumn("age", frame.id), model)
+    assert "holds numbers" not in caplog.text
+    face.transform(frame.withColumn("site", frame.id), model)
+    assert "the column 'site' holds numbers, but the model has learned texts there, such as 's" in caplog.text
+    assert caplog.text.count("holds numbers") == 1
+
+
 def test_columns_are_called_as_workers_call_them(spark):
     from pyspark.ml.linalg import Vectors
 

@@ -138,6 +138,16 @@ def test_a_round_learns_where_no_row_that_is_held_out_counts(spark, tmp_path):
     assert bayou.load(place).examples == 3_000 - len(held)
 
 
+def test_a_first_batch_of_one_label_is_warned_of(spark, tmp_path, caplog):
+    rows, sentence = clicks(100), "all labels of the first batch are the same: check label and positive"
+    face.foreach_batch(tmp_path / "a.bayou", **LEARNED)(spark.createDataFrame(rows), 0)
+    assert sentence not in caplog.text
+    learn = face.foreach_batch(tmp_path / "b.bayou", **LEARNED)
+    for batch in range(2):
+        learn(spark.createDataFrame(without_labels(rows, pa.array([1] * 100))), batch)
+    assert caplog.text.count(sentence) == 1  # later batches may be small
+
+
 def test_a_stream_goes_on_after_files_without_labels(spark, tmp_path):
     folder, place = tmp_path / "rows", tmp_path / "m.bayou"
     folder.mkdir()

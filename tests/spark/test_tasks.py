@@ -65,6 +65,21 @@ def test_gains_come_back_from_bytes_and_the_base_stays(shard):
     assert tasks.unpacked(pa.concat_tables(summed), rounds.SUM).equals(rounds.add(gains))
 
 
+def test_a_task_predicts_each_row_once(shard, monkeypatch):
+    from bayou.runs.predict import Predictions
+    from bayou.spark import scoring
+
+    base, _ = shard
+    rows = pa.table({"a": [f"v{k}" for k in range(90)], "id": range(90)})
+    expected = bayou.predict(rows, model=base, keep=["id"], tags=False).to_arrow()
+    sizes, whole = [], Predictions._predict
+    monkeypatch.setattr(Predictions, "_predict", lambda self, batch: (sizes.append(len(batch)), whole(self, batch))[1])
+    held, task = Held(("a key", rounds.to_bytes(base))), scoring.Scoring(["id"], 0.95, "raise", "later")
+    found = pa.Table.from_batches(scoring.score(held, task, rows.to_batches(max_chunksize=30)))
+    assert found.equals(expected)
+    assert sum(sizes) == 90
+
+
 def test_points_in_time_are_those_of_files():
     rows = pa.table({"t": pa.array([0, 3600], pa.timestamp("us", "America/New_York")), "n": [1, 2]})
     assert tasks.in_utc(rows).schema.field("t").type == pa.timestamp("us", "UTC")

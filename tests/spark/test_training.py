@@ -161,6 +161,23 @@ def test_a_frame_is_learned_as_its_files(spark, files, tmp_path):
         face.train(frame, folder=folder, **options)
 
 
+def test_names_that_are_one_to_spark_get_a_sentence(spark, files, tmp_path):
+    frame = spark.read.parquet(files.as_uri())
+    with pytest.raises(BadInput, match="the columns 'site' and 'site' have one name"):
+        face.train(frame.select("*", "site"), folder=tmp_path / "rows", **SMALL)
+    assert os.listdir(tmp_path) == []
+
+
+def test_labels_that_are_all_the_same_are_warned_of(spark, files, tmp_path):
+    rows = pq.read_table(files / "part-0.parquet")
+    same = rows.set_column(rows.schema.get_field_index("clicked"), "clicked", pa.array([1] * len(rows)))
+    for k in range(2):
+        pq.write_table(same, tmp_path / f"{k}.parquet")
+    options = SMALL | {"learner": "marginal", "base_rows": 5_700}  # no round is needed to see it
+    sentence = "all 200 held-out rows have the same label; check label and positive"
+    assert face.train(str(tmp_path), **options).warnings == [sentence]
+
+
 def test_a_frame_without_a_folder_leaves_nothing(spark, files, tmp_path, monkeypatch):
     import tempfile
 

@@ -93,7 +93,9 @@ def predict(
         else:
             on_note(Note(ONLY_NEXT))
     opening = {"format": format, "on_error": on_error, "threads": threads}
-    return Predictions(learner, data, keep, level, quantiles, explain, tags, horizon, **opening)
+    predictions = Predictions(learner, data, keep, level, quantiles, explain, tags, horizon, **opening)
+    predictions.warm_up()
+    return predictions
 
 
 def _shares(quantiles: Sequence[float]) -> list[float]:
@@ -158,7 +160,6 @@ class Predictions:
         )
         self._keep = keep
         self._begin()
-        self._warm_up()
 
     def _predict(self, batch: Batch) -> Any:
         with accompanied():
@@ -168,8 +169,8 @@ class Predictions:
         self._meter = meter_for(self._learner.record.task)
         self._refused = Refused(self.source)
 
-    def _warm_up(self) -> None:
-        """Have every kernel loaded, or compiled, by trying it on the first few rows."""
+    def warm_up(self) -> None:
+        """Load or compile every kernel by predicting the first few rows, before time is measured."""
         batch = first_rows(self.source)
         with contextlib.suppress(BadInput):  # it will be said when these rows come
             predicted = self._predict(batch)

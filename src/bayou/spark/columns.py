@@ -1,27 +1,67 @@
-"""The columns of a DataFrame, which are known before any of its rows: has it those that a model's recipe needs?"""
+"""The columns of a DataFrame, checked in the driver before any row is read."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pyarrow as pa
 
 from bayou import sources
+from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
+from bayou.core.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import names_of
 from bayou.sources.table.plan import Plan
+
+log = logging.getLogger("bayou.spark")
 
 # The parts of types that are no structs to Spark, and are to Arrow.
 _PARTS = {"variant": ("value", "metadata"), "geometry": ("srid", "wkb"), "geography": ("srid", "wkb")}
 
 
 def check(frame: Any, model: Learner, labels: bool = True) -> None:
-    """Refuse a DataFrame that a model cannot read, in the driver, with the sentence that its workers would have."""
+    """Raise BadInput, with the sentence that a worker would raise, if a model cannot read a DataFrame."""
     table = outline(frame)
     recipe = sources.open(table, extras=Extras.of(model), labels=False, threads=0).recipe
     if recipe.fitted:
         Plan(recipe, labels=labels).places(names_of(table.schema), "the table")
+        _warn_of_numbers(frame, recipe)
+
+
+def check_names(frame: Any) -> None:
+    """Raise BadInput if two columns have one name to Spark, which by default ignores the case of letters."""
+    ignores_case = frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
+    seen: dict[str, str] = {}
+    for name in frame.columns:
+        other = seen.setdefault(name.lower() if ignores_case else name, name)
+        if other is not name:
+            raise BadInput(
+                f"the columns {other!r} and {name!r} have one name to Spark; rename one of them, or drop it."
+            )
+
+
+def _warn_of_numbers(frame: Any, recipe: Recipe) -> None:
+    """Warn of numbers where the model has learned texts: to it they are categories that it has not seen."""
+    from pyspark.sql.types import NumericType
+
+    numbers = {one.name for one in frame.schema if isinstance(one.dataType, NumericType)}
+    for column in recipe.columns or ():
+        if column.name in numbers and _has_texts(column):
+            log.warning(
+                "the column %r holds numbers, but the model has learned texts there, such as %r, and no number; give "
+                "it the texts",
+                column.name,
+                column.examples[0],
+            )
+
+
+def _has_texts(column: Column) -> bool:
+    """Whether the values of a column that were seen are texts, none of which is a number."""
+    if column.role not in ("category", "text") or not column.examples:
+        return False
+    return not any(text.replace(".", "", 1).lstrip("-").isdigit() for text in column.examples)
 
 
 def outline(frame: Any) -> pa.Table:

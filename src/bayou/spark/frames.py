@@ -12,7 +12,7 @@ from typing import Any
 from bayou.core.checks import path
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.spark import engine
+from bayou.spark import columns, engine
 from bayou.spark.layout import files_of, row_groups
 
 
@@ -38,6 +38,7 @@ def as_files(
 
 
 def _written(frame: Any, folder: str, known: Learner | None) -> list[str]:
+    columns.check_names(frame)
     address = "://" in folder
     if not address and os.path.isdir(folder) and os.listdir(folder):
         files = files_of(folder)

@@ -16,7 +16,7 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, reach
 from bayou.core.storage import load
 from bayou.outputs.prediction_table import CLASS, columns_of
-from bayou.runs.predict import predict as predictions_of
+from bayou.runs.predict import Predictions
 from bayou.sources.source import ON_ERROR
 from bayou.spark import columns, engine, tasks
 from bayou.spark.broadcasts import broadcasts_of
@@ -69,6 +69,7 @@ def transform(
     reach(level)  # refuses what is no level
     one_of("on_error", on_error, ON_ERROR)
     one_of("horizon", horizon, HORIZONS)
+    columns.check_names(df)
     kept = df.columns if keep is None else list(texts("keep", keep, "the names of some columns"))
     for name in kept:
         if name not in df.columns:
@@ -84,7 +85,7 @@ def transform(
     broadcast = broadcasts_of(spark.sparkContext).get(
         learner, None if isinstance(model, Learner) else path("model", model)
     )
-    task = Scoring(kept, level, on_error, horizon)
+    task = Scoring(kept, level, on_error, horizon if learner.looks_later else "next")
     return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
 
 
@@ -95,18 +96,19 @@ def score(broadcast: Any, task: Scoring, batches: Iterable[pa.RecordBatch]) -> I
     if first is None:
         return
     learner = tasks.known_base(*broadcast.value)
-    # Nobody hears notes here.
-    found = predictions_of(
+    predictions = Predictions(
+        learner,
         map(tasks.in_utc, itertools.chain([first], rows)),
-        model=learner,
         keep=task.keep,
         level=task.level,
-        horizon=task.horizon,
+        quantiles=(),
+        explain=0,
         tags=False,
+        horizon=task.horizon,
+        format="auto",
         on_error=task.on_error,
         threads=0,
-        on_note=lambda note: None,
     )
-    for table in found:
+    for table in predictions:
         fields = [first.schema.field(one.name) if one.name in task.keep else one for one in table.schema]
         yield from table.cast(pa.schema(fields)).combine_chunks().to_batches()

@@ -114,6 +114,11 @@ def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learn
     run = Training(table, resume=known, **own, **given.recipe).run()
     if run.signal is not None:
         raise KeyboardInterrupt
+    if known is None:
+        alike = run.evaluation.examples and getattr(run.evaluation, "auc", 0.0) is None
+        same = ["all labels of the first batch are the same: check label and positive"] if alike else []
+        for sentence in [*run.remarks, *same]:
+            log.warning(sentence)
     return run.learner
 
 

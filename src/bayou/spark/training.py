@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.checks import function, one_of, path, positive_number, whole_number
@@ -282,8 +284,11 @@ class _Rounds:
         learner = self.run.learner
         if not self._held:
             self._held = tasks.held_out(learner, self._layout.held.parts, self._on_error)
-        if not self._held:
-            raise BadInput("none of the rows that are held out can be read; look at the data with bayou look.")
+            if not self._held:
+                raise BadInput("none of the rows that are held out can be read; look at the data with bayou look.")
+            labels = np.concatenate([np.asarray(batch.labels) for batch in self._held])
+            if (labels == labels[0]).all():
+                self._warn(f"all {len(labels):,} held-out rows have the same label; check label and positive")
         if hasattr(learner, "recombine"):
             return float(learner.recombine(self._held))
         meter = meter_for(learner.record.task)
