@@ -1,4 +1,4 @@
-"""`bayou.spark`: learning in rounds on a cluster, predicting there, and learning from its streams.
+"""Learning in rounds on a Spark cluster, predictions of DataFrames, and learning from streams.
 
     from bayou import spark
 
@@ -6,13 +6,15 @@
     scored = spark.transform(frame, "m.bayou")
     stream.writeStream.foreachBatch(spark.foreach_batch("m.bayou", label="clicked")).start()
 
-    layout      which rows are held out, in which order the others come, and what a round takes of them
-    tasks       what runs in Spark's Python workers: learn a shard, add up a block
-    engine      the session, a round as one Spark job, and errors as sentences
     training    `train`; streaming: `foreach_batch`; scoring: `transform`
+    layout      which rows are held out, the order of the others, and the rows of each round
+    engine      the session, a round as one Spark job, errors of workers as sentences
+    tasks       what runs in Spark's Python workers: learn a shard, add up a block
+    broadcasts  one broadcast per model, and when it is deleted
+    frames      a DataFrame as Parquet files; columns: checks of a DataFrame before any row is read
 
-What a shard gains and how that adds up is said in `bayou.rounds`. A task is a function of the base, its rows, their
-weight and its number, so that what Spark runs again, or twice, changes no bit.
+`bayou.rounds` describes what a shard gains and how gains add up. A task is a function of the base, its rows, their
+weight and its number, so a task that Spark runs again, or twice, changes no bit of the result.
 """
 
 from importlib import import_module

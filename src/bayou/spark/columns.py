@@ -17,7 +17,7 @@ from bayou.sources.table.plan import Plan
 
 log = logging.getLogger("bayou.spark")
 
-# The parts of types that are no structs to Spark, and are to Arrow.
+# The parts of types that are structs to Arrow, but not to Spark.
 _PARTS = {"variant": ("value", "metadata"), "geometry": ("srid", "wkb"), "geography": ("srid", "wkb")}
 
 
@@ -35,11 +35,12 @@ def check_names(frame: Any) -> None:
     ignores_case = frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
     seen: dict[str, str] = {}
     for name in frame.columns:
-        other = seen.setdefault(name.lower() if ignores_case else name, name)
-        if other is not name:
+        key = name.lower() if ignores_case else name
+        if key in seen:
             raise BadInput(
-                f"the columns {other!r} and {name!r} have one name to Spark; rename one of them, or drop it."
+                f"the columns {seen[key]!r} and {name!r} have one name to Spark; rename one of them, or drop it."
             )
+        seen[key] = name
 
 
 def _warn_of_numbers(frame: Any, recipe: Recipe) -> None:
@@ -65,7 +66,7 @@ def _has_texts(column: Column) -> bool:
 
 
 def outline(frame: Any) -> pa.Table:
-    """A table without rows, and with the columns that workers have of a DataFrame; of their types only the parts."""
+    """Return an empty table with the columns that workers have of a DataFrame; of the types, structs alone are kept."""
     return pa.schema([(one.name, _parts(one.dataType)) for one in frame.schema]).empty_table()
 
 

@@ -30,7 +30,7 @@ _OURS = re.compile(r"bayou\.core\.errors\.(BadInput|BadModel): (.+)")
 
 
 def session() -> SparkSession:
-    """The session that is there, or a new one."""
+    """Return the active session, or start one."""
     found = SparkSession.getActiveSession()
     if found is None:
         try:
@@ -39,13 +39,13 @@ def session() -> SparkSession:
             if "JAVA" not in str(error):
                 raise
             raise BadInput(
-                "Spark does not start, for it finds no Java; install Java 17 or newer, and have JAVA_HOME say where."
+                "Spark does not start, for it finds no Java; install Java 17 or newer, and set JAVA_HOME to its folder."
             ) from None
     return usable(found)
 
 
 def usable(found: Any) -> SparkSession:
-    """The session itself; one that is far away has no broadcasts."""
+    """Return the session if it is one that has broadcasts; raise BadInput for Spark Connect, which has none."""
     if not isinstance(found, SparkSession):
         raise BadInput("bayou.spark needs a session in this process; one of Spark Connect cannot hand models to tasks.")
     context = found.sparkContext
@@ -55,14 +55,14 @@ def usable(found: Any) -> SparkSession:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data are a DataFrame of Spark."""
+    """Whether data are a Spark DataFrame."""
     return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
 
 
 def summed_gains(
     spark: SparkSession, base: Learner, shards: list[list[Part]], weight: float, on_error: str
 ) -> pa.Table:
-    """What all shards gain from a base: one Spark job, of which the sums alone come back."""
+    """Let each shard learn from the base, and return the sum of their gains: one Spark job, added up on the cluster."""
     context = spark.sparkContext
     told = tasks.Shards(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
     held = context.broadcast(told)
@@ -79,7 +79,7 @@ def summed_gains(
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """What a worker has raised, as if it had been raised here."""
+    """Raise a worker's BadInput or BadModel, with its sentence, instead of Spark's exception."""
     try:
         yield
     except PySparkException as error:
@@ -88,7 +88,7 @@ def sentences() -> Iterator[None]:
             raise (BadInput if ours[1] == "BadInput" else BadModel)(ours[2].strip()) from None
         if "No module named 'bayou" in said:
             raise BadInput(
-                "Spark's workers have no bayou, or another one; install this one where they run, and let "
-                "PYSPARK_PYTHON name that Python."
+                "Spark's workers have no bayou, or another version; install this one where they run, and set "
+                "PYSPARK_PYTHON to that Python."
             ) from None
         raise

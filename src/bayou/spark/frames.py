@@ -20,13 +20,14 @@ from bayou.spark.layout import files_of, row_groups
 def as_files(
     data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None
 ) -> Iterator[list[str]]:
-    """The names of files as they are; of a DataFrame those it is written to, in a folder that is kept if it was given.
+    """Yield the names of Parquet files: those given, or those that a DataFrame is written to.
 
-    What an earlier run has written there is used again if that run, `known`, is to be gone on with.
+    A given folder is kept, a temporary one is not. Files that an earlier run has written to the folder are used again
+    if that run, whose model is `known`, is resumed.
     """
     if not engine.is_frame(data):
         if folder is not None:
-            raise BadInput("folder is where a DataFrame is written, but the data are files already; leave it out.")
+            raise BadInput("folder is where a DataFrame is written, but the data are files already; leave folder out.")
         yield data
     elif folder is not None:
         yield _written(data, path("folder", folder), known)

@@ -1,7 +1,7 @@
-"""Where the rows of Parquet files go: some are held out, the others laid out in an order, and rounds take them from it.
+"""Where the rows of Parquet files go: some are held out, the others are put in order, and rounds take them from there.
 
-Row groups are the unit: they come in the order of a permutation, and are cut only where a shard ends. What is held out
-are SLICES pieces at equal distances, so that all files have their share and few row groups are read for it.
+Row groups are the unit: they come in the order of a permutation, and are cut only where a shard ends. The held-out rows
+are SLICES slices at equal distances, so that each file has its share of them and few row groups are read for it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from bayou.sources.reading.opening import expand
 
 ORDERS = {"mixed": True, "given": False}
 SLICES = 64
-# Of files in a folder.
+# Suffixes of the files that are read from a folder.
 ENDINGS = (".parquet", ".parq", ".pq")
-# With fewer rows than so many times those of a shard one process is quicker, and better.
+# With fewer rows than those of this many shards, one process is quicker, and learns better.
 LEAST_SHARDS = 40
 
 
 @dataclass(frozen=True)
 class Step:
-    """Rows `first` to `last` of what is learned, over so many shards; `passed`: passes that are behind it."""
+    """A round: rows [first, last) of those that are learned, over `shards` shards, after `passed` whole passes."""
 
     first: int
     last: int
@@ -41,27 +41,27 @@ class Step:
 
     @property
     def weight(self) -> float:
-        """How often a shard learns each of its rows; in a further pass rows count half again."""
+        """How often a shard counts each of its rows; in a later pass, half as often."""
         return self.shards / 2 if self.passed else float(self.shards)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is learned, in order, and what is held out; `mark`: a digest of which rows there are."""
+    """The rows to learn, in order, and those held out; `mark`: a digest of the files and their row groups."""
 
     learned: ParquetParts
     held: ParquetParts
     mark: str
 
     def shards(self, step: Step) -> list[list[Part]]:
-        """The rows of each shard of a step."""
+        """Return the rows of each shard of a round."""
         rows = step.last - step.first
         cuts = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
         return [self.learned.cut(*span) for span in itertools.pairwise(cuts)]
 
 
 def files_of(data: Any) -> list[str]:
-    """The Parquet files that paths, globs, folders and addresses mean, by names that hold in any folder of a worker."""
+    """Return the Parquet files that paths, globs, folders and addresses stand for, by absolute names."""
     names = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
@@ -95,7 +95,7 @@ def _at_address(name: str) -> list[str]:
 
 
 def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
-    """Those called .parquet, by their names in the folder; not what is set aside, in _temporary and the like."""
+    """Return those with a suffix of Parquet, sorted by name, but none that are hidden, in _temporary and the like."""
     named = [name for name in sorted(found) if name.endswith(ENDINGS)]
     kept = [found[name] for name in named if not any(part[0] in "_." for part in name.split("/"))]
     if not kept:
@@ -104,7 +104,7 @@ def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
 
 
 def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
-    """All row groups of some files, and a digest of which they are."""
+    """Return all row groups of some files, and a digest that identifies them."""
     import pyarrow.parquet as pq
 
     groups, digest = [], xxhash.xxh3_64()
@@ -119,20 +119,20 @@ def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
 
 
 def held_rows(rows: int, share: float | None, least: int) -> int:
-    """How many rows are held out: a share of them, enough to learn the combination from, and no more than is needed."""
+    """Return how many rows to hold out: a fraction, within what the combination needs to be learned."""
     usual, low, high = rounds.HELD_OUT
     low = low * least // rounds.LEAST_ROWS
     return int(np.clip((usual if share is None else share) * rows, low, high))
 
 
 def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> Layout:
-    """Hold some rows out, and put the others in order; too few of them are refused."""
+    """Hold some rows out, and put the others in order. Raise BadInput if there are too few."""
     groups, mark = row_groups(files)
     whole = ParquetParts(groups)
     if whole.rows < LEAST_SHARDS * least:
         raise BadInput(
-            f"there are {whole.rows:,} rows, and rounds need {LEAST_SHARDS * least:,} to be worth it; one process is "
-            "the tool for them: bayou train, or bayou.train."
+            f"there are {whole.rows:,} rows, and rounds need {LEAST_SHARDS * least:,}; learn them in one process: "
+            "bayou train, or bayou.train."
         )
     held, learned, before = [], [], 0
     many = held_rows(whole.rows, share, least)
@@ -152,7 +152,7 @@ def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, le
 
 
 def steps(rows: int, shards: int, base: int | None, least: int, passes: int) -> list[Step]:
-    """All rounds of all passes; the first is the base."""
+    """Return all rounds of all passes; the first is the base."""
     planned = [Step(*one) for one in rounds.plan(rows, shards, base, least)]
     many = max(min(shards, rows // least), 1)
     return planned + [Step(0, rows, many, passed) for passed in range(1, passes)]

@@ -1,4 +1,4 @@
-"""`bayou.spark.transform`: a model's predictions of a DataFrame, beside its columns."""
+"""`bayou.spark.transform`: predictions beside the columns of a DataFrame."""
 
 from __future__ import annotations
 
@@ -42,20 +42,23 @@ def transform(
     on_error: str = "raise",
     horizon: str = "later",
 ) -> DataFrame:
-    """The rows of a DataFrame with what a model predicts of each: the columns, and the bits, of `bayou predict`.
+    """Add a model's predictions to the rows of a DataFrame: the columns, and the bits, of `bayou predict`.
 
-    Of two classes these are probability, mean, variance, low and high; of several class, probability, low, high and
-    the probability of each, P(a) and so on; of numbers mean, variance, low and high.
+    The columns are, binary: probability, mean, variance, low and high; multiclass: class, probability, low, high and
+    the probability of each class, P(a) and so on; regression: mean, variance, low and high.
 
     Args:
-        df: the rows; labels are not needed. It may be a stream.
+        df: the rows, which need no labels; it may be a stream.
         model: a file, or a learner, as it is now: what it learns later changes nothing. Calls with the same model share
             one broadcast, which is deleted when a newer version is used and no DataFrame needs this one any more.
-        level: how certain it is that what is predicted lies between `low` and `high`.
-        keep: columns to have beside the predictions; all if not given.
-        on_error: "raise" a sentence at the first row that cannot be read, or "skip" such rows.
-        horizon: "later" for rows that come after learning has stopped; "next" for those that come right after what was
-            learned, where learning goes on, as with `foreach_batch` every minute.
+        level: the probability of the interval from `low` to `high`.
+        keep: columns to keep beside the predictions; default: all.
+        on_error: "raise" an error at the first row that cannot be read, or "skip" such rows.
+        horizon: "later" for rows that arrive after learning has stopped; "next" for rows that arrive while the model
+            keeps learning, as with `foreach_batch` every minute.
+
+    Returns:
+        a DataFrame that predicts when it is evaluated, with the model as it was at this call.
 
     >>> transform(frame, "m.bayou", keep=["id"]).columns  # doctest: +SKIP
     ['id', 'probability', 'mean', 'variance', 'low', 'high']
@@ -66,7 +69,7 @@ def transform(
         raise BadInput("df must be a DataFrame of Spark; bayou.predict takes files and other tables.")
     spark = engine.usable(df.sparkSession)
     learner = model if isinstance(model, Learner) else load(model)
-    reach(level)  # refuses what is no level
+    reach(level)  # raises BadInput if that is not a level
     one_of("on_error", on_error, ON_ERROR)
     one_of("horizon", horizon, HORIZONS)
     columns.check_names(df)

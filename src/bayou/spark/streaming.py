@@ -1,4 +1,4 @@
-"""`bayou.spark.foreach_batch`: a model file that learns each micro-batch of a stream once."""
+"""`bayou.spark.foreach_batch`: a model file that learns each micro-batch of a stream exactly once."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def foreach_batch(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for `writeStream.foreachBatch`: it lets a model file learn each micro-batch of a stream, once.
+    """Return a function for `writeStream.foreachBatch` that lets a model file learn each micro-batch exactly once.
 
-    A batch is learned in the driver, its rows in the order in which Spark gives its partitions, as `bayou.train` would:
-    any learner, any task. The number of the batch is kept in the file, which is written whole or not at all; one that
-    is not above it was learned and is skipped. So a driver that dies anywhere loses nothing and learns nothing twice.
+    A batch is learned in the driver, as by `bayou.train`: any learner, any task, the rows in the order in which Spark
+    gives its partitions. The number of the batch is kept in the file, which is written atomically; a batch whose number
+    is not larger is skipped. So a driver that dies at any point loses nothing and learns nothing twice.
 
     A batch with nothing to learn (no rows, no labels, or bad rows alone under `on_error="skip"`, the default) counts as
     learned, with a warning in the log, so that the stream continues. With `on_error="raise"` the first bad row ends it.
 
     Args:
-        model: the file. It is made by the first batch, whose first rows decide what columns are, unless it is there.
+        model: the file. If there is none, the first batch makes it, and its first rows decide the roles of columns.
         label: the column to predict.
-        learner: which one, if the file is not there.
-        large: a batch of two classes with at least so many rows, but not more than the model has learned, is learned in
-            a round over Spark's tasks.
-        folder: where such a batch is written, in a folder of its own; needed but on one machine.
-        options: as of `bayou.spark.train`.
+        learner: the learner of a new model.
+        large: a binary batch of at least this many rows, but not more than the model has learned, is learned in a round
+            over Spark's tasks.
+        folder: where such a batch is written, in a subfolder of its own; required except on one machine.
+        options: those of `bayou.train` that say how rows are read, `settings` and `on_error`.
 
     >>> learn = foreach_batch("m.bayou", label="clicked")
     >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
@@ -64,7 +64,7 @@ def foreach_batch(
     check_place("model", place)
     large = whole_number("large", large, 1)
     given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
-    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # what is wrong whatever the data
+    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # raises what is wrong whatever the data
 
     def learn(df: DataFrame, batch_id: int) -> None:
         known = load(place) if place.exists() else None
@@ -103,7 +103,7 @@ def foreach_batch(
 
 
 def _in_shards(known: Learner, rows: int) -> bool:
-    """Whether a round may take so many rows: not more than are known."""
+    """Whether a model may learn that many rows in a round: not more than it has learned."""
     return isinstance(known, AddsUp) and known.extras.numbering is None and rows <= known.examples
 
 
@@ -141,7 +141,7 @@ def _one_round(
             raise NothingToLearn(f"none of the {n:,} rows could be learned from: they are bad, or of weight 0.")
         if held and hasattr(known, "recombine"):
             known.recombine(held, learn=True)
-        else:  # nothing needs them for itself
+        else:  # no combination is learned from them
             for batch in held:
                 rounds.learn_part(known, batch)
     return known

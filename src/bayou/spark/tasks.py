@@ -19,17 +19,17 @@ from bayou.sources.parquet_parts import ParquetParts, Part
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.
 PACKED = "block int, row binary"
-# So many of them at a time: a block has up to half a megabyte.
+# How many of them are sent at a time: a block has up to half a megabyte.
 AT_ONCE = 64
 
-# The last base that this worker has met, by its key.
+# The last model that this worker has used, by its key.
 _base: dict[str, Learner] = {}
 
 
 class Shards(NamedTuple):
-    """What the tasks of a round are told: a base, and the rows of each task."""
+    """What the tasks of a round need: the base, and the rows of each task."""
 
-    key: str  # another one for every base
+    key: str  # identifies the base
     model: bytes
     parts: list[list[Part]]
     weight: float
@@ -37,7 +37,7 @@ class Shards(NamedTuple):
 
 
 def learn(held: Any, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What shards gain; `held` is a broadcast of `Shards`, and numbers are those of tasks."""
+    """Yield the gains of shards; `held` is a broadcast of `Shards`, `numbers` are those of the tasks."""
     told: Shards = held.value
     for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
         base = known_base(told.key, told.model)
@@ -49,12 +49,12 @@ def learn(held: Any, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def add(gains: pa.Table) -> pa.Table:
-    """The sum of gains that are all of one block."""
+    """Return the sum of the gains of one block."""
     return packed(rounds.add([unpacked(gains, rounds.GAIN)]), gains["row"].type)
 
 
 def known_base(key: str, model: bytes) -> Learner:
-    """A model from its bytes, which a worker makes once."""
+    """Return a model from its bytes, as this worker has made it for an earlier task, or makes it now."""
     if key not in _base:
         _base.clear()
         _base[key] = rounds.from_bytes(model)
@@ -62,7 +62,7 @@ def known_base(key: str, model: bytes) -> Learner:
 
 
 def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error: str) -> None:
-    """Learn some rows, each counting `weight` times; but for what is learned afresh in the end."""
+    """Learn some rows, each counted `weight` times; all but the combination, which is learned in the end."""
     source = read(learner, parts, Extras.of(learner), on_error)
     refused = Refused(source)
     for batch in source:
@@ -72,7 +72,7 @@ def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error
 
 
 def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Batch]:
-    """Rows to learn the combination from; features that nothing was learned of get no name."""
+    """Return the rows to learn the combination from; features of these rows alone get no name."""
     source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
     refused = Refused(source)
     found = (refused.accepted(written_as(learner, batch), learner.check) for batch in source)
@@ -80,26 +80,26 @@ def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Bat
 
 
 def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str) -> sources.Source:
-    """Rows as the learner takes them. Spark runs as many tasks as there are cores: none has threads of its own."""
+    """Open some rows for a learner, without threads: Spark runs as many tasks as there are cores."""
     as_taken = {"dtype": learner.parameters["dtype"], "groups": learner.wants_groups}
     return sources.open(ParquetParts(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
 
 
 def in_utc(rows: Any) -> Any:
-    """A table or a record batch with points in time as files have them: Spark gives them in the zone of its session."""
+    """Return a table or record batch with its timestamps in UTC, as in files; Spark has them in the session's zone."""
     zoned = {one.name: one.type.unit for one in rows.schema if pa.types.is_timestamp(one.type) and one.type.tz}
     fields = [one.with_type(pa.timestamp(zoned[one.name], "UTC")) if one.name in zoned else one for one in rows.schema]
     return rows.cast(pa.schema(fields)) if zoned else rows
 
 
 def packed(table: pa.Table, kind: Any = "binary") -> pa.Table:
-    """Each row of a gain or a sum as bytes, beside the number of its block."""
+    """Return each row of a gain or a sum as bytes, beside the number of its block."""
     table = table.combine_chunks()
     rows = [table.slice(k, 1).to_batches()[0].serialize().to_pybytes() for k in range(table.num_rows)]
     return pa.table({"block": table["block"], "row": pa.array(rows, kind)})
 
 
 def unpacked(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Back from `packed`."""
+    """Return the table that `packed` was given."""
     rows = [pa.ipc.read_record_batch(pa.py_buffer(row), schema) for row in table["row"].to_pylist()]
     return pa.Table.from_batches(rows, schema)

@@ -40,12 +40,12 @@ log = logging.getLogger("bayou.spark")
 
 @dataclass(frozen=True)
 class RoundDone:
-    """A round that is behind a run.
+    """A finished round.
 
     Attributes:
-        number: which one; the first, 0, is the base. passed: how many passes are behind it.
-        rows: it has taken; shards: over how many shards; seconds: how long that took.
-        loss: the mean log loss of the rows that are held out, after it.
+        number: which one; the first, 0, is the base. passed: how many passes were finished before it.
+        rows: how many rows it learned; shards: over how many shards; seconds: how long that took.
+        loss: the mean log loss of the held-out rows, after it.
 
     >>> RoundDone(1, 0, 10_000, 2, 3.5, 0.25)
     RoundDone(number=1, passed=0, rows=10000, shards=2, seconds=3.5, loss=0.25)
@@ -65,14 +65,14 @@ class RoundDone:
 
 @dataclass
 class SparkRun:
-    """How a run on Spark went.
+    """The result of a run on Spark.
 
     Attributes:
-        learner: what has learned; the recipe and the names are in its `extras`.
-        rounds: those of this run; of a run that was gone on with, the last ones.
-        losses: the held-out loss after each round, those of an earlier run among them.
+        learner: the trained learner; the recipe and the names are in its `extras`.
+        rounds: the rounds of this run; of a resumed run, the last ones.
+        losses: the held-out loss after each round, including those of the run that was resumed.
         held_out: how many rows were held out; skipped: bad rows, and rows of weight 0.
-        notes: what was said on the way; warnings: what should be looked at.
+        notes: messages of the run; warnings: those that need attention.
 
     >>> from bayou.learners import Bank
     >>> SparkRun(Bank(n_features=8)).rounds
@@ -105,31 +105,31 @@ def train(
     on_progress: Callable[[RoundDone], Any] | None = None,
     **options: Any,
 ) -> SparkRun:
-    """Learn two classes from data that are too many for one process, in rounds over Spark's tasks.
+    """Learn two classes from more rows than suit one process, in rounds over Spark's tasks.
 
-    The first rows are learned here, in sequence; then each round is as large as all before it, over as many shards as
-    there are cores. After each the combination is learned on the rows that are held out, and the model is saved.
+    The driver learns the first rows in sequence. Then each round is as large as all before it, over as many shards as
+    there are cores. After each round the combination is learned on the held-out rows, and the model is saved.
 
     Args:
         data: Parquet files, which tasks read themselves: a path, a glob, a folder, an address such as s3://bucket/name,
-            or several; or a DataFrame, which is written once as Parquet.
+            or a list of them; or a DataFrame, which is written once as Parquet.
         label: the column to predict.
-        model: where to write what was learned. If there is a file that such a run with the same data has left, it is
-            gone on with after its last round, and ends with the same bits.
+        model: the file to write. If an earlier run with the same data has left one, it is resumed after its last round,
+            and ends with the same bits.
         learner: bank, marginal, moment, variational or adagrad.
-        shards: how many at most; as many as Spark has cores if not given.
+        shards: the maximal number of shards; default: as many as Spark has cores.
         passes: how often to go through the data.
-        held_out: the share of rows that the combination is learned on, and nothing else; 2 % if not given, but from
-            20,000 to 100,000 rows.
-        base_rows: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
-        order: "mixed", row groups come in a random order; "given", in that of the files, where rows drift.
-        seed: of that order.
-        least: how many rows a shard has at least. There must be 80 times as many, and 4 times as many are held out.
-        folder: where a DataFrame is written, empty or new, and seen by all workers; needed but on one machine, and
-            to go on with. It is left there.
+        held_out: the fraction of rows to hold out, from which the combination alone learns; default: 2 %, but at least
+            20,000 and at most 100,000 rows.
+        base_rows: how many rows are learned in sequence first; default: 1 %, at least 5,000 and at most 100,000.
+        order: "mixed" takes row groups in a random order; "given" in that of the files, for rows that drift.
+        seed: of the random order.
+        least: the minimal number of rows of a shard. Rounds need 40 times as many rows in all.
+        folder: where a DataFrame is written, and left: new or empty, and visible to all workers. Required except on one
+            machine, and there, too, for a run that is to be resumed.
         on_progress: called after each round, when the model is saved.
-        settings, on_error: as of `bayou.train`, and so are bits, positive, label_above, weight, ignore, numeric,
-            category, text, date, missing, decimal, ngrams, char_ngrams, bins, cross, interactions and negative_rate.
+        options: those of `bayou.train` that say how rows are read (`bits`, `weight`, `category` and so on), `settings`
+            and `on_error`.
 
     >>> run = train("clicks/*.parquet", label="clicked", model="m.bayou")  # doctest: +SKIP
     >>> run.losses, run.learner.predict(rows)  # doctest: +SKIP
@@ -191,7 +191,7 @@ def _check_learner(record: Record) -> None:
 
 
 def _begun(place: Path, given: Given) -> Learner:
-    """The model that an earlier run has left; refused if it reads data otherwise, or is of another kind."""
+    """Load the model that an earlier run has left. Raise BadModel if it is no such model, or has other options."""
     old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
         raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; give `model` another name.")
@@ -199,7 +199,7 @@ def _begun(place: Path, given: Given) -> Learner:
 
 
 class _Rounds:
-    """A run: what is known, and the rounds that are behind it."""
+    """A run: its plan, the learner, and the rounds that are done."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class _Rounds:
         self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # the base makes it
 
     def go_on(self, known: Learner) -> None:
-        """After the last round of an earlier run, if it was of the same data and had the same plan."""
+        """Resume an earlier run after its last round. Raise BadModel if its data or its plan were others."""
         done = known.extras.rounds or Rounds()
         for name, value in self._plan.items():
             if done.plan.get(name) != value:
@@ -232,7 +232,7 @@ class _Rounds:
         self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
 
     def learn(self, on_progress: Callable[[RoundDone], Any] | None) -> None:
-        """All rounds that are left."""
+        """Do the remaining rounds."""
         for number in range(len(self.run.losses), len(self._planned)):
             step, start = self._planned[number], time.perf_counter()
             before = 0 if number == 0 else self.run.learner.examples
@@ -257,7 +257,7 @@ class _Rounds:
             )
 
     def _base(self, step: Step) -> None:
-        """The first rows, learned as `bayou.train` does: they decide what columns are."""
+        """Learn the first rows as `bayou.train` does: they decide the roles of columns."""
         own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
         rows = ParquetParts(self._layout.learned.cut(step.first, step.last))
         # Before a learner is chosen: of numbers that would say which others can learn them, in one process.
@@ -280,7 +280,7 @@ class _Rounds:
             rounds.apply(learner, gained, float(step.shards))
 
     def _loss(self) -> float:
-        """That of the rows that are held out, on which the combination is learned afresh."""
+        """Learn the combination from the held-out rows again, and return their mean log loss."""
         learner = self.run.learner
         if not self._held:
             self._held = tasks.held_out(learner, self._layout.held.parts, self._on_error)
@@ -315,7 +315,7 @@ class _Rounds:
             learner.save(self._place)
 
     def _look(self, done: RoundDone) -> None:
-        """What should make somebody look twice."""
+        """Warn if the loss rose, or shards were small."""
         losses, each = self.run.losses, done.rows // done.shards
         if len(losses) > 1 and losses[-1] > losses[-2]:
             self._warn(
