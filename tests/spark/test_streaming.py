@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -136,6 +137,20 @@ def test_a_round_learns_where_no_row_that_is_held_out_counts(spark, tmp_path):
     labels = pa.array([None if k in held else label for k, label in enumerate(rows["clicked"].to_pylist())])
     learn(spark.createDataFrame(without_labels(rows, labels)).coalesce(1), 2)
     assert bayou.load(place).examples == 3_000 - len(held)
+
+
+def test_a_round_that_died_is_learned_when_spark_gives_its_batch_again(spark, tmp_path, monkeypatch):
+    from bayou.spark import engine
+
+    place, rows = tmp_path / "m.bayou", spark.createDataFrame(clicks(1_000))
+    learn = face.foreach_batch(place, large=900, folder=tmp_path / "rows", **LEARNED)
+    learn(rows, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "summed_gains", Mock(side_effect=RuntimeError("dies")))
+        with pytest.raises(RuntimeError, match="dies"):
+            learn(rows, 1)
+    learn(rows, 1)
+    assert bayou.load(place).examples == 2_000
 
 
 def test_a_first_batch_of_one_label_is_warned_of(spark, tmp_path, caplog):

@@ -18,35 +18,37 @@ from bayou.spark.layout import files_of, row_groups
 
 @contextlib.contextmanager
 def as_files(
-    data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None
+    data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None, overwrites: bool = False
 ) -> Iterator[list[str]]:
     """Yield the names of Parquet files: those given, or those that a DataFrame is written to.
 
     A given folder is kept, a temporary one is not. Files that an earlier run has written to the folder are used again
-    if that run, whose model is `known`, is resumed.
+    if that run, whose model is `known`, is resumed; or they are written over.
     """
     if not engine.is_frame(data):
         if folder is not None:
             raise BadInput("folder is where a DataFrame is written, but the data are files already; leave folder out.")
         yield data
     elif folder is not None:
-        yield _written(data, path("folder", folder), known)
+        yield _written(data, path("folder", folder), known, overwrites)
     elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
         raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
     else:
         with tempfile.TemporaryDirectory(prefix="bayou-") as own:
-            yield _written(data, own, None)
+            yield _written(data, own, None, overwrites=False)
 
 
-def _written(frame: Any, folder: str, known: Learner | None) -> list[str]:
+def _written(frame: Any, folder: str, known: Learner | None, overwrites: bool) -> list[str]:
     columns.check_names(frame)
     address = "://" in folder
-    if not address and os.path.isdir(folder) and os.listdir(folder):
+    if not overwrites and not address and os.path.isdir(folder) and os.listdir(folder):
         files = files_of(folder)
         done = None if known is None else known.extras.rounds
         if done is None or done.plan.get("data") != row_groups(files)[1]:
             raise BadInput(f"folder is {folder}, which is not empty; empty it, or name another one.")
         return files
     with engine.sentences():
-        frame.write.mode("append").parquet(folder if address else Path(os.path.abspath(folder)).as_uri())
+        frame.write.mode("overwrite" if overwrites else "append").parquet(
+            folder if address else Path(os.path.abspath(folder)).as_uri()
+        )
     return files_of(folder)

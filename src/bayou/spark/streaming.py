@@ -128,7 +128,7 @@ def _one_round(
     spark, on_error = engine.usable(frame.sparkSession), given.opening["on_error"]
     start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # the recipe is the model's
     own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
-    with as_files(frame, own) as files:
+    with as_files(frame, own, overwrites=True) as files:  # an attempt that died may have left some of them
         least = min(rounds.LEAST_ROWS, n // LEAST_SHARDS)  # smaller shards than they should be are what was asked for
         layout = lay_out(files, None, "given", 0, max(least, 1))
         rows = layout.learned.rows
