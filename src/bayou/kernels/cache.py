@@ -7,6 +7,10 @@ knows a kernel's own file alone, and mixes up two processes that save different 
 
 Looked for in this order: NUMBA_CACHE_DIR, if it is set; else the package's folder, then the user's cache folder. Saved
 in the first that can be written to.
+
+Who can write such a file decides what this process runs, so files are loaded that nobody but this user and root can
+have written (`ownership`). A folder of which that is not sure is left out, as if it had not been named; a sentence says
+so.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import sys
 import time
@@ -32,6 +37,7 @@ from numba.core.caching import NullCache
 from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
+from bayou.kernels import ownership
 from bayou.kernels.notices import notice
 
 PACKAGE = Path(__file__).parents[1]
@@ -55,7 +61,7 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self) -> str:
-        return str(places()[0])
+        return str(next(iter(places()), ""))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # all that code which is compiled already asks for
@@ -74,7 +80,8 @@ class KernelCache(NullCache):
         _write(self._file_name(sig, data.codegen), dumps((library, *about)))
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
-        about = repr((self._name, self._line, _elsewhere(self._file), sig, codegen.magic_tuple())).encode()
+        # The sources, too: a folder that somebody else has moved to the place of this one holds no file of this name.
+        about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, codegen.magic_tuple())).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
 
@@ -87,14 +94,39 @@ def _elsewhere(file: str) -> bytes:
     return b""
 
 
-@cache
 def places() -> list[Path]:
-    """Folders that may hold files of these sources, in the order in which they are looked into."""
-    if config.CACHE_DIR:
-        bases = [Path(config.CACHE_DIR)]
-    else:
-        bases = [PACKAGE / "__pycache__" / "kernels", _users_folder() / "bayou" / "kernels"]
-    return [base / _digest() for base in bases]
+    """Folders that may hold files of these sources, in the order in which they are looked into.
+
+    Of one that others can write to, a notice says so. If it is the one that was named, the usual ones take its place.
+    """
+    return _safe(_named()) or _safe(_usual())
+
+
+@cache
+def _named() -> list[Path]:
+    # As the environment has it: Numba would also take the word of a file in the current folder, .numba_config.yaml.
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    return [Path(os.path.abspath(folder)) / _digest()] if folder else []
+
+
+@cache
+def _usual() -> list[Path]:
+    return [base / _digest() for base in (PACKAGE / "__pycache__" / "kernels", _users_folder() / "bayou" / "kernels")]
+
+
+def _safe(candidates: list[Path]) -> list[Path]:
+    found = []
+    for place in candidates:
+        # Who can write to the package's folder can write its sources: nothing above its kernels matters.
+        why = ownership.why_unsafe(place, within=PACKAGE)
+        if why is None:
+            found.append(place)
+        else:
+            notice(
+                f"compiled kernels in {place.parent} are not used, for {why}; set NUMBA_CACHE_DIR to a folder of your "
+                "own, or remove that one"
+            )
+    return found
 
 
 def sources() -> Iterator[Path]:
@@ -109,6 +141,7 @@ def sources() -> Iterator[Path]:
                 yield Path(entry.path)
 
 
+@cache
 def _digest() -> str:
     about = hashlib.blake2b(digest_size=8)
     for source in sorted(sources()):
@@ -127,11 +160,11 @@ def _users_folder() -> Path:
 
 
 def _read(name: str) -> Any:
-    """What a file holds, if it is there and whole."""
+    """What a file holds, if it is there, whole, and nobody else's."""
     for place in places():
         with suppress(OSError):
-            content = (place / name).read_bytes()
-            if zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
+            content = ownership.read(place, name, within=PACKAGE)
+            if content is not None and zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
                 return pickle.loads(content[4:])
     return None
 
@@ -144,7 +177,7 @@ def _write(name: str, content: bytes) -> None:
     with suppress(OSError):  # a full disk: it will be compiled again
         temporary = place / f"{name}.{os.getpid()}"  # one thread compiles at a time
         try:
-            temporary.write_bytes(zlib.crc32(content).to_bytes(4, "little") + content)
+            ownership.write(temporary, zlib.crc32(content).to_bytes(4, "little") + content)
             temporary.replace(place / name)
         finally:
             temporary.unlink(missing_ok=True)
@@ -196,16 +229,17 @@ def writable() -> Path | None:
     for place in places():
         with suppress(OSError):
             if not place.is_dir():
-                place.mkdir(parents=True, exist_ok=True)  # another process may be as quick
+                # Of the package all may read, as its sources: root has compiled for others then.
+                ownership.make_folder(place, 0o755 if place.is_relative_to(PACKAGE) else 0o700)
                 _clear_others(place)
-            if os.access(place, os.W_OK):
+            if place in places() and os.access(place, os.W_OK):  # still: somebody else may have been quicker
                 return place
     notice(cannot_keep())
     return None
 
 
 def cannot_keep() -> str:
-    tried = " nor ".join(str(place.parent) for place in places())
+    tried = " nor ".join(str(place.parent) for place in (places() or _usual()))
     return (
         f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
         "NUMBA_CACHE_DIR to a folder that can"
@@ -213,8 +247,12 @@ def cannot_keep() -> str:
 
 
 def _clear_others(place: Path) -> None:
-    """Remove the oldest folders for other sources or settings."""
+    """Remove the oldest folders for other sources or settings that this user has made."""
     with suppress(OSError):  # another process does the same
-        others = [other for other in place.parent.iterdir() if other != place and len(other.name) == len(place.name)]
+        others = [
+            other
+            for other in place.parent.iterdir()
+            if other != place and re.fullmatch("[0-9a-f]{16}", other.name) and ownership.is_own_folder(other)
+        ]
         for other in sorted(others, key=lambda other: other.stat().st_mtime)[:-OTHERS_KEPT]:
             shutil.rmtree(other, ignore_errors=True)

@@ -84,7 +84,8 @@ def transform(
     fields = [df.schema[name] for name in kept]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
     told = Scoring(secrets.token_hex(8), rounds.to_bytes(learner), kept, level, on_error, horizon)
-    return df.mapInArrow(partial(score, spark.sparkContext.broadcast(told)), StructType(fields))
+    with engine.safe_workers(spark.sparkContext):
+        return df.mapInArrow(partial(score, spark.sparkContext.broadcast(told)), StructType(fields))
 
 
 def score(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
