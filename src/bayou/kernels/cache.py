@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import re
 import shutil
 import sys
@@ -31,18 +30,19 @@ from typing import Any
 
 import llvmlite
 import numba
-from llvmlite import binding as llvm
-from numba.core import compiler, config
-from numba.core.caching import NullCache
-from numba.core.runtime.nrt import rtsys
-from numba.core.serialize import dumps
+from numba import config
 
 from bayou.kernels import ownership
 from bayou.kernels.notices import notice
+from bayou.kernels.numba_private import StoredCode
 
 PACKAGE = Path(__file__).parents[1]
-# Folders of the package without kernels, and without anything that kernels are made of.
-WITHOUT_KERNELS = {"cli", "report", "reproduce", "serve", "spark"}
+# What there is in the package that has no kernels, and nothing that those are made of: the modules that define kernels
+# import none of it, and neither does what they import. A test computes it.
+WITHOUT_KERNELS = {
+    "__init__", "__main__", "cli", "estimators", "plots", "registry", "report", "reproduce", "river", "runs", "serve",
+    "shards", "spark",
+}  # fmt: skip
 # Of folders for other sources or settings so many stay.
 OTHERS_KEPT = 8
 
@@ -51,7 +51,7 @@ OTHERS_KEPT = 8
 BELIEVED, NAMELESS = 60.0, 1.0
 
 
-class KernelCache(NullCache):
+class KernelCache(StoredCode):
     """The files of one kernel, for Numba's dispatcher."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -63,25 +63,19 @@ class KernelCache(NullCache):
     def cache_path(self) -> str:
         return str(next(iter(places()), ""))
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)  # all that code which is compiled already asks for
-        name = self._file_name(sig, target_context.codegen())
+    def find(self, sig: Any, processor: Any) -> bytes | None:
+        name = self._file_name(sig, processor)
         found = _read(name)
         if found is None and _another_compiles(name):
             found = _read(name)
-        return None if found is None else compiler.CompileResult._rebuild(target_context, *found)
+        return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        (name, kind, (machine_code, _)), *about = data._reduce()
-        # LLVM's code beside it is for callers to inline, and none calls this one (`compiling.Part`): names are enough.
-        names = [function.name for function in data.library.get_defined_functions()]
-        stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
-        library = name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
-        _write(self._file_name(sig, data.codegen), dumps((library, *about)))
+    def keep(self, sig: Any, processor: Any, content: bytes) -> None:
+        _write(self._file_name(sig, processor), content)
 
-    def _file_name(self, sig: Any, codegen: Any) -> str:
+    def _file_name(self, sig: Any, processor: Any) -> str:
         # The sources, too: a folder that somebody else has moved to the place of this one holds no file of this name.
-        about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, codegen.magic_tuple())).encode()
+        about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, processor)).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
 
@@ -133,11 +127,14 @@ def sources() -> Iterator[Path]:
     """All files that kernels may be made of; none, if the package lies in an archive."""
     folders = [PACKAGE] if PACKAGE.is_dir() else []
     while folders:
-        for entry in os.scandir(folders.pop()):
+        folder = folders.pop()
+        for entry in os.scandir(folder):
+            name = entry.name.removesuffix(".py")
+            if name == "__pycache__" or (folder == PACKAGE and name in WITHOUT_KERNELS):
+                continue
             if entry.is_dir():
-                if entry.name not in WITHOUT_KERNELS and entry.name != "__pycache__":
-                    folders.append(Path(entry.path))
-            elif entry.name.endswith(".py"):
+                folders.append(Path(entry.path))
+            elif name != entry.name:
                 yield Path(entry.path)
 
 
@@ -159,13 +156,13 @@ def _users_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _read(name: str) -> Any:
+def _read(name: str) -> bytes | None:
     """What a file holds, if it is there, whole, and nobody else's."""
     for place in places():
         with suppress(OSError):
             content = ownership.read(place, name, within=PACKAGE)
             if content is not None and zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
-                return pickle.loads(content[4:])
+                return content[4:]
     return None
 
 
@@ -236,6 +233,16 @@ def writable() -> Path | None:
                 return place
     notice(cannot_keep())
     return None
+
+
+@cache
+def plain_folder() -> Path | None:
+    """A folder for Numba's own files of these sources, which nobody else can even read; None if there is none."""
+    place = writable()
+    if place is None:
+        return None
+    ownership.make_folder(place / "plain", 0o700)
+    return place / "plain"
 
 
 def cannot_keep() -> str:
