@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
+from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 
@@ -69,7 +70,7 @@ def train(
     _check(learner)
     passes = whole_number("passes", passes, 1)
     # A fresh interpreter each: forking a process that has threads is not safe.
-    with ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as pool:
+    with safe_environment(), ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as pool:
         for _ in range(passes):
             converged = _gathered(learner, pool, _read_files, [(learner, list(some), options) for some in files])
             after_pass(learner)

@@ -1,5 +1,6 @@
 """Kernels are compiled once, by whoever comes first, and their files are right or not there."""
 
+import ast
 import json
 import os
 import re
@@ -101,8 +102,9 @@ def test_a_change_in_another_file_is_seen(copy):
     changed = copy / "bayou" / "core" / "links.py"
     changed.write_text(changed.read_text() + "\nUPGRADED = True\n")
     assert "_score" in run(TRY, copy)[1]
-    quiet = copy / "bayou" / "cli" / "info.py"  # has no part in any kernel
-    quiet.write_text(quiet.read_text() + "\nUPGRADED = True\n")
+    for name in ("cli/info.py", "runs/train.py", "estimators/lasso.py"):  # have no part in any kernel
+        quiet = copy / "bayou" / name
+        quiet.write_text(quiet.read_text() + "\nUPGRADED = True\n")
     assert run(TRY, copy)[1] == []
 
 
@@ -195,11 +197,47 @@ def test_it_is_said_once_that_kernels_are_compiled_and_not_if_quiet():
     assert said == ["wait\n", ""]
 
 
-def test_folders_said_to_be_without_kernels_are():
-    for folder in cache.WITHOUT_KERNELS:
-        for source in (Path(bayou.__file__).parent / folder).rglob("*.py"):
-            assert "@kernel" not in source.read_text(), source
-            assert not re.search(r"\b(import|from) numba\b", source.read_text()), source
+def test_what_kernels_are_made_of_is_what_they_import():
+    """So an edit in `runs`, say, has nothing compiled again, and one that could matter has."""
+    package = Path(bayou.__file__).parent
+    files = {_module(file.relative_to(package.parent)): file for file in package.rglob("*.py")}
+    trees = {name: ast.parse(file.read_text()) for name, file in files.items()}
+    made_of, waiting = set(), [name for name, file in files.items() if KERNELS.search(file.read_text())]
+    assert len(waiting) > 50
+    while waiting:
+        name = waiting.pop()
+        if name not in made_of:
+            made_of.add(name)
+            waiting += _imports(trees[name], files)
+            waiting += [parent for parent in [name.rpartition(".")[0]] if parent not in ("", "bayou")]
+    top = {name.split(".")[1] for name in files if "." in name} | {"__init__"}
+    assert cache.WITHOUT_KERNELS == top - {name.split(".")[1] for name in made_of if "." in name}
+    kept = {_module(file.relative_to(package.parent)) for file in cache.sources()}
+    assert made_of - {"bayou"} <= kept
+    assert not any(name.startswith(("bayou.runs", "bayou.estimators", "bayou.serve")) for name in kept)
+
+
+KERNELS = re.compile(r"^ *@?(\w+ = )?(kernel|inlined|intrinsic|overload)\b", re.MULTILINE)
+
+
+def _module(file: Path) -> str:
+    return ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imports(tree: ast.Module, modules: dict) -> list[str]:
+    """What a module imports as it is loaded."""
+    found, waiting = [], list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif isinstance(node, ast.Import):
+            found += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += [inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)]
+    return [name for name in found if name in modules and name != "bayou"]
 
 
 def test_the_folder_may_appear_at_any_moment(tmp_path, monkeypatch):

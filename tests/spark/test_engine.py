@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bayou
@@ -53,3 +54,38 @@ def test_errors_of_workers_are_sentences(engine):
     ):
         with pytest.raises(kind, match=words), engine.sentences():
             raise PythonException(said)
+
+
+@pytest.mark.long
+def test_workers_import_nothing_from_the_current_folder(engine, spark):
+    def told(batches):
+        yield pa.RecordBatch.from_pydict({"safe": [sys.flags.safe_path]})
+
+    before = dict(spark.sparkContext.environment)
+    with engine.safe_workers(spark.sparkContext):
+        ours = spark.range(1).mapInArrow(told, "safe boolean")
+    assert spark.sparkContext.environment == before
+    assert {row.safe for row in ours.collect()} == {True}
+
+
+@pytest.mark.long
+def test_all_that_runs_in_workers_runs_in_safe_ones(engine, spark, monkeypatch):
+    from bayou.spark import transform
+
+    handed = []
+
+    def spy(kind, name):
+        usual = getattr(kind, name)
+
+        def method(self, *arguments, **options):
+            handed.append((name, spark.sparkContext.environment.get("PYTHONSAFEPATH")))
+            return usual(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, method)
+
+    spy(type(spark.range(1)), "mapInArrow")
+    spy(type(spark.range(1).groupBy("id")), "applyInArrow")
+    learner = bayou.train(pa.table({"x": [1.0, 2.0] * 10, "y": [0, 1] * 10}), label="y", learner="marginal").learner
+    engine.summed_gains(spark, learner, [[], []], 1.0, "raise")
+    transform(spark.createDataFrame([(1.0,)], "x double"), learner)
+    assert handed == [("mapInArrow", "1"), ("applyInArrow", "1"), ("mapInArrow", "1")]

@@ -1,105 +1,21 @@
-"""The command `bayou`. Whatever is heavy is imported inside the commands, so that help answers at once."""
+"""The command `bayou`: `main`. What it can do is in `commands`, which is imported when it is clear from where."""
 
-import os
-import sys
-from functools import partial
-from typing import Annotated, Any, cast
+from typing import Any
 
-import typer
-from typer.core import TyperGroup
-
-from bayou import __version__
-from bayou.cli import (
-    compare,
-    edge,
-    features,
-    info,
-    look,
-    merge,
-    predict,
-    replay,
-    reproduce,
-    select,
-    serve,
-    simulate,
-    train,
-    wabbit,
-    warm,
-)
-from bayou.cli.ctrl_c import CtrlC
-from bayou.cli.demo import command as demo_command
-from bayou.cli.terminal import output, streams
-
-
-class _Commands(TyperGroup):
-    """The commands; how they end is said at the edge."""
-
-    debug = False
-
-    def main(self, args: Any = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
-        self.debug, alone = False, more.pop("standalone_mode", True)
-        command = partial(super().main, args, prog_name, *others, **more | {"standalone_mode": False})
-        code = edge.exit_code(command, lambda: self.debug)
-        if alone:
-            sys.exit(code)
-        return code
-
-
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    # Plain help: typer's rich help loads a Markdown parser, which takes longer than all the rest together.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for _command in (
-    train.train,
-    look.look,
-    compare.compare,
-    predict.predict,
-    features.features,
-    info.info,
-    merge.merge,
-    select.select,
-    simulate.simulate,
-    reproduce.reproduce,
-    serve.serve,
-    replay.replay,
-    warm.warm,
-    demo_command.demo,
-):
-    app.command(cls=wabbit.KINDS.get(_command.__name__))(_command)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        output.tell(f"bayou {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _bayou(
-    ctx: typer.Context,
-    debug: Annotated[
-        bool, typer.Option("--debug", envvar="BAYOU_DEBUG", help="Of an error, also show where in bayou it arose.")
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Learn sparse linear models from streams: every weight is a distribution.
-
-    Example:
-
-        bayou train clicks.csv --label clicked --model m.bayou
-    """
-    cast(_Commands, ctx.command).debug = debug
+from bayou.core.children import protect_command
 
 
 def main() -> None:
-    # No command has work for BLAS's threads, and to start them takes a tenth of a second; before NumPy is loaded.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    streams.install()
-    CtrlC().install()
-    edge.leave(app(prog_name="bayou", standalone_mode=False))
+    """Run the command, as the arguments of this process say."""
+    protect_command()
+    from bayou.cli import app, commands
+
+    commands.run(app)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from bayou.cli.commands import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,9 +11,8 @@ import time
 import weakref
 from typing import Any
 
-from numba.core.compiler_lock import global_compiler_lock
-
 from bayou.core.errors import BadInput
+from bayou.kernels.numba_private import global_compiler_lock
 
 # How many seconds a fork waits for learners.
 PATIENCE = 10.0

@@ -7,13 +7,17 @@ knows a kernel's own file alone, and mixes up two processes that save different 
 
 Looked for in this order: NUMBA_CACHE_DIR, if it is set; else the package's folder, then the user's cache folder. Saved
 in the first that can be written to.
+
+Who can write such a file decides what this process runs, so files are loaded that nobody but this user and root can
+have written (`ownership`). A folder of which that is not sure is left out, as if it had not been named; a sentence says
+so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
+import re
 import shutil
 import sys
 import time
@@ -26,17 +30,19 @@ from typing import Any
 
 import llvmlite
 import numba
-from llvmlite import binding as llvm
-from numba.core import compiler, config
-from numba.core.caching import NullCache
-from numba.core.runtime.nrt import rtsys
-from numba.core.serialize import dumps
+from numba import config
 
+from bayou.kernels import ownership
 from bayou.kernels.notices import notice
+from bayou.kernels.numba_private import StoredCode
 
 PACKAGE = Path(__file__).parents[1]
-# Folders of the package without kernels, and without anything that kernels are made of.
-WITHOUT_KERNELS = {"cli", "report", "reproduce", "serve", "spark"}
+# What there is in the package that has no kernels, and nothing that those are made of: the modules that define kernels
+# import none of it, and neither does what they import. A test computes it.
+WITHOUT_KERNELS = {
+    "__init__", "__main__", "cli", "estimators", "plots", "registry", "report", "reproduce", "river", "runs", "serve",
+    "shards", "spark",
+}  # fmt: skip
 # Of folders for other sources or settings so many stay.
 OTHERS_KEPT = 8
 
@@ -45,7 +51,7 @@ OTHERS_KEPT = 8
 BELIEVED, NAMELESS = 60.0, 1.0
 
 
-class KernelCache(NullCache):
+class KernelCache(StoredCode):
     """The files of one kernel, for Numba's dispatcher."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -55,26 +61,21 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self) -> str:
-        return str(places()[0])
+        return str(next(iter(places()), ""))
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)  # all that code which is compiled already asks for
-        name = self._file_name(sig, target_context.codegen())
+    def find(self, sig: Any, processor: Any) -> bytes | None:
+        name = self._file_name(sig, processor)
         found = _read(name)
         if found is None and _another_compiles(name):
             found = _read(name)
-        return None if found is None else compiler.CompileResult._rebuild(target_context, *found)
+        return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        (name, kind, (machine_code, _)), *about = data._reduce()
-        # LLVM's code beside it is for callers to inline, and none calls this one (`compiling.Part`): names are enough.
-        names = [function.name for function in data.library.get_defined_functions()]
-        stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
-        library = name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
-        _write(self._file_name(sig, data.codegen), dumps((library, *about)))
+    def keep(self, sig: Any, processor: Any, content: bytes) -> None:
+        _write(self._file_name(sig, processor), content)
 
-    def _file_name(self, sig: Any, codegen: Any) -> str:
-        about = repr((self._name, self._line, _elsewhere(self._file), sig, codegen.magic_tuple())).encode()
+    def _file_name(self, sig: Any, processor: Any) -> str:
+        # The sources, too: a folder that somebody else has moved to the place of this one holds no file of this name.
+        about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, processor)).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
 
@@ -87,28 +88,57 @@ def _elsewhere(file: str) -> bytes:
     return b""
 
 
-@cache
 def places() -> list[Path]:
-    """Folders that may hold files of these sources, in the order in which they are looked into."""
-    if config.CACHE_DIR:
-        bases = [Path(config.CACHE_DIR)]
-    else:
-        bases = [PACKAGE / "__pycache__" / "kernels", _users_folder() / "bayou" / "kernels"]
-    return [base / _digest() for base in bases]
+    """Folders that may hold files of these sources, in the order in which they are looked into.
+
+    Of one that others can write to, a notice says so. If it is the one that was named, the usual ones take its place.
+    """
+    return _safe(_named()) or _safe(_usual())
+
+
+@cache
+def _named() -> list[Path]:
+    # As the environment has it: Numba would also take the word of a file in the current folder, .numba_config.yaml.
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    return [Path(os.path.abspath(folder)) / _digest()] if folder else []
+
+
+@cache
+def _usual() -> list[Path]:
+    return [base / _digest() for base in (PACKAGE / "__pycache__" / "kernels", _users_folder() / "bayou" / "kernels")]
+
+
+def _safe(candidates: list[Path]) -> list[Path]:
+    found = []
+    for place in candidates:
+        # Who can write to the package's folder can write its sources: nothing above its kernels matters.
+        why = ownership.why_unsafe(place, within=PACKAGE)
+        if why is None:
+            found.append(place)
+        else:
+            notice(
+                f"compiled kernels in {place.parent} are not used, for {why}; set NUMBA_CACHE_DIR to a folder of your "
+                "own, or remove that one"
+            )
+    return found
 
 
 def sources() -> Iterator[Path]:
     """All files that kernels may be made of; none, if the package lies in an archive."""
     folders = [PACKAGE] if PACKAGE.is_dir() else []
     while folders:
-        for entry in os.scandir(folders.pop()):
+        folder = folders.pop()
+        for entry in os.scandir(folder):
+            name = entry.name.removesuffix(".py")
+            if name == "__pycache__" or (folder == PACKAGE and name in WITHOUT_KERNELS):
+                continue
             if entry.is_dir():
-                if entry.name not in WITHOUT_KERNELS and entry.name != "__pycache__":
-                    folders.append(Path(entry.path))
-            elif entry.name.endswith(".py"):
+                folders.append(Path(entry.path))
+            elif name != entry.name:
                 yield Path(entry.path)
 
 
+@cache
 def _digest() -> str:
     about = hashlib.blake2b(digest_size=8)
     for source in sorted(sources()):
@@ -126,13 +156,13 @@ def _users_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _read(name: str) -> Any:
-    """What a file holds, if it is there and whole."""
+def _read(name: str) -> bytes | None:
+    """What a file holds, if it is there, whole, and nobody else's."""
     for place in places():
         with suppress(OSError):
-            content = (place / name).read_bytes()
-            if zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
-                return pickle.loads(content[4:])
+            content = ownership.read(place, name, within=PACKAGE)
+            if content is not None and zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
+                return content[4:]
     return None
 
 
@@ -144,7 +174,7 @@ def _write(name: str, content: bytes) -> None:
     with suppress(OSError):  # a full disk: it will be compiled again
         temporary = place / f"{name}.{os.getpid()}"  # one thread compiles at a time
         try:
-            temporary.write_bytes(zlib.crc32(content).to_bytes(4, "little") + content)
+            ownership.write(temporary, zlib.crc32(content).to_bytes(4, "little") + content)
             temporary.replace(place / name)
         finally:
             temporary.unlink(missing_ok=True)
@@ -196,16 +226,27 @@ def writable() -> Path | None:
     for place in places():
         with suppress(OSError):
             if not place.is_dir():
-                place.mkdir(parents=True, exist_ok=True)  # another process may be as quick
+                # Of the package all may read, as its sources: root has compiled for others then.
+                ownership.make_folder(place, 0o755 if place.is_relative_to(PACKAGE) else 0o700)
                 _clear_others(place)
-            if os.access(place, os.W_OK):
+            if place in places() and os.access(place, os.W_OK):  # still: somebody else may have been quicker
                 return place
     notice(cannot_keep())
     return None
 
 
+@cache
+def plain_folder() -> Path | None:
+    """A folder for Numba's own files of these sources, which nobody else can even read; None if there is none."""
+    place = writable()
+    if place is None:
+        return None
+    ownership.make_folder(place / "plain", 0o700)
+    return place / "plain"
+
+
 def cannot_keep() -> str:
-    tried = " nor ".join(str(place.parent) for place in places())
+    tried = " nor ".join(str(place.parent) for place in (places() or _usual()))
     return (
         f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
         "NUMBA_CACHE_DIR to a folder that can"
@@ -213,8 +254,12 @@ def cannot_keep() -> str:
 
 
 def _clear_others(place: Path) -> None:
-    """Remove the oldest folders for other sources or settings."""
+    """Remove the oldest folders for other sources or settings that this user has made."""
     with suppress(OSError):  # another process does the same
-        others = [other for other in place.parent.iterdir() if other != place and len(other.name) == len(place.name)]
+        others = [
+            other
+            for other in place.parent.iterdir()
+            if other != place and re.fullmatch("[0-9a-f]{16}", other.name) and ownership.is_own_folder(other)
+        ]
         for other in sorted(others, key=lambda other: other.stat().st_mtime)[:-OTHERS_KEPT]:
             shutil.rmtree(other, ignore_errors=True)

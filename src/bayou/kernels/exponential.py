@@ -7,10 +7,10 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.numba_private import cgutils
 from bayou.kernels.vector import FUSE, LANES, Vec, fill, magnitude, nearest, splat
 
 LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)

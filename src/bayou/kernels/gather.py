@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from bayou.kernels.numba_private import cgutils
 from bayou.kernels.rounding import last_place_of, phases_of
 from bayou.kernels.vector import LANES, Vec, address, shuffle, splat
 

@@ -11,6 +11,8 @@ Measured on the row layout of AdaGrad (39 features a row, weights in the cache),
 2.2, inlined 2.2, `njit(inline="always")` 2.8, `njit(forceinline=True)` 3.2, `njit` 3.7; the same bits from all. Kernels
 that call inlined functions are cached on disk as others are.
 
+The plain way (`compiling`) it is an ordinary function, `njit(forceinline=True)`.
+
 An inlined function must not return an array that it was given, nor keep one.
 """
 
@@ -20,17 +22,20 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bayou.kernels.compiling import kernel
+from bayou.kernels.compiling import is_plain, kernel
+from bayou.kernels.numba_private import cgutils, lent
 
 
 def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
     """`function` for kernels: inlined, its arrays (also those in tuples) borrowed. Arguments go by position."""
     if function is None:
         return lambda function: inlined(function, **options)
-    part = kernel(forceinline=True, **options)(function).part
+    made = kernel(forceinline=True, **options)(function)
+    if is_plain():
+        return made
+    part = made.part
 
     @intrinsic
     def call(typingctx, *args):
@@ -39,22 +44,10 @@ def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Calla
 
         def codegen(context, builder, sig, values):
             given = cgutils.unpack_tuple(builder, values[0])
-            lent = [_lent(context, builder, kind, value) for kind, value in zip(inner.args, given, strict=True)]
-            return context.get_function(kind, inner)(builder, lent)
+            borrowed = [lent(context, builder, kind, value) for kind, value in zip(inner.args, given, strict=True)]
+            return context.get_function(kind, inner)(builder, borrowed)
 
         return inner.return_type(types.StarArgTuple(args)), codegen
 
     call.__doc__ = function.__doc__
     return call
-
-
-def _lent(context, builder, kind, value):
-    """An array, or the arrays in a tuple, without the counter that Numba would count references in."""
-    if isinstance(kind, types.BaseTuple):
-        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
-        return context.make_tuple(builder, kind, [_lent(context, builder, *part) for part in parts])
-    if not isinstance(kind, types.Array):
-        return value
-    array = context.make_array(kind)(context, builder, value)
-    array.meminfo = cgutils.get_null_value(array.meminfo.type)
-    return array._getvalue()

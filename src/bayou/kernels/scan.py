@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.numba_private import cgutils
 
 # How many newlines stand behind the text of a block.
 PADDING = 64

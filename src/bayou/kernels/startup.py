@@ -12,15 +12,7 @@ def without_blas() -> Iterator[None]:
 
     What Numba does not find then stays missing for this process, so this is for our own command, not for the library.
     """
-    from numba.np import linalg
+    from bayou.kernels import numba_private
 
-    look = linalg.ensure_blas
-    linalg.ensure_blas = _not_there
-    try:
+    with numba_private.without_blas():
         yield
-    finally:
-        linalg.ensure_blas = look
-
-
-def _not_there() -> None:
-    raise ImportError("the command does without BLAS")

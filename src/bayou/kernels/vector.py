@@ -21,10 +21,9 @@ import operator
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from bayou.kernels.numba_private import AbstractTemplate, cgutils, impl_ret_borrowed, infer_global
 
 LANES = 8
 WIDE = 2 * LANES
@@ -85,7 +84,7 @@ def _binary(op, emit):
         def generic(self, args, kws):
             vecs = [a for a in args if isinstance(a, Vec)]
             if len(args) == 2 and vecs and all(a == vecs[0] or isinstance(a, types.Number) for a in args):
-                return signature(vecs[0], *args)
+                return vecs[0](*args)
             return None
 
     def lower(context, builder, sig, args):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from typing import Any, Protocol, TypeVar
 
+from bayou.core.children import safe_environment
+
 Result_co = TypeVar("Result_co", covariant=True)
 
 # Seconds between two looks at how far the processes are.
@@ -35,6 +37,13 @@ def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[flo
     total = sum(job.work for job in jobs)
     if min(processes, len(jobs)) <= 1:
         return _one_after_another(jobs, total, watch)
+    with safe_environment():
+        return _in_processes(jobs, processes, total, watch)
+
+
+def _in_processes(
+    jobs: Sequence[Job[Result_co]], processes: int, total: float, watch: Callable[[float, float], Any]
+) -> list[Result_co]:
     # Spawned: a forked copy of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
     done = context.Value("d", 0.0)

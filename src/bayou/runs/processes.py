@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from bayou import rounds, sources
 from bayou.core.batch import Batch
+from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.runs.interrupts import Interrupt
 from bayou.runs.rows import Refused, written_as
-from bayou.runs.warming import own_python
 from bayou.sources import Source
 from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bayou.core import registry
+from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.kernels import cache
 
@@ -46,12 +47,13 @@ def run(task: str) -> None:
     """Have the kernels of a task compiled and kept, or loaded."""
     what, _, name = task.partition(" ")
     {"learner": _learn, "read": _read}[what](name)
-    _mark(task).touch()
+    if place := cache.writable():
+        (place / _mark(task)).touch()
 
 
 def is_warm(task: str) -> bool:
     """Whether the task was run, here or in another process, with these sources."""
-    return any((place / _mark(task).name).exists() for place in cache.places())
+    return any((place / _mark(task)).exists() for place in cache.places())
 
 
 @contextmanager
@@ -110,24 +112,13 @@ def _worker(tasks: list[str]) -> subprocess.Popen[bytes]:
     return own_python("from bayou.runs.warming import main; main()", *tasks)
 
 
-def own_python(code: str, *arguments: str, pipes: bool = False) -> subprocess.Popen[bytes]:
-    """Another process with this bayou in it, which no Ctrl-C reaches; silent, or with pipes to talk to it."""
-    path = os.pathsep.join(dict.fromkeys([str(Path(__file__).parents[2]), *filter(None, sys.path)]))
-    talks = subprocess.PIPE if pipes else subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdin=talks, stdout=talks, stderr=None if pipes else subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path}, start_new_session=True,
-    )  # fmt: skip
-
-
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _mark(task: str) -> Path:
-    """An empty file that says that the task was run."""
-    return (cache.writable() or cache.places()[0]) / f"{task.replace(' ', '-')}.warm"
+def _mark(task: str) -> str:
+    """The name of an empty file that says that the task was run."""
+    return f"{task.replace(' ', '-')}.warm"
 
 
 # --- toys -------------------------------------------------------------------------------------------------------------

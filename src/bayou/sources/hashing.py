@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.numba_private import cgutils
 from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.scan import address_of, half_at, word_at
 

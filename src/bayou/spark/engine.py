@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bayou import rounds
+from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.sources.parquet_parts import Part
@@ -34,7 +35,8 @@ def session() -> SparkSession:
     found = SparkSession.getActiveSession()
     if found is None:
         try:
-            found = SparkSession.builder.getOrCreate()
+            with safe_environment():  # that of Spark's own processes, and of their Pythons
+                found = SparkSession.builder.getOrCreate()
         except PySparkException as error:
             if "JAVA" not in str(error):
                 raise
@@ -54,6 +56,18 @@ def usable(found: Any) -> SparkSession:
     return found
 
 
+@contextlib.contextmanager
+def safe_workers(context: Any) -> Iterator[None]:
+    """Have functions that are handed to Spark within run in workers that import nothing from the current folder."""
+    before = dict(context.environment)
+    context.environment["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        context.environment.clear()
+        context.environment.update(before)
+
+
 def is_frame(data: Any) -> bool:
     """Whether data are a Spark DataFrame."""
     return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
@@ -67,7 +81,7 @@ def summed_gains(
     told = tasks.Shards(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
     held = context.broadcast(told)
     try:
-        with sentences():
+        with sentences(), safe_workers(context):
             gains = spark.range(0, len(shards), 1, len(shards)).mapInArrow(partial(tasks.learn, held), tasks.PACKED)
             # As many sums at a time as there are cores, instead of Spark's two hundred.
             blocks = gains.repartition(max(min(context.defaultParallelism, len(shards)), 1), "block").groupBy("block")

@@ -85,11 +85,12 @@ def transform(
     columns.check(df, learner, labels=False)
     fields = [df.schema[name] for name in kept]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
-    broadcast = broadcasts_of(spark.sparkContext).get(
-        learner, None if isinstance(model, Learner) else path("model", model)
-    )
-    task = Scoring(kept, level, on_error, horizon if learner.looks_later else "next")
-    return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
+    with engine.safe_workers(spark.sparkContext):
+        broadcast = broadcasts_of(spark.sparkContext).get(
+            learner, None if isinstance(model, Learner) else path("model", model)
+        )
+        task = Scoring(kept, level, on_error, horizon if learner.looks_later else "next")
+        return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
 
 
 def score(broadcast: Any, task: Scoring, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

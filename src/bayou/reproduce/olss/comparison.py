@@ -118,7 +118,7 @@ def _full(learner: SpikeSlab, Z: csr_array) -> np.ndarray:
 
 def _vw(X: csr_array, y: np.ndarray, weights: Any, others: Sequence[csr_array]) -> tuple[list[np.ndarray], float]:
     """VW's probabilities of some rows after one pass over others; and its seconds, reading of text included."""
-    command = [sys.executable, "-m", "vowpalwabbit", "--quiet", "-b", "20"]
+    command = [sys.executable, "-P", "-m", "vowpalwabbit", "--quiet", "-b", "20"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _vw_text(folder / "train.vw", X, y, weights)

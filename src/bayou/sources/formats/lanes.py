@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
+
+from bayou.kernels.numba_private import cgutils
 
 HALF, WORD = ir.IntType(32), ir.IntType(64)
 _BLANK, _NEWLINE = 32, 10

@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.numba_private import cgutils
 from bayou.kernels.scan import address_of, trailing_zeros
 
 BLANK, COLON, BAR, NEWLINE = 32, 58, 124, 10

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from bayou.kernels.numba_private import cgutils
 from bayou.sources.formats.lanes import HALF, WORD, bits_of, call, every, gather, load, spread, store
 
 LANES = 16
