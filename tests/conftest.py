@@ -46,6 +46,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print what tests have recorded to be read: the size of each package."""
+    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
+        for name, lines in report.user_properties if report.when == "call" else ():
+            if name == "printed":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line("\n".join(lines))
+
+
 @pytest.fixture(scope="session")
 def data_directory() -> Path:
     """Real data sets: the folder BAYOU_DATA names, or shared/data beside the repository."""
