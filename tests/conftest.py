@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def kernel_folder() -> str:
     """A folder for compiled kernels that test runs share; its files know what they were made of."""
     return str(Path(tempfile.gettempdir()) / "bayou-test-kernels")
 
+
+# The hundreds of processes that tests start find modules compiled, as those of users do, whatever the environment says:
+# else each of them compiles NumPy, Numba and all of bayou first, which takes 1.5 seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Before anything imports Numba; processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
