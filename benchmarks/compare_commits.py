@@ -10,7 +10,7 @@ there, too; new ones may be.
 Prints one line for each case, and what differs. What may differ stands in `allowed_differences.toml` with its reason.
 The exit code is 1 if anything else does. Texts for people are compared by the numbers in them alone.
 
-The first run compiles the kernels of both sides, which takes minutes; then about two minutes.
+The first run compiles the kernels of both sides, which takes minutes; then it takes two to three.
 """
 
 from __future__ import annotations
