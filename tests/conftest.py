@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def kernel_folder() -> str:
     return str(Path(tempfile.gettempdir()) / "bayou-test-kernels")
 
 
+# The hundreds of processes that tests start find modules compiled, as those of users do, whatever the environment says:
+# else each of them compiles NumPy, Numba and all of bayou first, which takes 1.5 seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Before anything imports Numba; processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
 
@@ -44,6 +50,15 @@ def pytest_collection_finish() -> None:
     """What is there by now stays to the end: thousands of tests, Numba, scikit-learn. No collection need look at it."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print what tests have recorded to be read: the size of each package."""
+    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
+        for name, lines in report.user_properties if report.when == "call" else ():
+            if name == "printed":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line("\n".join(lines))
 
 
 @pytest.fixture(scope="session")
