@@ -8,8 +8,9 @@ import pytest
 
 from bayou.serve import served
 from bayou.serve.live import Live
+from bayou.serve.tokens import Tokens
 from tests import browser
-from tests.serve.serving import FakeClock, running
+from tests.serve.serving import FakeClock, learner, running, token_file
 
 pytestmark = pytest.mark.skipif(
     browser.find() is None, reason="no browser: install Chromium, or name one in BAYOU_BROWSER, to open pages in it"
@@ -135,3 +136,26 @@ def test_requests_can_be_tried(chromium, server):
     assert "probability" in page.value(f"{learn}.querySelector('pre').textContent")
     assert page.value("document.documentElement.scrollWidth") <= 390
     silent(page, server)
+
+
+def test_the_page_asks_for_a_token_and_then_shows_what_it_may(chromium, tmp_path):
+    read, write = "r" * 20, "w" * 20
+    tokens = Tokens.of(token_file(tmp_path, f"read {read}", f"write {write}"))
+    with running(tmp_path / "state", {"ads": learner(), "spam": learner()}, tokens=tokens) as server:
+        server.server.models["spam"].live.surprising(9.0, b'{"name": "somebody"}', 1.0, 0.01)
+        shown = {}
+        for token in (read, write):
+            page = chromium.open(server.server.url + "/?model=spam")
+            page.value("sessionStorage.clear()")
+            page.wait("!document.getElementById('tokens').hidden")
+            assert "ads" not in page.value("document.documentElement.outerHTML")
+            page.value(f"document.getElementById('token').value = '{token}'")
+            page.value("document.getElementById('tokens').requestSubmit()")
+            page.wait("document.documentElement?.dataset.version !== undefined")
+            assert page.value("document.getElementById('chooser').textContent") == "adsspam"
+            assert page.value("document.getElementById('name').textContent") == "spam"
+            shown[token] = page.value("document.getElementById('surprises').textContent")
+            page.value("sessionStorage.clear()")
+            page.call("Page.navigate", url="about:blank")
+        assert "somebody" in shown[write]
+        assert "scope `write`" in shown[read]

@@ -14,7 +14,7 @@ import bayou
 from bayou.serve.served import Options
 from bayou.serve.server import Server
 from bayou.serve.tokens import Tokens
-from tests.serve.serving import learner, running
+from tests.serve.serving import learner, running, token_file
 
 ROW = {"a": 1.0, "label": 1}
 WRITE, READ = "w" * 20, "r" * 20
@@ -146,6 +146,45 @@ def test_pages_of_other_sites_cannot_teach_the_model(server, headers):
     assert server.served.model.learner.examples == before
 
 
+def test_an_origin_is_read_whole(server):
+    own = server.server.url.removeprefix("http://")
+    for origin in (
+        f"http://evil.com//{own}", "https://", f"//{own}", own, f"ftp://{own}", f"http://{own}/", f"http://{own}/x",
+        f"http://user@{own}", f"http://{own}?x", f"http://{own}#x", f"http://{own} http://evil.com", f"http://{own}0",
+        "http://", "null", "",
+    ):  # fmt: skip
+        told = server.post("/predict", {"a": 1}, headers={"origin": origin})
+        assert told.status_code == 403, origin
+    for origin in (f"http://{own}", f"https://{own}", f"HTTP://{own}".lower()):
+        assert server.post("/predict", {"a": 1}, headers={"origin": origin}).status_code == 200, origin
+    no_host = {"host": "", "origin": "https://"}
+    assert server.post("/predict", {"a": 1}, headers=no_host).status_code == 403
+
+
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "else"])
+def test_what_a_browser_sends_for_another_site_is_refused_but_for_links_to_the_pages(server, site):
+    link, get = LINK | {"sec-fetch-site": site}, server.client.get
+    before = server.served.model.learner.examples
+    assert [get(path, headers=link).status_code for path in ("/", "/docs")] == [200, 200]
+    for path in ("/info", "/features", "/metrics", "/openapi.json", "/healthz", "/models", "/events"):
+        assert get(path, headers=link).status_code == 403, path
+    for other in ({"sec-fetch-mode": "no-cors"}, {"sec-fetch-mode": "cors"}, {"sec-fetch-dest": "iframe"}):
+        assert get("/", headers=link | other).status_code == 403, other
+    for path, body in (("/learn", ROW), ("/predict", {"a": 1}), ("/snapshot", {})):
+        assert server.post(path, body, headers=link).status_code == 403, path
+    assert server.served.model.learner.examples == before
+
+
+def test_what_a_browser_sends_for_the_servers_own_pages_is_answered(server):
+    for site in ("same-origin", "none"):
+        own = {"sec-fetch-site": site, "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+        assert server.post("/predict", {"a": 1}, headers=own).status_code == 200
+        assert server.client.get("/info", headers=own).status_code == 200
+
+
 # --- slow clients -----------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +249,79 @@ def test_tokens_have_scopes(tmp_path):
         assert server.client.get("/").status_code == 200
         told = server.post("/learn", ROW)
         assert told.headers["www-authenticate"] == "Bearer"
+
+
+def test_names_of_models_are_told_to_those_who_may_read_alone(tmp_path):
+    models = {name: learner() for name in ("secret-a", "secret-b")}
+    paths = ("/", "/docs", "/openapi.json", "/readyz", "/nowhere", "/predict", "/models/x/info", "/models", "/metrics")
+    for names in (["secret-a"], ["secret-a", "secret-b"]):
+        folder = tmp_path / str(len(names))
+        folder.mkdir()
+        tokens = Tokens.of(token_file(folder, f"write {WRITE}", f"read {READ}"))
+        with running(folder / "state", {name: models[name] for name in names}, tokens=tokens) as server:
+            for headers in ({}, {"authorization": "Bearer " + "x" * 20}):
+                for path in (*paths, "/models/secret-a/info", "/models/secret-c/info", "/models/secret-a/events"):
+                    told = [server.client.get(path, headers=headers), server.client.post(path, headers=headers)]
+                    assert all("secret" not in one.text for one in told), path
+                # nor are they told by how others are refused
+                for path in ("info", "predict", "events"):
+                    ours, others = (
+                        server.client.get(f"/models/{name}/{path}", headers=headers) for name in ("secret-a", "x")
+                    )
+                    assert (ours.status_code, ours.text) == (others.status_code, others.text)
+            for token in (READ, WRITE):
+                headers = {"authorization": f"Bearer {token}"}
+                assert server.client.get("/models", headers=headers).json() == {"models": names}
+                assert set(server.client.get("/readyz", headers=headers).json()["models"]) == set(names)
+                told = server.client.get("/models/x/info", headers=headers)
+                assert "secret-a" in told.json()["error"]
+            assert server.client.get("/readyz").json() == {"ready": True}
+
+
+def test_what_is_wrong_is_told_to_those_who_may_read_alone(tmp_path, monkeypatch):
+    tokens = Tokens.of(token_file(tmp_path, f"read {READ}"))
+    with running(tmp_path / "state", tokens=tokens) as server:
+        monkeypatch.setattr(type(server.served), "broken", "/srv/secret/log.sqlite is gone.")
+        monkeypatch.setattr(type(server.served), "condition", "broken")
+        monkeypatch.setattr(type(server.served), "reasons", lambda served: [served.broken])
+        for path in ("/healthz", "/readyz"):
+            told = server.client.get(path)
+            assert (told.status_code, "secret" in told.text) == (503, False)
+            told = server.client.get(path, headers={"authorization": f"Bearer {READ}"})
+            assert told.json()["reasons"] == ["/srv/secret/log.sqlite is gone."]
+
+
+def test_rows_of_others_are_shown_to_those_who_may_write_alone(tmp_path):
+    tokens = Tokens.of(token_file(tmp_path, f"write {WRITE}", f"read {READ}"))
+    with running(tmp_path / "state", tokens=tokens) as server:
+        server.served.live.surprising(9.0, b'{"name": "somebody"}', 1.0, 0.01)
+        shown = {}
+        for token in (READ, WRITE):
+            with server.client.stream("GET", "/events", headers={"authorization": f"Bearer {token}"}) as stream:
+                shown[token] = next(stream.iter_lines())
+        assert "somebody" in shown[WRITE]
+        assert "somebody" not in shown[READ]
+        assert json.loads(shown[READ].removeprefix("data: "))["live"]["surprises"] is None
+
+
+def test_names_of_any_length_are_shown_at_300_characters(tmp_path):
+    name = "n" * 100_000
+    with running(tmp_path) as server:
+        for k in range(20):
+            assert server.post("/learn", {name: 1.0, "site": name, "label": k % 2}).status_code == 200
+        server.served.owner._looked = 0.0
+        for _ in range(500):  # weights are looked at every few seconds
+            server.post("/learn", {"a": 1, "label": 1})
+            if server.served.live.moved:
+                break
+            time.sleep(0.01)
+        with server.client.stream("GET", "/events") as stream:
+            event = json.loads(next(stream.iter_lines()).removeprefix("data: "))
+        told = server.client.get("/features").json()["features"]
+        for names in ([one["feature"] for one in told], [one["feature"] for one in event["live"]["moved"]]):
+            assert "n" * 300 + "…" in names
+            assert max(map(len, names)) == 301
+        assert len(json.dumps(event)) < 20_000
 
 
 @pytest.mark.parametrize(

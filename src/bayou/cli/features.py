@@ -10,7 +10,7 @@ import typer
 from bayou.cli import options
 from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage
-from bayou.core.printable import printable
+from bayou.core.printable import printable, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,7 +172,7 @@ def _classes(
     if class_ is not None and class_ not in names:
         from bayou.core.checks import did_you_mean
 
-        some = ", ".join(map(printable, sorted(names, key=_in_order)[:CLASSES])) + " and more" * (len(names) > CLASSES)
+        some = ", ".join(map(_shown, sorted(names, key=_in_order)[:CLASSES])) + " and more" * (len(names) > CLASSES)
         raise BadUsage(f"--class is {class_}, but the model's classes are {some}.{did_you_mean(class_, names)}")
     numbers = list(range(len(names))) if class_ is None else [names.index(class_)]
     if len(numbers) > CLASSES and out is None:
@@ -238,7 +238,8 @@ def _columns(shown: ShownWeights, top: int | None, out: str | None) -> tuple[lis
     if out is None:
         rows = [
             [column.name, column.spread, column.features, ", ".join(
-                f"{_value(shown.name(i), column.name)} {shown.mean[i]:+.2f}" for i in column.telling[:SHOWN].tolist()
+                f"{_shown(_value(shown.name(i), column.name))} {shown.mean[i]:+.2f}"
+                for i in column.telling[:SHOWN].tolist()
             )]
             for column in columns
         ]  # fmt: skip
@@ -304,14 +305,24 @@ def _put(out: str | None, header: list[str], rows: list[list[Any]]) -> None:
     if out is not None:
         _write(out, header, rows)
         return
-    lines = [[cell if isinstance(cell, float) else printable(f"{cell}") for cell in row] for row in [header, *rows]]
     texts = 2 if header[0] == "class" else 1  # columns of words that come first
+    lines: list[list[Any]] = [
+        [
+            *(_shown(f"{cell}") for cell in row[:texts]),
+            *(cell if isinstance(cell, float) else f"{cell}" for cell in row[texts:]),
+        ]
+        for row in [header, *rows]
+    ]
     widths = [max(len(str(line[k])) for line in lines) for k in range(texts)]
     told = bool(rows) and isinstance(rows[0][-1], str)  # the last column is words
     for line in lines:
         words = f"  {line.pop()}" if told else ""
         first = "  ".join(str(text).ljust(width) for text, width in zip(line, widths, strict=False))
         output.tell(first + "".join(f"{_cell(cell):>12}" for cell in line[texts:]) + words)
+
+
+def _shown(name: str) -> str:
+    return printable(shorten(name))
 
 
 def _value(name: str, column: str) -> str:

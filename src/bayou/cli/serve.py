@@ -44,6 +44,9 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 32 << 20,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request, at most.")] = 100_000,
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait, at most.")] = 4096,
+    max_unfinished: Annotated[
+        int, typer.Option(min=1, help="Bytes of all requests together that are not answered yet, at most.")
+    ] = 256 << 20,
     log_format: Annotated[
         str, typer.Option(help="How messages are written to standard error: text, or json, an object per line.")
     ] = "text",
@@ -67,6 +70,8 @@ def serve(
         raise BadUsage("--read-only follows what is in --data; leave --model and --learner out.")
     if log_format not in LOG_FORMATS:
         raise BadUsage(f"--log-format is {log_format}; expected {' or '.join(LOG_FORMATS)}.")
+    if max_unfinished < max_body:
+        raise BadUsage(f"--max-unfinished is {max_unfinished:,}; a single request may have {max_body:,} (--max-body).")
     seconds = _seconds(wait)
     with output.preparing():
         try:
@@ -94,6 +99,7 @@ def serve(
                 body=max_body,
                 rows=max_rows,
                 queue=max_waiting,
+                max_unfinished=max_unfinished,
             ),
             None if tokens is None else Tokens.of(tokens),
             host,

@@ -24,7 +24,7 @@ import numpy as np
 from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
-from bayou.core.printable import printable
+from bayou.core.printable import printable, shorten
 from bayou.report import figures, words
 from bayou.report.facts import DRAWN, Data, Run, RunFacts
 from bayou.report.influence import Influence
@@ -93,6 +93,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["shorten"] = shorten
     return environment.get_template("page.html").render(
         title=title or _title(facts),
         subtitle=_subtitle(facts, len(runs)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.printable import shorten
 from bayou.evaluate.later import LabelOrder
 from bayou.sources import Source
 
@@ -60,7 +61,7 @@ class Remarks:
         self._end()
         telling, auc = self._telling, getattr(meter.result(), "auc", None)
         if telling:
-            shown = ", ".join(telling[:NAMED]) + " and more" * (len(telling) > NAMED)
+            shown = ", ".join(map(shorten, telling[:NAMED])) + " and more" * (len(telling) > NAMED)
             what = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
             said.append(f"{shown} {what}; what is not known before the label is, leave out (of a table: --ignore)")
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:

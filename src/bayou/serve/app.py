@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,6 +13,7 @@ from bayou.serve import answers, pages
 from bayou.serve.bodies import (
     LONG,
     Refused,
+    Unfinished,
     checked_id,
     decompressed,
     form_of,
@@ -26,6 +26,7 @@ from bayou.serve.exchange import Exchange
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.messages import Messages
 from bayou.serve.metrics import Metrics
+from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL
 from bayou.serve.owner import Owner
 from bayou.serve.served import Served
 from bayou.serve.telemetry import OTHER, Telemetry
@@ -40,7 +41,13 @@ JSON_HEAD = [_JSON]
 # What uvloop says of a client that did not wait for its answer.
 _GONE = "the handler is closed"
 # Headers that need a closer look.
-_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin"))
+_UNUSUAL = frozenset(
+    (b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin", b"sec-fetch-site")
+)
+_ORIGIN = re.compile(rb"https?://([^/?#@\s]+)")
+# Whom browsers say that a request comes from: the server's own pages, or whoever typed the address.
+_OWN_SITES = (None, b"same-origin", b"none")
+PAGES = ("/", "/docs")
 _LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
 _USUAL_TYPES = frozenset((b"application/json", b"application/x-www-form-urlencoded"))
 Handler = Callable[["Request", Served], Awaitable[tuple[int, bytes]]]
@@ -71,8 +78,16 @@ class Request:
         return None if found is None else found[-1]
 
 
+class ClientGone(Exception):
+    """The client closed the connection before its request was whole; there is nobody to answer."""
+
+
 class App:
-    """Routes requests to models."""
+    """Routes requests to models.
+
+    Attributes:
+        unfinished: the bytes of all requests that are not answered yet.
+    """
 
     def __init__(
         self,
@@ -82,11 +97,13 @@ class App:
         port: int,
         telemetry: Telemetry,
         messages: Messages,
+        max_unfinished: int,
     ) -> None:
         self.models, self.tokens, self.single = models, tokens, single
         self._telemetry, self._messages, self._exposed = telemetry, messages, Metrics(models, telemetry)
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
+        self.unfinished = Unfinished(max_unfinished)
         self.ends = False  # once the server was told to stop: pages that listen are let go
         self._listeners = 0
         self._handlers: dict[str, tuple[str, str, Handler]] = {
@@ -103,6 +120,7 @@ class App:
             "/openapi.json": self._openapi,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
+            "/models": self._models,
             "/metrics": self._metrics,
         }
         # One row and no token is what most requests are.
@@ -131,11 +149,15 @@ class App:
             await self._refuse(send, error)
         except (BadInput, BadModel) as error:
             await self._refuse(send, Refused(422, str(error)))
+        except ClientGone:
+            pass
         except Exception as error:
             if isinstance(error, RuntimeError) and _GONE in str(error):
                 return
             exchange.error = error
             await self._refuse(send, Refused(500, "bayou met what nobody foresaw; the server's terminal says more."))
+        finally:
+            self.unfinished.release(scope)
 
     async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
         """The short way, for one JSON row about which there is nothing else to say; all others go the long one."""
@@ -184,14 +206,13 @@ class App:
             if _GONE not in str(error):
                 raise
 
-    def count_refused(self, status: int) -> None:
-        """Count and say a refusal that came before anything else was known of the request."""
-        self._telemetry.count(OTHER, "", status, self._telemetry.clock())
-        sentence = HTTPStatus(status).phrase.lower()
-        self._messages.refused(sentence, status=status)
+    def count_refused(self, refused: Refused) -> None:
+        """Count and say a refusal by the connection, which nothing else here sees."""
+        self._telemetry.count(OTHER, "", refused.status, self._telemetry.clock())
+        self._messages.refused(refused.sentence, status=refused.status)
 
     async def _refuse(self, send: Send, error: Refused) -> None:
-        head = list(JSON_HEAD)
+        head = [*JSON_HEAD, *error.headers]
         if error.status in (429, 503):
             head.append((b"retry-after", b"1"))
         if error.status == 401:
@@ -200,11 +221,15 @@ class App:
             head.append((b"connection", b"close"))  # what is left of the body is not waited for
         await _respond(send, error.status, answers.error(error.sentence, error.rows), head)
 
-    def _check_sender(self, headers: Mapping[bytes, bytes]) -> None:
+    def _check_sender(self, scope: Any, headers: Mapping[bytes, bytes]) -> None:
         """Refuse what another site's page has a browser send: it would be let in because the browser is here."""
         host, origin = headers.get(b"host"), headers.get(b"origin")
-        if origin is not None and origin.rpartition(b"//")[2] != host:
-            raise Refused(403, "a page of another site sent this; only the server's own pages may.")
+        if origin is not None:
+            match = _ORIGIN.fullmatch(origin)
+            if match is None or host is None or match[1].lower() != host.lower():
+                raise Refused(403, "a page of another site sent this; only the server's own pages may.")
+        if headers.get(b"sec-fetch-site") not in _OWN_SITES and not _is_navigation(scope, headers):
+            raise Refused(403, "a page of another site sent this; it may link to the server's own pages, and no more.")
         if not self.tokens.needed and host is not None and host not in self._hosts:
             known = _LOOPBACK.fullmatch(host)
             if known is None:
@@ -212,29 +237,29 @@ class App:
 
     async def _route(self, scope: Any, receive: Any, send: Send) -> None:
         path = scope["path"]
-        self._check_sender(dict(scope["headers"]))
+        request = Request(scope, receive, send)
+        self._check_sender(scope, request.headers)
         found: tuple[str, str | None] | None = self._routes.get(path)
         if found is None:
             own = self._own.get(path)
             if own is not None:
                 self._method(scope, "GET")
-                await own(Request(scope, receive, send))
+                await own(request)
                 return
             found = self._model_route(path)
+        if found is None:
+            where = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
+            raise Refused(404, f"there is nothing at this address; /docs shows what there is.{where}")
         name, model = found
-        request = Request(scope, receive, send)
-        served = self.models.get(model or "")
-        if served is None:
-            known = ", ".join(self.models)
-            raise Refused(404, f"there is no model of that name; there are: {known}.")
-        if name == "events":
-            self._method(scope, "GET")
-            self.tokens.check(request.headers.get(b"authorization"), READ)
-            await self._events(request, served)
-            return
-        method, needed, handler = self._handlers[name]
+        method, needed, handler = self._handlers.get(name, ("GET", READ, None))
         self._method(scope, method)
         self.tokens.check(request.headers.get(b"authorization"), needed)
+        served = self.models.get(model or "")
+        if served is None:  # whoever asks has a token
+            raise Refused(404, f"there is no model of that name; there are: {', '.join(self.models)}.")
+        if handler is None:
+            await self._events(request, served)
+            return
         if served.state != "ready" or served.owner is None:
             raise Refused(503, served.why)
         if method == "POST":
@@ -242,29 +267,38 @@ class App:
         status, body = await handler(request, served)
         await _respond(send, status, body, JSON_HEAD if status != 503 else [*JSON_HEAD, (b"retry-after", b"1")])
 
-    def _model_route(self, path: str) -> tuple[str, str | None]:
+    def _model_route(self, path: str) -> tuple[str, str | None] | None:
         """/models/NAME/WHAT, and for one model /events."""
         parts = path.split("/")
         if path == "/events" and self.single is not None:
             return "events", self.single
         if len(parts) == 4 and parts[1] == "models" and (parts[3] in self._handlers or parts[3] == "events"):
             return parts[3], parts[2]
-        where = "" if self.single is not None else f" Models are under /models/: {', '.join(self.models)}."
-        raise Refused(404, f"there is nothing at this address; /docs shows what there is.{where}")
+        return None
 
     def _about(self, path: str) -> tuple[str, str]:
         """Return the route and the model that a request is counted under: names of the server's, never the client's."""
         if path in self._own:
             return path, ""
-        try:
-            name, model = self._routes.get(path) or self._model_route(path)
-        except Refused:
+        found = self._routes.get(path) or self._model_route(path)
+        if found is None:
             return OTHER, ""
+        name, model = found
         return f"/{name}", model if model is not None and model in self.models else ""
 
+    def _names(self, request: Request) -> list[str]:
+        """The models' names, for those who may read."""
+        return list(self.models) if self.tokens.may(request.headers.get(b"authorization"), READ) else []
+
     def _method(self, scope: Any, method: str) -> None:
-        if scope["method"] != method:
-            raise Refused(405, f"this address takes {method}, not {scope['method'][:20]}.")
+        """Raise Refused if an address is asked in another way; HEAD asks for what GET says, without saying it."""
+        allowed = ("GET", "HEAD") if method == "GET" else (method,)
+        if scope["method"] not in allowed:
+            raise Refused(
+                405,
+                f"this address takes {method}, not {scope['method'][:20]}.",
+                headers=[(b"allow", ", ".join(allowed).encode())],
+            )
 
     async def _body(self, request: Request, served: Served) -> bytes:
         """All of it, unless it is too large or does not come."""
@@ -277,7 +311,7 @@ class App:
         while more:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise Refused(400, "the body ended before it was whole.")
+                raise ClientGone
             parts.append(message.get("body", b""))
             more = message.get("more_body", False)
             size += len(parts[-1])
@@ -322,6 +356,8 @@ class App:
 
         def read() -> None:
             text = decompressed(body, encoding, options.body)
+            if encoding:
+                self.unfinished.add(request.scope, len(text))
             work.lines, work.single = lines_of(text, form, in_lines, options.rows)
             with_ids = None
             if len(text) > LONG or form == ARROW:
@@ -383,7 +419,7 @@ class App:
         return 200, answers.encode({"version": version, "file": file.as_posix()})
 
     async def _features(self, request: Request, served: Served) -> tuple[int, bytes]:
-        top = _whole("top", request.asked("top"), 50, 100_000)
+        top = _whole("top", request.asked("top"), 50, MAX_FEATURES)
         return 200, answers.encode(await asyncio.wrap_future(served.features(top)))
 
     async def _info(self, request: Request, served: Served) -> tuple[int, bytes]:
@@ -397,13 +433,21 @@ class App:
             raise Refused(429, f"{MOST_LISTENERS} pages listen already.")
         if served.state != "ready":
             raise Refused(503, served.why)
+        head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        if request.scope["method"] == "HEAD":
+            await _respond(request.send, 200, b"", head)
+            return
+        may_see_rows = self.tokens.may(request.headers.get(b"authorization"), WRITE)
+        self.unfinished.release(request.scope)  # a body, if there is one, is not kept
         self._listeners += 1
         gone = asyncio.ensure_future(_until_gone(request.receive))
         try:
-            head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
             await request.send({"type": "http.response.start", "status": 200, "headers": head})
             while not (gone.done() or self.ends) and served.state == "ready":
-                data = b"data: %s\n\n" % answers.encode(served.picture())
+                picture = served.picture()
+                if not may_see_rows:
+                    picture["live"]["surprises"] = None
+                data = b"data: %s\n\n" % answers.encode(picture)
                 await request.send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=BEAT)
             await request.send({"type": "http.response.body", "body": b""})
@@ -412,16 +456,23 @@ class App:
             gone.cancel()
 
     async def _page(self, request: Request) -> None:
-        page = pages.live(list(self.models), self.single) if request.scope["path"] == "/" else pages.docs()
+        page = pages.live() if request.scope["path"] == "/" else pages.docs()
         await _respond(request.send, 200, page.text, page.head)
 
     async def _openapi(self, request: Request) -> None:
-        await _respond(request.send, 200, pages.openapi(list(self.models), self.single, self.tokens.needed), JSON_HEAD)
+        text = pages.openapi(self._names(request), self.single is not None, self.tokens.needed)
+        await _respond(request.send, 200, text, JSON_HEAD)
+
+    async def _models(self, request: Request) -> None:
+        self.tokens.check(request.headers.get(b"authorization"), READ)
+        await _respond(request.send, 200, answers.encode({"models": list(self.models)}), JSON_HEAD)
 
     async def _healthz(self, request: Request) -> None:
         """Whether the process is of use: 503 once only a restart can help."""
         reasons = list(dict.fromkeys(served.broken for served in self.models.values() if served.broken))
-        said = {"alive": False, "reasons": reasons} if reasons else {"alive": True}
+        said: dict[str, Any] = {"alive": not reasons}
+        if reasons and self.tokens.may(request.headers.get(b"authorization"), READ):
+            said["reasons"] = reasons
         await _respond(request.send, 503 if reasons else 200, answers.encode(said), JSON_HEAD)
 
     async def _readyz(self, request: Request) -> None:
@@ -429,9 +480,10 @@ class App:
         states = {name: served.condition for name, served in self.models.items()}
         ready = all(state == "ready" for state in states.values())
         said: dict[str, Any] = {"ready": ready}
-        if self.tokens.may(request.headers.get(b"authorization"), READ):  # names are not for everybody
+        trusted = self.tokens.may(request.headers.get(b"authorization"), READ)  # names and places are not for everybody
+        if trusted:
             said["models"] = states
-        if not ready:
+        if trusted and not ready:
             said["reasons"] = list(dict.fromkeys(why for served in self.models.values() for why in served.reasons()))
         await _respond(request.send, 200 if ready else 503, answers.encode(said), JSON_HEAD)
 
@@ -439,6 +491,16 @@ class App:
         self.tokens.check(request.headers.get(b"authorization"), READ)
         text, kind = self._exposed.text()
         await _respond(request.send, 200, text, [(b"content-type", kind.encode())])
+
+
+def _is_navigation(scope: Any, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser opens one of the pages, in a window of its own: somebody followed a link."""
+    return (
+        scope["path"] in PAGES
+        and scope["method"] in ("GET", "HEAD")
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
 
 
 async def _respond(send: Send, status: int, body: bytes, head: Sequence[tuple[bytes, bytes]]) -> None:
@@ -480,8 +542,8 @@ def _level(text: str | None) -> float:
         level = float(text)
     except ValueError:
         level = 0.0
-    if not 0.0 < level < 1.0:
-        raise Refused(422, "level is a number between 0 and 1, such as 0.9.")
+    if not MIN_LEVEL <= level <= MAX_LEVEL:
+        raise Refused(422, f"level is a number between 0 and 1, from {MIN_LEVEL:f} to {MAX_LEVEL:f}, such as 0.9.")
     return level
 
 

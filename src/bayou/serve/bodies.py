@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -35,11 +36,49 @@ _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Refused(Exception):
-    """A request that is answered with a sentence: (status, sentence, rows)."""
+    """A request that is answered with a sentence: (status, sentence, rows), and headers of the answer."""
 
-    def __init__(self, status: int, sentence: str, rows: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        rows: dict[int, str] | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.rows = status, sentence, rows
+        self.status, self.sentence, self.rows, self.headers = status, sentence, rows, headers
+
+
+class Unfinished:
+    """The bytes of all requests together that are not answered yet, and how many there may be.
+
+    Each request's own stand in its scope. Bodies of at most `LONG` bytes are not counted.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.n_bytes = max_bytes, 0
+        self._lock = threading.Lock()
+
+    def add(self, scope: Any, n_bytes: int) -> None:
+        """Count bytes of a request that is not answered; raise Refused where there are too many."""
+        with self._lock:
+            counted = scope.get("unfinished", 0)
+            if counted is None:  # answered
+                return
+            if self.n_bytes + n_bytes > self.max_bytes:
+                raise Refused(
+                    503,
+                    f"requests that are not answered yet hold {self.n_bytes:,} bytes; at most {self.max_bytes:,} can "
+                    "be held for all clients together. Try again in a moment.",
+                )
+            self.n_bytes += n_bytes
+            scope["unfinished"] = counted + n_bytes
+
+    def release(self, scope: Any) -> None:
+        """Count a request no longer: it is answered, or never will be."""
+        with self._lock:
+            self.n_bytes -= scope.get("unfinished") or 0
+            scope["unfinished"] = None
 
 
 class Lines(Sequence[bytes]):

@@ -1,10 +1,8 @@
 "use strict";
 // Everything that users have named is put into the page as text, never as markup.
-const about = JSON.parse(document.getElementById("about").textContent);
 const $ = id => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const model = about.single || new URLSearchParams(location.search).get("model") || about.models[0];
-const prefix = about.single === null ? `/models/${encodeURIComponent(model)}` : "";
+let model = null;  // its name; names are told to those who may read
 
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
@@ -204,8 +202,8 @@ function show(told) {
   const lanes = live.parts.filter(part => part.weight !== undefined).sort((a, b) => b.weight - a.weight);
   table("parts", [["lane", "names"], ["weight", "number"], ["", "wide"]], lanes.map(part => [
     part.name, `${(100 * part.weight).toFixed(1)}%`, bar(part.weight)]), "This learner has one answer, and no lanes.");
-  table("surprises", [["row", "row"], ["label", "number"], ["predicted", "number"], ["loss", "number"]], live.surprises.map(one => [
-    one.row, short(one.label), short(one.expected), short(one.loss)]), "No surprises.");
+  table("surprises", [["row", "row"], ["label", "number"], ["predicted", "number"], ["loss", "number"]], (live.surprises || []).map(one => [
+    one.row, short(one.label), short(one.expected), short(one.loss)]), live.surprises ? "No surprises." : "Rows are shown to tokens with the scope `write`.");
   const labels = told.labels;
   const counts = labels ? Object.entries(labels.counts) : [];
   const joined = labels ? labels.counts.joined || 0 : 0, gone = labels ? (labels.counts.expired || 0) + (labels.counts.dropped || 0) : 0;
@@ -232,16 +230,33 @@ setInterval(() => {
   if (silent > 5 && !$("main").className) lost("failing", "The server says nothing any more");
 }, 1000);
 
-async function listen() {
+// What the server answers, or null where it does not; then the page says so.
+async function ask(path) {
   const token = sessionStorage.getItem("token");
   let answer;
-  try { answer = await fetch(`${prefix}/events`, {headers: token ? {authorization: `Bearer ${token}`} : {}}); }
-  catch { lost("failing", "The server does not answer"); return; }
+  try { answer = await fetch(path, {headers: token ? {authorization: `Bearer ${token}`} : {}}); }
+  catch { lost("failing", "The server does not answer"); return null; }
   $("tokens").hidden = answer.status !== 401;
   if (!answer.ok) {
     lost(answer.status === 401 ? "idle" : "warning", (await answer.json()).error);
-    return;
+    return null;
   }
+  return answer;
+}
+async function choose() {
+  const answer = await ask("/models");
+  if (!answer) return;
+  const {models} = await answer.json();
+  model = new URLSearchParams(location.search).get("model") || models[0];
+  if (models.length < 2) return;
+  $("chooser").hidden = false;
+  $("chooser").replaceChildren(...models.map(name => name === model ? element("strong", name) :
+    element("a", name, {href: `?model=${encodeURIComponent(name)}`})));
+}
+async function listen() {
+  if (model === null) await choose();
+  const answer = model === null ? null : await ask(`/models/${encodeURIComponent(model)}/events`);
+  if (!answer) return;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -260,10 +275,5 @@ async function watch() {
   }
 }
 
-if (about.models.length > 1) {
-  $("chooser").hidden = false;
-  $("chooser").append(...about.models.map(name => name === model ? element("strong", name) :
-    element("a", name, {href: `?model=${encodeURIComponent(name)}`})));
-}
 $("tokens").addEventListener("submit", event => { event.preventDefault(); sessionStorage.setItem("token", $("token").value); location.reload(); });
 watch();

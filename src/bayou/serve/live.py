@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.printable import printable
+from bayou.core.printable import MAX_SHOWN_CHARACTERS, printable, shorten
 from bayou.serve.base_rate import MARGIN, MIN_ROWS, LabelSums, Sum
 
 # Time is cut into slices of so many seconds, and so many are kept.
@@ -38,7 +38,6 @@ LOOKED_AT, FEATURES = 128, 40
 WATCHED, MOVED, MOVE_AGE = 2000, 12, 300.0
 # One unit in so many is also predicted by the combination for later rows, to see whether the stream drifts.
 LATER_EVERY = 8
-_LONGEST = 300
 
 _Bins = Annotated[list[Sum], msgspec.Meta(min_length=BINS, max_length=BINS)]
 
@@ -189,7 +188,7 @@ class Live:
 
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
         """One of those rows, as it was sent."""
-        text = _shown(row[: 4 * _LONGEST].decode("utf-8", "replace"))
+        text = printable(shorten(row[: 4 * MAX_SHOWN_CHARACTERS + 4].decode("utf-8", "replace")))
         told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
         with self._lock:
             now = self._now().index
@@ -216,7 +215,7 @@ class Live:
             called = names.name_of(np.array(moved)) if names is not None else [None] * len(moved)
             self.moved = [
                 {
-                    "feature": _shown(name) if name else f"feature {feature}",
+                    "feature": printable(shorten(name)) if name else f"feature {feature}",
                     "mean": means[feature],
                     "change": means[feature] - before[feature],
                 }
@@ -364,11 +363,6 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
     positive = np.asarray(batch.labels)[rows] > 0
     columns = weights, weights * p, weights * positive
     return np.stack([np.bincount(bins, column, minlength=BINS) for column in columns])
-
-
-def _shown(text: str) -> str:
-    """Text of users as the page shows it: harmless, and not too long."""
-    return printable(text[:_LONGEST]) + ("…" if len(text) > _LONGEST else "")
 
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:

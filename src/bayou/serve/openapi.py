@@ -2,71 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from bayou import __version__
+from bayou.serve.bodies import LONGEST_ID
+from bayou.serve.ids import OUTCOMES
 
-_ROW = {"type": "object", "additionalProperties": True, "example": {"age": 37, "site": "a.com"}}
+# How many features are told at once, at most.
+MAX_FEATURES = 100_000
+# Of intervals: learners count in float32, where what is closer to 0 or 1 may be 0 or 1.
+MIN_LEVEL, MAX_LEVEL = 1e-6, 1 - 1e-6
+
+_VALUE = {"type": ["number", "string", "boolean", "null", "object"]}  # an object's values are named a.b
+_ID = {"type": ["string", "integer"], "minLength": 1, "maxLength": LONGEST_ID}
+_WEIGHT = {"type": "number", "minimum": 0, "maximum": 1_000_000}
+_ROW = {"type": "object", "additionalProperties": _VALUE, "example": {"age": 37, "site": "a.com"}}
+_ROWS = {"oneOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}
 _BODIES = {
-    "application/json": {"schema": {"oneOf": [_ROW, {"type": "array", "items": _ROW}]}},
+    "application/json": {"schema": _ROWS},
     "application/x-ndjson": {"schema": {"type": "string"}},
     "text/x-vw": {"schema": {"type": "string"}},
     "text/x-svmlight": {"schema": {"type": "string"}},
     "application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}},
 }
+_VERSION = {"type": "integer", "description": "the last entry of the log that the model knew"}
+
+
+def _object(properties: dict[str, Any], optional: Collection[str] = (), more: bool = False) -> dict[str, Any]:
+    """An object that has these properties, and others only if there may be more."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+
+
 _PREDICTED = {
-    "type": "object",
-    "properties": {
-        "probability": {"type": "number", "description": "of the positive class, or of the most probable one"},
-        "mean": {"type": "number", "description": "of the score (log-odds); of a number its expectation"},
-        "sd": {"type": "number", "description": "standard deviation of that mean"},
-        "low": {"type": "number"},
-        "high": {"type": "number", "description": "low and high hold it with the probability `level`"},
-        "label": {"type": "string", "description": "the most probable of several classes"},
-        "classes": {"type": "object", "additionalProperties": {"type": "number"}},
-        "remembered": {"type": "string", "enum": ["remembered", "known", "joined"]},
-        "version": {"type": "integer", "description": "the last entry of the log that the model knew"},
-    },
+    "probability": {"type": "number", "description": "of the positive class, or of the most probable one"},
+    "mean": {"type": "number", "description": "of the score (log-odds); of a number its expectation"},
+    "sd": {"type": "number", "description": "standard deviation of that mean"},
+    "low": {"type": "number"},
+    "high": {"type": "number", "description": "low and high hold it with the probability `level`"},
+    "label": {"type": "string", "description": "the most probable of several classes"},
+    "classes": {"type": "object", "additionalProperties": {"type": "number"}},
+    "remembered": {"type": "string", "enum": ["remembered", "known", "joined"]},
 }
-_SEVERAL = {
-    "type": "object",
-    "properties": {"predictions": {"type": "array", "items": _PREDICTED}, "version": {"type": "integer"}},
+_PREDICTIONS = {"type": "array", "items": _object(_PREDICTED, optional=_PREDICTED)}
+_DUPLICATE = {"type": "boolean", "description": "a request with this id was learned before"}
+# A row by itself, or several.
+_ANSWER = {
+    "oneOf": [
+        _object({**_PREDICTED, "version": _VERSION}, optional=_PREDICTED),
+        _object({"predictions": _PREDICTIONS, "version": _VERSION, "duplicate": _DUPLICATE}, optional=("duplicate",)),
+    ]
 }
 _LABEL = {
-    "type": "object",
-    "required": ["id", "label"],
-    "properties": {"id": {"type": "string"}, "label": {}, "weight": {"type": "number", "default": 1}},
+    **_object({"id": _ID, "label": {"type": ["number", "string", "boolean"]}, "weight": _WEIGHT}, ("weight",), True),
     "example": {"id": "a7", "label": 1},
 }
-_ERROR = {
-    "type": "object",
-    "properties": {
-        "error": {"type": "string"},
-        "rows": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"index": {"type": "integer"}, "error": {"type": "string"}},
-            },
-        },
-    },
+_JOIN = {"id": {"type": "string"}, "outcome": {"type": "string", "enum": list(OUTCOMES)}}
+_JOINS = {
+    "oneOf": [
+        _object({**_JOIN, "version": _VERSION}),
+        _object({"labels": {"type": "array", "items": _object(_JOIN)}, "version": _VERSION}),
+    ]
 }
+_FEATURE = _object({"feature": {"type": "string"}, "mean": {"type": "number"}, "sd": {"type": "number"}}, ("sd",))
+_FEATURES = _object(
+    {
+        "features": {"type": "array", "items": _FEATURE},
+        "intercept": {"type": "number"},
+        "touched": {"type": "integer"},
+        "version": _VERSION,
+    }
+)
+_INFO = _object(
+    {
+        "name": {"type": "string"},
+        "state": {"type": "string"},
+        "version": _VERSION,
+        "learner": {"type": "string"},
+        "task": {"type": "string"},
+        "examples": {"type": "integer"},
+        "weights": {"type": "integer"},
+    },
+    more=True,
+)
+_MODELS = _object({"models": {"type": "array", "items": {"type": "string"}}})
+_ALIVE = _object({"alive": {"type": "boolean"}}, more=True)
+_READY = _object(
+    {"ready": {"type": "boolean"}, "models": {"type": "object", "description": "their states, if a token is given"}},
+    optional=("models",),
+    more=True,
+)
+_ERROR = _object(
+    {
+        "error": {"type": "string"},
+        "rows": {"type": "array", "items": _object({"index": {"type": "integer"}, "error": {"type": "string"}})},
+    },
+    optional=("rows",),
+)
 _REFUSALS = {
-    "400": "a body that is not what its headers say",
+    "400": "a request that can be read in two ways, or a body that is not what its headers say",
     "401": "no token, or one that is not known",
     "403": "a token without the scope, or a read-only replica",
-    "408": "a body that did not come in time",
+    "404": "no model of that name",
+    "408": "a request that did not come in time",
     "413": "too many bytes or rows",
     "415": "a Content-Type or Content-Encoding that is not known",
     "422": "bad rows, each with its index and a sentence; nothing was done",
     "429": "too many requests wait; try again after Retry-After seconds",
-    "503": "starting, stopping, or no room on the disk; try again after Retry-After seconds",
+    "431": "a request line and headers that are too large",
+    "503": "starting, stopping, or no room on the disk or for the body; try again after Retry-After seconds",
 }
 
 
-def description(models: list[str], single: str | None, tokens: bool) -> dict[str, Any]:
+def description(models: list[str], single: bool, tokens: bool) -> dict[str, Any]:
     """All of it."""
-    prefix = "" if single is not None else "/models/{name}"
+    prefix = "" if single else "/models/{name}"
     about: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -77,9 +128,10 @@ def description(models: list[str], single: str | None, tokens: bool) -> dict[str
         "paths": {f"{prefix}{path}": _with_name(one, single, models) for path, one in _of_models().items()},
     }
     about["paths"] |= {
-        "/healthz": {"get": _operation("Whether the process is of use.", {"type": "object"}, refusals=("503",))},
-        "/readyz": {"get": _operation("Whether all models are ready.", {"type": "object"}, refusals=("503",))},
-        "/metrics": {"get": _operation("Numbers for Prometheus.", None, kind="text/plain", refusals=("401",))},
+        "/models": {"get": _operation("The models' names.", _MODELS)},
+        "/healthz": {"get": _open("Whether the process is of use.", _ALIVE)},
+        "/readyz": {"get": _open("Whether all models are ready.", _READY)},
+        "/metrics": {"get": _operation("Numbers for Prometheus.", None, kind="text/plain")},
     }
     if tokens:
         about["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
@@ -88,14 +140,18 @@ def description(models: list[str], single: str | None, tokens: bool) -> dict[str
 
 
 def _of_models() -> dict[str, Any]:
-    level = _parameter("level", "how certain intervals are", {"type": "number", "default": 0.95})
+    level = _parameter(
+        "level",
+        "how certain intervals are",
+        {"type": "number", "default": 0.95, "minimum": MIN_LEVEL, "maximum": MAX_LEVEL},
+    )
     return {
         "/predict": {
             "post": _operation(
                 "Predict rows. With an id (a field `id`, or ?id= for one) a row is remembered until its label comes.",
-                {"oneOf": [_PREDICTED, _SEVERAL]},
+                _ANSWER,
                 body=_BODIES,
-                parameters=[level, _parameter("id", "under which the row is remembered", {"type": "string"})],
+                parameters=[level, _parameter("id", "under which the row is remembered", _ID | {"type": "string"})],
             )
         },
         "/learn": {
@@ -103,12 +159,12 @@ def _of_models() -> dict[str, Any]:
                 "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was "
                 "predicted of each before it was learned. A row with the id of one that waits for its label takes its "
                 "place.",
-                {"oneOf": [_PREDICTED, _SEVERAL]},
+                _ANSWER,
                 body=_BODIES,
                 parameters=[
                     level,
                     _parameter(
-                        "request", "an id of the request: a second one with it is not learned", {"type": "string"}
+                        "request", "an id of the request: a second one with it is not learned", _ID | {"type": "string"}
                     ),
                 ],
                 example='{"age": 37, "site": "a.com", "label": 1}',
@@ -118,41 +174,61 @@ def _of_models() -> dict[str, Any]:
             "post": _operation(
                 "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), "
                 "unknown or late.",
-                {
-                    "type": "object",
-                    "properties": {
-                        "labels": {"type": "array", "items": {"type": "object"}},
-                        "version": {"type": "integer"},
-                    },
+                _JOINS,
+                body={
+                    "application/json": {
+                        "schema": {"oneOf": [_LABEL, {"type": "array", "items": _LABEL, "minItems": 1}]}
+                    }
                 },
-                body={"application/json": {"schema": {"oneOf": [_LABEL, {"type": "array", "items": _LABEL}]}}},
                 example='{"id": "a7", "label": 1}',
             )
         },
         "/features": {
             "get": _operation(
                 "The largest weights, by name.",
-                {"type": "object"},
-                parameters=[_parameter("top", "how many", {"type": "integer", "default": 50})],
+                _FEATURES,
+                parameters=[
+                    _parameter(
+                        "top", "how many", {"type": "integer", "default": 50, "minimum": 0, "maximum": MAX_FEATURES}
+                    )
+                ],
             )
         },
-        "/info": {"get": _operation("The learner, its recipe, what it has seen.", {"type": "object"})},
-        "/snapshot": {"post": _operation("Write what the model is now; the version written.", {"type": "object"})},
+        "/info": {"get": _operation("The learner, its recipe, what it has seen.", _INFO)},
+        "/snapshot": {
+            "post": _operation(
+                "Write what the model is now; the version written.", _object({"version": _VERSION}, more=True)
+            )
+        },
         "/events": {
-            "get": _operation("News of the model every second (server-sent events).", None, "text/event-stream")
+            "get": _operation(
+                "News of the model every second (server-sent events); its most surprising rows for tokens with the "
+                "scope `write` alone.",
+                None,
+                "text/event-stream",
+            )
         },
     }
 
 
-def _with_name(operations: dict[str, Any], single: str | None, models: list[str]) -> dict[str, Any]:
-    if single is not None:
+def _with_name(operations: dict[str, Any], single: bool, models: list[str]) -> dict[str, Any]:
+    if single:
         return operations
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "enum": models}}
+    schema = {"type": "string"} | ({"enum": models} if models else {})
+    name = {"name": "name", "in": "path", "required": True, "schema": schema}
     return {"parameters": [name], **operations}
 
 
 def _parameter(name: str, about: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": about, "schema": schema}
+
+
+def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """An operation that needs no token, and says no in the words in which it says yes."""
+    told = _operation(summary, answer)
+    no = {"description": "no", "content": {"application/json": {"schema": answer}}}
+    responses = {"200": told["responses"]["200"], "503": no}
+    return told | {"security": [], "responses": responses}
 
 
 def _operation(
@@ -162,14 +238,11 @@ def _operation(
     body: dict[str, Any] | None = None,
     parameters: list[dict[str, Any]] | None = None,
     example: str | None = None,
-    refusals: Any = None,
 ) -> dict[str, Any]:
     content = {kind: {} if answer is None else {"schema": answer}}
-    refused = _REFUSALS if refusals is None else {status: _REFUSALS[status] for status in refusals}
     told: dict[str, Any] = {"summary": summary, "responses": {"200": {"description": "done", "content": content}}}
-    for status, why in refused.items():
-        said = {"application/json": {"schema": _ERROR}}
-        told["responses"][status] = {"description": why, "content": said}
+    for status, why in _REFUSALS.items():
+        told["responses"][status] = {"description": why, "content": {"application/json": {"schema": _ERROR}}}
     if parameters:
         told["parameters"] = parameters
     if body is not None:

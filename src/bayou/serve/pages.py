@@ -7,7 +7,7 @@ import hashlib
 import json
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayou import __version__
 from bayou.serve.openapi import description
@@ -20,27 +20,26 @@ class Page(NamedTuple):
     head: list[tuple[bytes, bytes]]
 
 
-def live(models: list[str], single: str | None) -> Page:
+def live() -> Page:
     """What a model does, as it does it."""
-    return _page("live", json.dumps({"models": models, "single": single}))
+    return _page("live")
 
 
 def docs() -> Page:
     """Every request, with something to try it by."""
-    return _page("docs", "{}")
+    return _page("docs")
 
 
-def openapi(models: list[str], single: str | None, tokens: bool) -> bytes:
+def openapi(models: list[str], single: bool, tokens: bool) -> bytes:
     """What there is, for machines."""
     return json.dumps(description(models, single, tokens)).encode()
 
 
 @cache
-def _page(name: str, about: str) -> Page:
+def _page(name: str) -> Page:
     style = _own("page.css", "bayou.report") + _own("pages.css")
     script = _own(f"{name}.js")
-    safe = about.replace("<", "\\u003c").replace("&", "\\u0026")
-    filled: Any = {"STYLE": style, "SCRIPT": script, "ABOUT": safe, "VERSION": __version__}
+    filled = {"STYLE": style, "SCRIPT": script, "VERSION": __version__}
     text = _own(f"{name}.html")
     for key, value in filled.items():
         text = text.replace(f"<!--{key}-->", value)

@@ -25,6 +25,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.names import Names
+from bayou.core.printable import shorten
 from bayou.core.storage import load
 from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import shown_weights
@@ -69,6 +70,7 @@ class Options:
         open_rows: how many rows wait at most.
         read_only: follow the snapshots of another server.
         body, rows, queue: bytes and rows of a request, and requests that wait, at most.
+        max_unfinished: bytes of all requests together that are not answered yet.
         timeout: seconds in which a request must have come in.
     """
 
@@ -80,6 +82,7 @@ class Options:
     body: int = 32 << 20
     rows: int = 100_000
     queue: int = 4096
+    max_unfinished: int = 256 << 20
     timeout: float = 30.0
 
     def check_default(self, reading: Reading) -> None:
@@ -306,6 +309,7 @@ class Served:
         """What can be said of the model at once."""
         model, learner = self.model, self.model.learner
         attached = learner.extras.to_json()
+        classes = attached.get("classes")
         told = {
             "name": self.name,
             "state": self.condition,
@@ -318,7 +322,7 @@ class Served:
             "weights": learner.n_features,
             "counters": model.counters.to_json(),
             "recipe": attached.get("recipe"),
-            "classes": attached.get("classes"),
+            "classes": None if classes is None else list(map(shorten, classes)),
             "reads": model.reading.kind,
             "label": model.reading.label,
             "read_only": self.options.read_only,
@@ -529,7 +533,7 @@ def largest(learner: Learner, top: int) -> dict[str, Any]:
     shown = shown_weights(learner)
     order = np.argsort(-np.abs(shown.mean), kind="stable")[:top]
     features = [
-        {"feature": shown.name(k), "mean": float(shown.mean[k])}
+        {"feature": shorten(shown.name(k)), "mean": float(shown.mean[k])}
         | ({} if shown.sd is None else {"sd": float(shown.sd[k])})
         for k in order.tolist()
     ]

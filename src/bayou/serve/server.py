@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import ipaddress
 import math
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.serve.app import App
+from bayou.serve.connection import Connection
 from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
 from bayou.serve.messages import ERROR, WARNING, Messages
 from bayou.serve.reading import Reading
@@ -37,13 +38,6 @@ if sys.platform != "win32":
 PORT, HOST = 8642, "127.0.0.1"
 # How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
 IDLE = 75
-# So many bytes of a body are handed on before it is whole.
-HANDED_ON = 1 << 20
-_SAID = b'{"error":"the request did not come in time."}'
-_TOO_LATE = (
-    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
-)
 # How often models are looked after, in seconds: what a kill costs the live page.
 LOOK_SECONDS = 15.0
 # Files that a model has open, at most, and what the server has open besides: sockets, its modules, ...
@@ -56,43 +50,6 @@ SIGN_OF_LIFE = 1.0
 GRACE = 10
 
 Start = Path | Callable[[], Learner]
-
-
-class _Protocol(HttpToolsProtocol):
-    """A connection whose request does not come in time is closed: one that says nothing, or that sends byte by byte."""
-
-    # When the connection was made, or the request that is coming in began; None while none is awaited.
-    since: float | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.since = self.loop.time()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.since = self.loop.time()
-
-    def on_body(self, body: bytes) -> None:
-        """A body is handed on when it is whole, or long."""
-        if not self.cycle.response_complete:
-            self.cycle.body += body
-            if len(self.cycle.body) > HANDED_ON:
-                self.flow.pause_reading()
-                self.cycle.message_event.set()
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self.since = None
-
-    def late(self, before: float) -> bool:
-        """Close it if its request has been coming in since before that time; return whether a client is told so."""
-        if self.since is None or self.since >= before or self.transport.is_closing():
-            return False
-        tells = self.cycle is None or self.cycle.response_complete or not self.cycle.response_started
-        if tells:
-            self.transport.write(_TOO_LATE)
-        self.transport.close()
-        return tells
 
 
 class _Uvicorn(uvicorn.Server):
@@ -160,12 +117,20 @@ class Server:
             for name, folder in self._folders.items()
         }
         self.port = self._socket.getsockname()[1]
-        self.app = App(self.models, self.tokens, self.single, self.port, self.telemetry, self.messages)
+        self.app = App(
+            self.models,
+            self.tokens,
+            self.single,
+            self.port,
+            self.telemetry,
+            self.messages,
+            self.options.max_unfinished,
+        )
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}"
         config = uvicorn.Config(
             self.app,
-            http=_Protocol,
+            http=functools.partial(Connection, self.app.unfinished, self.app.count_refused),  # type: ignore[arg-type]
             interface="asgi3",
             lifespan="on",
             ws="none",
@@ -271,10 +236,9 @@ class Server:
         timeout = self.options.timeout
         while True:
             await asyncio.sleep(min(1.0, timeout / 4))
-            before = asyncio.get_running_loop().time() - timeout
+            now = asyncio.get_running_loop().time()
             for connection in list(self._uvicorn.server_state.connections):
-                if connection.late(before):  # type: ignore[union-attr]
-                    self.app.count_refused(408)
+                connection.close_if_late(now, timeout)  # type: ignore[union-attr]
 
     def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
         try:

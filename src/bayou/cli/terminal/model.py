@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from bayou.core.printable import printable
+from bayou.core.printable import printable, shorten
 from bayou.core.recipe import Column, Recipe
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def seen(plain: dict[str, Any]) -> list[str]:
 
 def classes(found: list[dict[str, Any]]) -> list[str]:
     """Several classes, a line for each of the commonest."""
-    said = [f"{printable(one['class'])}: {one['examples']:,} examples" for one in found[:CLASSES]]
+    said = [f"{printable(shorten(one['class']))}: {one['examples']:,} examples" for one in found[:CLASSES]]
     return said + [f"and {len(found) - CLASSES:,} more"] * (len(found) > CLASSES)
 
 
@@ -86,7 +86,7 @@ def _label(recipe: Recipe) -> str:
 
 def column_in_words(column: Column) -> str:
     """What became of a column."""
-    text = f"{column.name}: {column.role}"
+    text = f"{shorten(column.name)}: {column.role}"
     if column.edges:
         text += f", {len(column.edges) + 1} bins cut from {column.edges[0]:g} to {column.edges[-1]:g}"
     if column.role == "numeric":
@@ -99,7 +99,7 @@ def column_in_words(column: Column) -> str:
         text += f", {', '.join(column.parts)}"
     told = "; ".join(filter(None, [column.why, column.remark]))
     text = f"{text} ({told})" if told else text
-    return f"{text}: {', '.join(column.examples)}" if column.examples else text
+    return f"{text}: {', '.join(map(shorten, column.examples))}" if column.examples else text
 
 
 def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
@@ -111,7 +111,7 @@ def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
 def priors_in_words(priors: list[ShownPrior]) -> list[str]:
     """How large the weights of each column are, before any of them is known."""
     said = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
-    return _beside([prior.name for prior in priors], said)
+    return _beside([shorten(prior.name) for prior in priors], said)
 
 
 def _beside(names: list[str], texts: Iterable[str]) -> list[str]:

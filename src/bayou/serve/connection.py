@@ -1,0 +1,306 @@
+"""Connections: what is read from the network, checked before any request reaches the app.
+
+This is the one place that reaches into uvicorn (tried with 0.54): `HttpToolsProtocol` has llhttp parse what arrives,
+which calls `on_...` for each part of a message, and starts the app for each message whose head is whole. Both keep
+whatever they are sent, so that everything here is about what is kept:
+
+- heads (request line and headers) and trailers are bounded in bytes and lines, and checked when they are whole;
+- bodies are bounded over all connections together (`Unfinished`);
+- requests sent ahead of answers wait unparsed: a parsed one takes a hundred times its bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from bayou.serve import answers
+from bayou.serve.bodies import LONG, Refused, Unfinished
+
+# A request line with its headers; trailers; what stands between two chunks of a body.
+MAX_HEAD_BYTES, MAX_HEADER_LINES = 64 << 10, 100
+# Bytes that the parser is given at once, unless it is known that they belong to a body.
+PARSED_BYTES = 4 << 10
+# So many bytes of a body are handed on before it is whole.
+HANDED_ON = 1 << 20
+# A refused sender has so many seconds to read why: a connection that is closed at once may lose the answer.
+LINGER_SECONDS = 0.5
+
+# Headers that say where a message goes and where it ends.
+_FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_TOO_LARGE = (
+    f"the request line and the headers are too large; at most {MAX_HEAD_BYTES:,} bytes and "
+    f"{MAX_HEADER_LINES} header lines can be sent."
+)
+
+
+class _Flow(FlowControl):
+    """Flow control that reads no further while something waits to be parsed."""
+
+    unparsed = b""
+
+    def resume_reading(self) -> None:
+        if self.read_paused and not self.unparsed:
+            super().resume_reading()
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. What is wrong with a message is answered in its turn, and ends the connection.
+
+    Args:
+        unfinished: the bytes of all requests that are not answered yet.
+        on_refused: called with each refusal that the app does not see.
+    """
+
+    flow: _Flow
+
+    def __init__(self, unfinished: Unfinished, on_refused: Callable[[Refused], None], **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._unfinished, self._on_refused = unfinished, on_refused
+        # When the connection was made, or the request that is coming in began; None while none is awaited.
+        self.since: float | None = None
+        self._idle_since = 0.0  # when the last answer was sent
+        # What has come of the message that is coming in.
+        self._in_body = False
+        self._idle_bytes = 0  # since a message began, a part of a body came, or a message ended
+        self._body_bytes = 0  # that are still to come, where it is known
+        self._fault: Refused | None = None  # why nothing more is read
+        self._last_answer = b""  # to be sent when the requests before it are answered
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.flow = _Flow(transport)
+        self.since = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for cycle, _ in self.pipeline:  # they never begin
+            self._unfinished.release(cycle.scope)
+        self.pipeline.clear()
+        super().connection_lost(exc)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._fault is not None:
+            return
+        if self.pipeline or self.flow.unparsed:
+            self.flow.unparsed += data
+            self.flow.pause_reading()
+        elif len(data) <= PARSED_BYTES:
+            self._parse(data)
+        else:
+            self._parse_slices(memoryview(data))
+
+    def _parse_slices(self, data: memoryview) -> None:
+        """Parse until there is a request that has to wait for another."""
+        start = 0
+        while start < len(data) and self._fault is None and not self.transport.is_closing():
+            if self.pipeline:
+                self.flow.unparsed = bytes(data[start:])
+                return
+            stop = start + max(PARSED_BYTES, self._body_bytes)
+            self._parse(data[start:stop])
+            start = stop
+
+    def _parse_waiting(self) -> None:
+        """Go on where requests had to wait."""
+        data, self.flow.unparsed = self.flow.unparsed, b""
+        if self.transport.is_closing():
+            return
+        if self.since is not None:
+            self.since = self.loop.time()
+        self._parse_slices(memoryview(data))
+        if not self.pipeline and self._fault is None and len(self.cycle.body) <= HANDED_ON:
+            self.flow.resume_reading()
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        self._idle_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # to no other protocol: the answer is the last one
+            self.cycle.keep_alive = False
+            self._fault = Refused(400, "")
+        except httptools.HttpParserError as error:
+            self._refuse(self._fault or Refused(400, f"this is no HTTP request ({error})."))
+        else:
+            if self._idle_bytes > MAX_HEAD_BYTES:
+                self._refuse(Refused(431, _TOO_LARGE))
+
+    # --- parts of a message -------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._body_bytes = 0
+        self.since = self.loop.time()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self.headers
+        if len(headers) >= MAX_HEADER_LINES:
+            self._fail(Refused(431, _TOO_LARGE))
+        headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Check the head, and start the app. Instead of uvicorn's own, which is for more protocols, and slower."""
+        parser, scope, headers = self.parser, self.scope, self.headers
+        n_hosts, length, encoding, expects = 0, b"0", b"", False
+        for name, value in headers:
+            if name in _FRAMING:
+                if name == b"host":
+                    n_hosts += 1
+                elif name == b"content-length":
+                    length = value
+                elif name == b"expect":
+                    expects = value.lower() == b"100-continue"
+                else:
+                    encoding += value.strip(b" \t").lower() + b";"
+        self._body_bytes = int(length)
+        version = parser.get_http_version()
+        if n_hosts != 1 or encoding or version != "1.1" or parser.should_upgrade():
+            self._check_framing(version, n_hosts, encoding)
+            scope["http_version"] = version
+        if self._idle_bytes > MAX_HEAD_BYTES - PARSED_BYTES:
+            lines = sum(len(name) + len(value) + 4 for name, value in headers)
+            if len(self.url) + lines > MAX_HEAD_BYTES:
+                self._fail(Refused(431, _TOO_LARGE))
+        try:
+            url = httptools.parse_url(self.url)
+            path = url.path.decode("ascii")
+        except (httptools.HttpParserError, AttributeError, UnicodeDecodeError):  # AttributeError: of CONNECT
+            self._fail(Refused(400, "the address of the request cannot be read."))
+        scope["method"], scope["query_string"] = parser.get_method().decode("ascii"), url.query or b""
+        scope["raw_path"], scope["path"] = url.path, unquote(path) if "%" in path else path
+        self._in_body, self.headers = True, []  # trailers are counted, and not kept
+        previous = self.cycle
+        self.cycle = cycle = RequestResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=expects,
+            keep_alive=version == "1.1" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def _check_framing(self, version: str, n_hosts: int, encoding: bytes) -> None:
+        """Refuse what a proxy and this server could read differently."""
+        if version not in ("1.0", "1.1"):
+            self._fail(Refused(400, f"HTTP/{version} is not spoken here; there are HTTP/1.1 and HTTP/1.0."))
+        if n_hosts > 1 or (n_hosts == 0 and version == "1.1"):
+            self._fail(Refused(400, f"a request has one Host header; this one has {n_hosts or 'none'}."))
+        if encoding and (version == "1.0" or encoding != b"chunked;"):
+            self._fail(Refused(400, "Transfer-Encoding is given once, as `chunked`, and in HTTP/1.1 only."))
+        if self.parser.should_upgrade() and (encoding or self._body_bytes):
+            self._fail(Refused(400, "a request that asks for another protocol (Upgrade) has no body."))
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of a body; it is handed on when it is whole, or long."""
+        cycle = self.cycle
+        self._idle_bytes = 0
+        self._body_bytes -= len(body)
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        size = len(cycle.body)
+        if size > LONG:
+            try:
+                self._unfinished.add(cycle.scope, size if size - len(body) <= LONG else len(body))
+            except Refused as refused:
+                self._fail(refused)
+        if size > HANDED_ON:
+            self.flow.pause_reading()
+            cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+        self.since, self._in_body, self._idle_bytes = None, False, 0
+
+    def on_response_complete(self) -> None:
+        """Go on with what waits. Instead of uvicorn's own, which sets a timer after each answer (`close_if_late`)."""
+        was_last = not self.pipeline
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if not was_last:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._last_answer:
+            self._end(self._last_answer)
+        else:
+            self._idle_since = self.loop.time()
+        if self.flow.unparsed and not self.pipeline:
+            self.loop.call_soon(self._parse_waiting)
+
+    # --- refusing -----------------------------------------------------------------------------------------------------
+
+    def close_if_late(self, now: float, timeout: float) -> None:
+        """End the connection if its request does not come in time, or none comes for `timeout_keep_alive` seconds."""
+        if self._fault is not None or self.flow.unparsed:
+            return
+        if self.since is not None:
+            if now - self.since > timeout:
+                self._refuse(Refused(408, "the request did not come in time."))
+        elif now - self._idle_since > self.timeout_keep_alive and self.cycle.response_complete:
+            self.transport.close()
+
+    def _fail(self, refused: Refused) -> NoReturn:
+        """End parsing from within; `_parse` then answers."""
+        self._fault = refused
+        raise refused
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer the message that is coming in, after those before it, and end the connection."""
+        self._fault, self.since = refused, None
+        self._on_refused(refused)
+        answer, cycle = _answer(refused), self.cycle
+        if self._in_body:  # the app may be waiting for the rest
+            if cycle.response_started:
+                answer = b""
+            cycle.disconnected, cycle.body = True, bytearray()
+            cycle.message_event.set()
+            if self.pipeline:  # it never begins
+                self._unfinished.release(self.pipeline.popleft()[0].scope)
+            else:
+                self._end(answer)
+                return
+        elif cycle is None or cycle.response_complete:
+            self._end(answer)
+            return
+        self._last_answer = answer
+        self.flow.pause_reading()
+
+    def _end(self, answer: bytes) -> None:
+        """Send a last answer, and close when it can have been read; what still comes is not looked at."""
+        self.flow.unparsed = self._last_answer = b""
+        if not answer:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.transport.write(answer)
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+
+def _answer(refused: Refused) -> bytes:
+    body = answers.error(refused.sentence)
+    head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n" % len(body)
+    if refused.status == 503:
+        head += b"retry-after: 1\r\n"
+    return b"%s%s\r\n%s" % (STATUS_LINE[refused.status], head, body)
