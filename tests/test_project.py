@@ -20,8 +20,6 @@ CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 # How a sentence begins that needs its context to be understood.
 DANGLING = re.compile(r"(What|Of|Those|The same|Who|Whoever|As|That which)\b")
-# Pages that still name the package as if it could be had; this set only ever shrinks.
-NAMING_THE_PACKAGE = {"serve.md", "spark.md", "first-start.md"}
 
 
 def page_ids(path: Path) -> str:
@@ -46,10 +44,7 @@ def headings_and_first_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=page_ids)
 def test_titles_and_first_lines_stand_on_their_own(path):
-    if path.name in NAMING_THE_PACKAGE:
-        lines = headings_and_first_lines(path.read_text(encoding="utf-8"))[:1]
-    else:
-        lines = headings_and_first_lines(path.read_text(encoding="utf-8"))
+    lines = headings_and_first_lines(path.read_text(encoding="utf-8"))
     assert [line for line in lines if DANGLING.match(line)] == []
 
 
@@ -62,7 +57,7 @@ def test_a_line_that_dangles_is_found(line):
 def test_no_page_installs_a_package_that_cannot_be_had(path):
     installed = re.findall(r"pip3? install ([^\n`&|;]*)", path.read_text(encoding="utf-8"))
     named = [arguments for arguments in installed if re.search(r"(?<![\w.-])bayou\b", arguments)]
-    assert named == [] or path.name in NAMING_THE_PACKAGE
+    assert named == []
 
 
 def steps_of(workflow: Path) -> list[tuple[str, dict]]:

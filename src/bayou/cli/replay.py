@@ -33,7 +33,7 @@ def replay(
             from bayou.serve.folder import replayed
         except ModuleNotFoundError as error:
             raise BadUsage(
-                f"{error.name} is not installed; `pip install bayou[serve]` installs what is needed."
+                f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."
             ) from None
     with output.progress(None, "entries") as show:
         model = replayed(state, name, lambda done, last: show(done), output.say)

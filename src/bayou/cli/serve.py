@@ -78,7 +78,7 @@ def serve(
             from bayou.serve import server as serving
         except ModuleNotFoundError as error:
             raise BadUsage(
-                f"{error.name} is not installed; `pip install bayou[serve]` installs what is needed."
+                f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."
             ) from None
         from bayou.serve.served import Options, new_learner, state_path
         from bayou.serve.tokens import Tokens

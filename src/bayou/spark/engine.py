@@ -22,7 +22,9 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 except ImportError:
-    raise ImportError("bayou.spark needs pyspark, which is not installed: pip install 'bayou[spark]'.") from None
+    raise ImportError(
+        "bayou.spark needs pyspark, which is not installed: run pip install '.[spark]' in a checkout of bayou."
+    ) from None
 
 if TYPE_CHECKING:
     import pyarrow as pa
