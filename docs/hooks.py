@@ -43,6 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/commands.md": commands(),
         "changelog.md": _of_the_root("CHANGELOG.md"),
         "contributing.md": _of_the_root("CONTRIBUTING.md"),
+        "security.md": _of_the_root("SECURITY.md"),
     }
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
@@ -52,7 +53,9 @@ def on_files(files: Files, config: Any) -> Files:
 def _of_the_root(name: str) -> str:
     """Return a page that stands in the root of the repository, with its links as the site needs them."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    return re.sub(r"\]\(CHANGELOG\.md", "](changelog.md", re.sub(r"\]\(docs/", "](", text))
+    for page in ("CHANGELOG", "CONTRIBUTING", "SECURITY"):
+        text = text.replace(f"]({page}.md", f"]({page.lower()}.md")
+    return text.replace("](docs/", "](")
 
 
 def commands() -> str:

@@ -66,6 +66,7 @@ def test_gains_come_back_from_bytes_and_the_base_stays(shard):
 
 
 def test_a_task_predicts_each_row_once(shard, monkeypatch):
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayou[spark]'")
     from bayou.runs.predict import Predictions
     from bayou.spark import scoring
 

@@ -10,7 +10,7 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import binding
-from numba.core import config
+from numba import config
 
 Writer = dict[str, str]
 
