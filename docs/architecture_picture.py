@@ -26,6 +26,7 @@ LAYERS = [
     (["simulate", "sources"], "data as batches", "data"),
     (["learners"], "one algorithm per file or folder", "learner"),
     (["registry"], "learners by name", "learner"),
+    (["recipe"], "how a raw row becomes an example", "data"),
     (["core"], "batch, learner, prediction, model file", "core"),
     (["kernels"], "compiling, caching, vectors, text", "kernel"),
 ]

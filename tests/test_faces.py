@@ -14,7 +14,7 @@ from bayou import Batch, estimators, registry
 from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.core.prediction import Scores
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from bayou.report import Recorder, Run
 from bayou.report.facts import RunFacts
 

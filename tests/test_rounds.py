@@ -10,8 +10,8 @@ import pytest
 
 from bayou import BadInput, BadModel, Batch, rounds, simulate
 from bayou.core.extras import Extras
-from bayou.core.names import NewNames
 from bayou.learners import FTRL, AdaGrad, Bank, Marginal, Moment, NumberBank
+from bayou.recipe.feature_names import NewNames
 from bayou.sources import Recipe
 
 FEATURES = 10_000  # three blocks

@@ -42,10 +42,10 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_in, flat, in_order, table_of, to_numpy
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
-from bayou.core.names import Names, is_known
 from bayou.core.storage import load
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
+from bayou.recipe.feature_names import Names, is_known
 
 # Features that are worked on at a time.
 CHUNK = 1 << 16

@@ -15,8 +15,8 @@ from bayou import Batch
 from bayou.cli import app
 from bayou.cli.features import _highest
 from bayou.core.extras import Extras
-from bayou.core.names import NewNames
 from bayou.learners import FTRL, AdaGrad, Classes, Marginal, SpikeSlab
+from bayou.recipe.feature_names import NewNames
 from bayou.sources import Recipe
 from tests.outputs import wines as several
 

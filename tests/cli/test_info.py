@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from bayou import Batch, load
 from bayou.cli import app
 from bayou.core.extras import Counters, Extras, Unfinished
-from bayou.core.recipe import Column
 from bayou.learners import AdaGrad, Classes, Marginal
+from bayou.recipe.recipe import Column
 from bayou.sources import Recipe
 from tests.outputs import wines
 

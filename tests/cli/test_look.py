@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou.cli import app
 from bayou.cli.terminal import columns
-from bayou.core.recipe import Column
+from bayou.recipe.recipe import Column
 from tests.dirty_flights import dirty_flights
 
 

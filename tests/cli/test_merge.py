@@ -11,8 +11,8 @@ import bayou
 from bayou import Batch, simulate
 from bayou.cli import app
 from bayou.core.extras import Counters, Extras
-from bayou.core.names import NewNames
 from bayou.learners import AdaGrad, Marginal
+from bayou.recipe.feature_names import NewNames
 from bayou.sources import Recipe
 
 

@@ -16,12 +16,12 @@ from bayou import simulate, sources
 from bayou.cli import app, options
 from bayou.cli.terminal import output
 from bayou.core.extras import Extras
-from bayou.core.recipe import Column
 from bayou.kernels.compiling import COMPILING
 from bayou.learners import AdaGrad, Marginal
 from bayou.outputs import prediction_files
 from bayou.outputs import text as write
 from bayou.outputs.prediction_table import prediction_table
+from bayou.recipe.recipe import Column
 from bayou.sources import Recipe
 
 N_FEATURES = 256

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 import bayou
 from bayou import BadInput, Batch, evaluate, simulate, sources
 from bayou.core import checks
-from bayou.core.recipe import Column, Recipe
 from bayou.learners import Joint, Lasso, Marginal, Shrinkage
+from bayou.recipe.recipe import Column, Recipe
 
 HUGE = 10**400  # larger than any float
 BATCH = Batch.from_rows([{0: 1.0}, {1: 2.0}], labels=[1, 0])

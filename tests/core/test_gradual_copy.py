@@ -6,10 +6,10 @@ import pytest
 from bayou import Batch
 from bayou.core import gradual_copy
 from bayou.core.gradual_copy import GradualCopy
-from bayou.core.names import Names, NewNames
-from bayou.core.recipe import Recipe
-from bayou.core.uses import Uses
 from bayou.learners import Bank, Classes, Marginal
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.recipe import Recipe
 
 
 def batches(n, features, rng, n_classes=2):

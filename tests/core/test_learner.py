@@ -10,8 +10,8 @@ from bayou import Batch
 from bayou.core import registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras, Unfinished
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
+from bayou.recipe.numbering import Numbering
+from bayou.recipe.recipe import Recipe
 
 every = pytest.mark.parametrize("kind", [record.load() for record in registry.records().values()])
 sparse = pytest.mark.parametrize("kind", [r.load() for r in registry.records().values() if not r.dense])

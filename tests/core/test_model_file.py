@@ -25,9 +25,9 @@ from bayou.core import model_file as model
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Rounds, Unfinished
 from bayou.core.file_marks import FileMark
-from bayou.core.names import NewNames
-from bayou.core.recipe import Recipe
 from bayou.learners import AdaGrad, Marginal
+from bayou.recipe.feature_names import NewNames
+from bayou.recipe.recipe import Recipe
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

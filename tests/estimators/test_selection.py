@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayou import BadInput, FTRLClassifier, MarginalClassifier, SelectByInclusion, SpikeSlabClassifier
 from bayou.core.extras import Extras
-from bayou.core.recipe import Recipe
 from bayou.estimators import expected_failed_checks
 from bayou.outputs.plain_model import write_plain
+from bayou.recipe.recipe import Recipe
 
 
 def problem(rows: int = 2000, seed: int = 0):

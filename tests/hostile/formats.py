@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bayou import sources
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from tests.hostile import oracles
 from tests.hostile.counts import Counts, rounds
 from tests.hostile.oracles import Row, Unsure

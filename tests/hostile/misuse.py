@@ -31,7 +31,7 @@ import numpy as np
 import bayou
 from bayou import Batch, estimators, evaluate, learners, river, simulate, sources
 from bayou.core import registry
-from bayou.core.recipe import Column
+from bayou.recipe.recipe import Column
 from tests.hostile import apart
 from tests.hostile.counts import Counts, rounds
 from tests.hostile.junk import things

@@ -20,8 +20,8 @@ from bayou import Batch
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Rounds, Unfinished
 from bayou.core.file_marks import FileMark
-from bayou.core.names import NewNames
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.feature_names import NewNames
+from bayou.recipe.recipe import Column, Recipe
 from tests.hostile.counts import Counts, rounds
 
 WIDTH = 2048  # wide enough to be stored as the rows that are not zero

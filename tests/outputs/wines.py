@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from bayou import sources
-from bayou.core.uses import Uses
 from bayou.learners import Classes
+from bayou.recipe.feature_counts import Uses
 
 NAMES = ["riesling", "pinot", "silvaner"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from bayou import Batch, evaluate, simulate
-from bayou.core.names import Names, NewNames
 from bayou.learners import AdaGrad, Bank, Classes, Gaussian, Marginal
+from bayou.recipe.feature_names import Names, NewNames
 from bayou.report import Data, Recorder, Run
 
 # A name as nobody should have one.

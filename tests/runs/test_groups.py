@@ -9,10 +9,10 @@ import pytest
 import bayou
 from bayou import Batch, rounds
 from bayou.core.extras import Extras
-from bayou.core.recipe import Recipe
 from bayou.evaluate.progressive import progressive
 from bayou.learners import Classes, Marginal
 from bayou.learners.classes.table import FEW, Table
+from bayou.recipe.recipe import Recipe
 from bayou.runs.compare import compare
 from bayou.runs.processes import _Within
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW

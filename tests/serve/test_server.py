@@ -15,7 +15,7 @@ import bayou
 from bayou import train
 from bayou.cli import app
 from bayou.core.extras import Extras
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from bayou.serve.folder import Folder, replayed
 from bayou.sources.rows import Rows
 from tests.serve.serving import learner, running

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bayou.core.names import Names
-from bayou.core.recipe import Column, Recipe
 from bayou.kernels.scan import PADDING
+from bayou.recipe.feature_names import Names
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.delimited.reader import TableParser, fit_text, split_block
 from bayou.sources.formats.delimited.split import layout_of
 from bayou.sources.reading.blocks import Block

@@ -14,7 +14,7 @@ from sklearn.utils import murmurhash3_32
 
 from bayou import Batch, sources
 from bayou.core.extras import Extras
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.crossed_rows import CrossedRows
 from bayou.sources.json_rows import JsonRows, block_of
 from bayou.sources.rows import Rows

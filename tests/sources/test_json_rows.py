@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
-from bayou.core.names import Names
-from bayou.core.recipe import Recipe
+from bayou.recipe.feature_names import Names
+from bayou.recipe.labels import key_of
+from bayou.recipe.recipe import Recipe
 from bayou.sources.json_rows import JsonRows, block_of
-from bayou.sources.labels import key_of
 from bayou.sources.rows import Rows
 
 RECIPE = Recipe(kind="rows", bits=6)  # few features, so that many share one

@@ -124,8 +124,8 @@ def _one(
     out: str | None,
 ) -> list[str]:
     """The weights of a learner that has one of each feature; what there is to say of them."""
-    from bayou.core.uses import Uses
     from bayou.outputs.shown_weights import shown_weights
+    from bayou.recipe.feature_counts import Uses
 
     if class_ is not None:
         raise BadUsage(f"--class is {class_}, but this is a {learner.name} model, which does not tell several apart.")
@@ -378,7 +378,7 @@ def _kept(learner: Learner, extras: Extras, touched: np.ndarray, out: str | None
     """How many weights there are, how far names can be trusted, and where the table is."""
     import numpy as np
 
-    from bayou.core.names import collision_rate
+    from bayou.recipe.feature_names import collision_rate
 
     said = [f"{len(touched):,} of {learner.n_features:,} weights were touched"]
     if extras.names is not None:

@@ -1,7 +1,7 @@
 """Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
 
     recipe, names, numbering    enough to read raw data as they were read when the model learned
-    groups                      whether those data said which column or namespace each feature is of (`core.groups`)
+    groups                      whether those data said which column or namespace each feature is of (`recipe.groups`)
     classes                     what the labels 0, 1, 2, ... of several classes are called
     uses                        how often features came, to read weights by
     counters                    what the model has seen in all its runs, and how well it predicted that
@@ -28,10 +28,10 @@ from bayou.core.file_marks import FileMark
 # Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
     from bayou.core.learner import Learner
-    from bayou.core.names import Names
-    from bayou.core.numbering import Numbering
-    from bayou.core.recipe import Recipe
-    from bayou.core.uses import Uses
+    from bayou.recipe.feature_counts import Uses
+    from bayou.recipe.feature_names import Names
+    from bayou.recipe.numbering import Numbering
+    from bayou.recipe.recipe import Recipe
 
 _NAMES, _NUMBERING, _USES = "names.", "numbering.", "uses."
 _LOSSES = ("log_loss", "squared_loss")
@@ -194,14 +194,14 @@ class Extras:
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
         """For a model that has seen nothing yet. svmlight's features have numbers, not names; their crosses have."""
-        from bayou.core.recipe import Recipe
+        from bayou.recipe.recipe import Recipe
 
         if not isinstance(recipe, Recipe):
             raise BadInput("give a bayou.sources.Recipe to read data by.")
         if recipe.kind == "svmlight" and not recipe.crossed:
             return cls(recipe)
-        from bayou.core.names import Names
-        from bayou.core.numbering import Numbering
+        from bayou.recipe.feature_names import Names
+        from bayou.recipe.numbering import Numbering
 
         return cls(
             recipe,
@@ -216,7 +216,7 @@ class Extras:
             raise BadInput("give one of bayou's learners, whose extras are asked for.")
         extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
         if extras.recipe is None:
-            from bayou.core.recipe import Recipe
+            from bayou.recipe.recipe import Recipe
 
             task = {"regress": "regression", "classes": "multiclass"}.get(learner.record.task, "binary")
             recipe = Recipe(kind="svmlight", bits=bits, exact=True, task=task)
@@ -330,10 +330,10 @@ class Extras:
         extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
         if plain.get("recipe") is None:
             return extras
-        from bayou.core.names import Names
-        from bayou.core.numbering import Numbering
-        from bayou.core.recipe import Recipe
-        from bayou.core.uses import Uses
+        from bayou.recipe.feature_counts import Uses
+        from bayou.recipe.feature_names import Names
+        from bayou.recipe.numbering import Numbering
+        from bayou.recipe.recipe import Recipe
 
         recipe, names, numbering, uses = part("recipe", Recipe), under(_NAMES), under(_NUMBERING), under(_USES)
         return replace(

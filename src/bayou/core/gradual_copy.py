@@ -5,8 +5,8 @@ with a row for each feature are copied some at a time, between batches; of the r
 that were not copied yet, an image is kept before (`before`). What comes out is what stood there at the beginning, to
 the bit, and gives the same file as `Learner.save` would have then.
 
-How often features came (`core.uses`) is copied last, by whoever asks for the result, perhaps in another thread: until
-`uses_taken` it must not change.
+Feature counts (`recipe.feature_counts`) are copied last, by the caller who asks for the result, perhaps in another
+thread: until `uses_taken` they must not change.
 
 Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Where it does
 not, once in a while (`Learner.rewrites`), the rest is copied before. Learners that keep their tables otherwise (several

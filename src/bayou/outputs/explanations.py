@@ -7,7 +7,7 @@ A linear score is a sum, and so is what sets a row x apart from the mean row E[x
 Terms are added up by column of a table: the values of a category, or a number's bin, value and slope, or a part of a
 date, or a cross of columns. What all weights of a column have in common cancels there, so nothing needs to be centred.
 Words of a text, and features of data without columns, stand for themselves, and those that a row lacks count with the
-others. Rows are averaged over those that the model has counted (`core.uses`).
+others. Rows are averaged over those that the model has counted (`recipe.feature_counts`).
 
 A bank's log-odds are a sum over lanes, each divided by a root that says how little the lane knows of the row. A feature
 moves them by its weights, and by what it adds to the variances in the roots (`row_coefficients`). Of several classes
@@ -27,8 +27,6 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.recipe import DATE_PARTS, Column, Recipe
-from bayou.core.uses import Uses
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.sorting import insert
@@ -37,6 +35,8 @@ from bayou.learners.bank.pair_parts import PAIR, explain_pairs
 from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
 from bayou.outputs.shown_weights import AND, Frame, frame_of
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.table.features import CLIP
 
 MOST = 100

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.recipe import Recipe
-from bayou.core.uses import Uses
 from bayou.learners.classes import Classes
 from bayou.outputs.shown_weights import ShownWeights, frame_of, shown_of
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.recipe import Recipe
 
 
 class ShownClasses:

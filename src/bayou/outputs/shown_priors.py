@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayou.core.groups import columns_by_group
+from bayou.recipe.groups import columns_by_group
 
 
 class ShownPrior(NamedTuple):

@@ -27,8 +27,8 @@ import numpy as np
 
 from bayou.core.learner import Learner
 from bayou.core.prediction import Reading
-from bayou.core.recipe import Column, Recipe
-from bayou.core.uses import Moments, Uses
+from bayou.recipe.feature_counts import Moments, Uses
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.dates import names_of_parts
 from bayou.sources.table.features import SLOPE
 from bayou.sources.table.plan_arrays import names_of_bins

@@ -13,13 +13,13 @@ from scipy.special import entr
 
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import class_names
-from bayou.core.names import collision_rate
 from bayou.core.prediction import Scores
-from bayou.core.recipe import Recipe
-from bayou.core.uses import Uses
 from bayou.outputs.explanations import Explainer
 from bayou.outputs.shown_classes import ShownClasses
 from bayou.outputs.shown_weights import ColumnShown
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_names import collision_rate
+from bayou.recipe.recipe import Recipe
 from bayou.report.influence import Features, Influence, counted
 from bayou.report.recorder import STRETCHES, Guess, Recorder, Sample
 from bayou.report.uncertainty import Split, split

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from bayou.core.learner import Learner
-from bayou.core.recipe import Recipe
-from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import ShownWeights, shown_weights
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.recipe import Recipe
 from bayou.report.recorder import Sample
 
 

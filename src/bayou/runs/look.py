@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from bayou import sources
 from bayou.core.errors import BadInput
-from bayou.core.recipe import ROLES, Column, Recipe
+from bayou.recipe.recipe import ROLES, Column, Recipe
 from bayou.runs.options import Data, RunOptions, options_of
 
 # Of columns with one remark so many are named.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from bayou import sources
 from bayou.core import registry
-from bayou.core.groups import crossed_in
-from bayou.core.recipe import Recipe
+from bayou.recipe.groups import crossed_in
+from bayou.recipe.recipe import Recipe
 from bayou.runs.tasks import Chosen
 from bayou.sources import Source
 

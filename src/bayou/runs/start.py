@@ -13,8 +13,8 @@ from bayou.core import registry
 from bayou.core.checks import one_of
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
-from bayou.core.recipe import TASKS
 from bayou.core.storage import load
+from bayou.recipe.recipe import TASKS
 from bayou.runs.tasks import Chosen, choose, settings_of, task_of
 
 Model = str | os.PathLike[str] | Learner

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bayou.core import registry
-from bayou.core.crosses import NO_LANES
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.recipe.crosses import NO_LANES
 from bayou.runs import settings as parameters
 
 SEVERAL = "classes"

@@ -22,10 +22,10 @@ from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.threads import InTurn
-from bayou.core.uses import Uses
 from bayou.evaluate.classification import Running
 from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
 from bayou.evaluate.regression import meter_for
+from bayou.recipe.feature_counts import Uses
 from bayou.runs import memory, warming
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible

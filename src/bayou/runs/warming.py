@@ -128,12 +128,12 @@ def _learn(name: str) -> None:
     import numpy as np
 
     from bayou.core.batch import Batch
-    from bayou.core.uses import Uses
     from bayou.evaluate.progressive import predict_then_learn
     from bayou.evaluate.regression import meter_for
     from bayou.learners.bank import Bank
     from bayou.outputs.prediction_table import prediction_table
     from bayou.outputs.text import csv
+    from bayou.recipe.feature_counts import Uses
 
     record = registry.find(name)
     made = record.load()(n_features=8, dtype=record.dtype)

@@ -15,7 +15,7 @@ from bayou.core.extras import Counters
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS
-from bayou.core.uses import Uses
+from bayou.recipe.feature_counts import Uses
 from bayou.serve.log import ARROW, LEARN, BadLog, Entry, Log
 from bayou.serve.reading import Read, Reading
 

@@ -14,14 +14,14 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.names import NewNames
+from bayou.recipe.feature_names import NewNames
+from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.bodies import Lines, as_json, text_of
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.sources.formats.jsonl import ID, JsonLines
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.formats.vw.reader import VW as VWReader
 from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
-from bayou.sources.labels import LabelRule, name_of
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.reading.reader import TextParser
 from bayou.sources.table.plan import Plan

@@ -24,11 +24,11 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
-from bayou.core.names import Names
 from bayou.core.printable import shorten
 from bayou.core.storage import load
-from bayou.core.uses import Uses
 from bayou.outputs.shown_weights import shown_weights
+from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_names import Names
 from bayou.serve import history
 from bayou.serve.answers import Said
 from bayou.serve.bodies import Refused
@@ -544,7 +544,7 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
     """One that knows nothing, and takes any JSON row."""
     from bayou.core import registry
     from bayou.core.extras import Extras
-    from bayou.core.recipe import Recipe
+    from bayou.recipe.recipe import Recipe
     from bayou.runs import memory
     from bayou.runs.start import start_from
     from bayou.runs.tasks import task_of

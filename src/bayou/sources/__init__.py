@@ -14,7 +14,7 @@ from typing import Any
 from bayou.core.checks import float_type, one_of, texts, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.detect import FORMATS, KIND, check_text, detect
 from bayou.sources.parquet_parts import ParquetParts
 from bayou.sources.reading.blocks import Files

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch, Row
-from bayou.core.crosses import ANY, checked_crosses
 from bayou.core.errors import BadInput
-from bayou.core.names import AND
+from bayou.recipe.crosses import ANY, checked_crosses
+from bayou.recipe.feature_names import AND
 from bayou.sources.rows import Mixed, New, Rows, hashes_of
 from bayou.sources.table.cells import MOST_PAIRS
 

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.groups import NONE, group_of, named_in
-from bayou.core.names import Names, NewNames
-from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.groups import NONE, group_of, named_in
+from bayou.recipe.hashing import hash_bytes, murmur3
+from bayou.recipe.labels import is_text, key_of
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
 from bayou.sources.formats.jsonl import ID, read_lines
-from bayou.sources.hashing import hash_bytes, murmur3
-from bayou.sources.labels import is_text, key_of
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
 from bayou.sources.row_kernels import tidy

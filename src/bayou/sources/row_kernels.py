@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.groups import group_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at
-from bayou.sources.hashing import murmur3
+from bayou.recipe.groups import group_of
+from bayou.recipe.hashing import murmur3
 
 _MARKS = 1024
 # Behind the last of some names: as much as murmur3 may read beyond the end.
@@ -122,7 +122,7 @@ def read(names, texts, packed, mask, indices, values):
 
 @kernel
 def read_grouped(names, texts, packed, mask, indices, values, named, hashed, groups):
-    """`read`, with the groups of names (`core.groups`), which are known where names are not hashed."""
+    """`read`, with the groups of names (`recipe.groups`), which are known where names are not hashed."""
     return _read(names, texts, packed, mask, indices, values, named, hashed, groups)
 
 

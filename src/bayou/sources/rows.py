@@ -27,9 +27,9 @@ import numpy as np
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
-from bayou.core.groups import NONE, groups_of, named_in
+from bayou.recipe.groups import NONE, groups_of, named_in
+from bayou.recipe.hashing import hash_bytes
 from bayou.sources.formats.arrow.cells import string_cells
-from bayou.sources.hashing import hash_bytes
 from bayou.sources.row_kernels import BEHIND, by_row, hash_cells, hash_words, read, read_grouped, tidy
 
 # New names and their numbers, to be kept once their rows are learned.
@@ -51,7 +51,7 @@ _REMEMBERED = 1 << 20
 class Rows:
     """Makes batches of rows. `hashing` is whether names are hashed or numbered; there are 2^bits features.
 
-    `groups` is whether rows say which name each feature is of (`core.groups`).
+    `groups` is whether rows say which name each feature is of (`recipe.groups`).
 
     >>> rows = Rows(bits=18)
     >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})

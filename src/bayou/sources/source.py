@@ -12,8 +12,8 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, NothingToLearn
 from bayou.core.extras import Extras
-from bayou.core.recipe import Recipe
-from bayou.sources.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
+from bayou.recipe.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
+from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of

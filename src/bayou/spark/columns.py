@@ -11,7 +11,7 @@ from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import names_of
 from bayou.sources.table.plan import Plan
 

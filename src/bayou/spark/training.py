@@ -20,9 +20,9 @@ from bayou.core.extras import Counters, Rounds
 from bayou.core.file_marks import FileMark
 from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
-from bayou.core.recipe import TASKS
 from bayou.core.registry import Record
 from bayou.evaluate.regression import meter_for
+from bayou.recipe.recipe import TASKS
 from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_outputs
 from bayou.runs.start import start_from

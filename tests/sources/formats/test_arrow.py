@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.names import Names
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.feature_names import Names
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import flat_columns
 from bayou.sources.formats.arrow.parquet import ParquetReader
 from bayou.sources.formats.arrow.reader import ArrowReader, fit_arrow

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.names import Names
-from bayou.core.recipe import Column, Recipe
 from bayou.learners import Marginal
+from bayou.recipe.feature_names import Names
+from bayou.recipe.hashing import hash_bytes
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.delimited.reader import DelimitedReader, cells
 from bayou.sources.formats.delimited.split import CRITEO
-from bayou.sources.hashing import hash_bytes
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
 from bayou.sources.table.crossed import crosses

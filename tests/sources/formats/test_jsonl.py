@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.core.names import Names
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.feature_names import Names
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, summaries_of
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source

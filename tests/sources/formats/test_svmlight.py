@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.reading.blocks import Block
 from tests.sources import slow_svmlight

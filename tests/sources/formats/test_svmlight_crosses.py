@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.core.names import Names
-from bayou.core.recipe import Recipe
+from bayou.recipe.feature_names import Names
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.svmlight import Svmlight
 from tests.sources import slow_svmlight
 from tests.sources.formats.test_svmlight import block_of

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayou.core.batch import Batch
-from bayou.core.names import Names
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
+from bayou.recipe.feature_names import Names
+from bayou.recipe.numbering import Numbering
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES
 from bayou.sources.formats.vw.reader import VW
 from bayou.sources.reading.blocks import Block

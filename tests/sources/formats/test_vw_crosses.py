@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from bayou.core.crosses import written_out
 from bayou.core.errors import BadInput
-from bayou.core.names import Names
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
+from bayou.recipe.crosses import written_out
+from bayou.recipe.feature_names import Names
+from bayou.recipe.numbering import Numbering
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.pairs import MOST_PAIRS
 from bayou.sources.formats.vw.terms import MOST_TRIPLED
 from tests.sources import slow_vw

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import MAX_BINS, Column, Recipe
+from bayou.recipe.recipe import MAX_BINS, Column, Recipe
 from bayou.sources.table.crossed import crosses
 from bayou.sources.table.cuts import centre_and_scale, quantile_edges
 from tests.sources.tables import parse

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.core.names import Names
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.feature_names import Names
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.crossed import check_crosses, crosses
 from tests.sources.tables import COLUMNS, NAMES, parse
 

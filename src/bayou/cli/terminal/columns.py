@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayou.core.recipe import Column
+from bayou.recipe.recipe import Column
 
 # How wide the table is at most, and how much of a cell is shown.
 WIDTH, NAME = 118, 24

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.printable import printable, shorten
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.recipe import Column, Recipe
 
 if TYPE_CHECKING:
     from bayou.outputs.shown_priors import ShownPrior

@@ -11,9 +11,9 @@ from typing import Any
 from bayou.cli.terminal import output
 from bayou.cli.terminal.columns import short_table
 from bayou.core.printable import printable
-from bayou.core.recipe import Column
 from bayou.evaluate.classification import Running
 from bayou.evaluate.later import in_words
+from bayou.recipe.recipe import Column
 from bayou.runs.look import remarks_on
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun

@@ -13,12 +13,12 @@ from bayou.core.checks import shown
 from bayou.core.class_prediction import class_names
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.numbering import Numbering
 from bayou.core.prediction import Reading
 from bayou.core.registry import Record
 from bayou.core.validation import feature_numbers
 from bayou.learners.classes.stack import Stack
 from bayou.learners.classes.table import Table
+from bayou.recipe.numbering import Numbering
 
 # What is counted of each class: examples since it joined, and its own among them.
 ALL, OWN = range(2)

@@ -48,7 +48,6 @@ from bayou.core import registry
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import one_of, whole_number, yes_or_no
 from bayou.core.class_prediction import ClassPrediction, ClassScores
-from bayou.core.crosses import NO_LANES
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
 from bayou.core.memory import check_room
@@ -62,6 +61,7 @@ from bayou.learners.classes.inside import ALL, OWN, Inside
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.stack import Heard, Said, new_heard, new_said, new_stack
 from bayou.learners.classes.table import FEW, Shared, Table
+from bayou.recipe.crosses import NO_LANES
 
 # Lines of the stack take no more than this at a time.
 LINES = 64 << 20

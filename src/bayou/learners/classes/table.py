@@ -1,7 +1,7 @@
 """Where the weights of a feature stand in the tables of all classes.
 
 K tables of millions of weights, each touched here and there, would take K times what the features are worth. So
-features that are learned are numbered as they come (`core.numbering`), and stand one after another: what lies behind
+features that are learned are numbered as they come (`recipe.numbering`), and stand one after another: what lies behind
 them takes no memory, and tables grow by GROWTH when they are full. Row 0 is never learned: it stands for all features
 that have no number.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.numbering import Numbering
+from bayou.recipe.numbering import Numbering
 
 # Up to so many features tables have them all, as they are.
 FEW, GROWTH = 1 << 16, 4

@@ -12,7 +12,7 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, number
-from bayou.sources.hashing import murmur3
+from bayou.recipe.hashing import murmur3
 from bayou.sources.reading.blocks import Block
 
 # What a value is.

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayou.core.recipe import FIT_ROWS, Recipe
 from bayou.kernels.scan import PADDING
+from bayou.recipe.hashing import hash_bytes
+from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.json_scan import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, is_utf8, read_cells
-from bayou.sources.hashing import hash_bytes
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
 from bayou.sources.table import cells

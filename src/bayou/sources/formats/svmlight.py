@@ -11,18 +11,18 @@ skipped and described, and leaves nothing behind.
 
 `recipe.ranges` makes namespaces of features, which can then be crossed as those of VW text are (`vw.reader`): a
 feature's hash is its number, and the features in no range are a namespace without a name. They are the groups that
-there are, too (`core.groups`); without ranges there are none.
+there are, too (`recipe.groups`); without ranges there are none.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.groups import in_turn
-from bayou.core.names import Names, NewNames
-from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.groups import in_turn
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.indicators import NUMBERS, read_indicators
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block

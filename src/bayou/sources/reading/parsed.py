@@ -14,7 +14,7 @@ from bayou.core.batch import Batch
 from bayou.core.canonical import tidied
 
 if TYPE_CHECKING:
-    from bayou.core.names import NewNames
+    from bayou.recipe.feature_names import NewNames
     from bayou.sources.reading.blocks import Block
 
 # How many of a block's bad lines are described, the first of each kind among them; all are counted.
@@ -92,7 +92,7 @@ class ParsedBlock:
     weights: np.ndarray | None  # float64
     positions: np.ndarray  # int64, the line of each row within the block, from 0
     lines: int  # in the block, bad and empty ones included
-    groups: np.ndarray | None = None  # uint8, the column of each non-zero (`core.groups`), if somebody asked
+    groups: np.ndarray | None = None  # uint8, the column of each non-zero (`recipe.groups`), if somebody asked
     tags: list[str] | None = None
     bad: list[BadLine] = field(default_factory=list)
     skipped: int = 0  # bad lines, described or not

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bayou.core.recipe import FIT_ROWS
 from bayou.kernels.scan import PADDING
-from bayou.sources.labels import name_of
+from bayou.recipe.labels import name_of
+from bayou.recipe.recipe import FIT_ROWS
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.opening import NEWLINE
 from bayou.sources.reading.parsed import ParsedBlock

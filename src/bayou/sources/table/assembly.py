@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.crosses import MOST_PARTS
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty, zeros
-from bayou.sources.hashing import cross, cross64
+from bayou.recipe.crosses import MOST_PARTS
+from bayou.recipe.hashing import cross, cross64
 from bayou.sources.table.cells import (
     MOST_FEATURES,
     MOST_PAIRS,

@@ -21,7 +21,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte, put_number, put_whole
 from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
-from bayou.sources.hashing import id64, mix_end, mix_word, murmur3
+from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
 from bayou.sources.table.manner import COMMA, PLAIN, read_signed, says_missing
 
 # What kernels call the roles; those from BINS to DATE are read as numbers.

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
-from bayou.core.recipe import NAMING, Recipe
-from bayou.sources.labels import Labels, Tell, decide
+from bayou.recipe.labels import Labels, Tell, decide
+from bayou.recipe.recipe import NAMING, Recipe
 from bayou.sources.table.crossed import check_crosses
 from bayou.sources.table.deciding import columns_for
 from bayou.sources.table.summary import ColumnSummary

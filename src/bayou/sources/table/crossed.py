@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from bayou.core.crosses import ANY, written_out
 from bayou.core.errors import BadInput
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.crosses import ANY, written_out
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.cells import MOST_PAIRS
 
 _FEATURES = ("category", "flag", "code", "bins", "whole", "values", "numeric", "date", "text")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.recipe import DATE_PARTS
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import byte_at
+from bayou.recipe.recipe import DATE_PARTS
 
 DAY, HOUR = 86_400, 3_600
 # Seconds up to here; then thousandths, millionths, milliardths of them.

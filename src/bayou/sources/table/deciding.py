@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.cuts import centre_and_scale, knots_and_levels, quantile_edges
 from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of, seconds_of_all
 from bayou.sources.table.noticing import remarks_on

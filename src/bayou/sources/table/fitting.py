@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.reading.reader import Placed, Reader
 from bayou.sources.table.plan import Plan

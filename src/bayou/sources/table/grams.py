@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.room import empty
 from bayou.kernels.scan import PADDING, address_of, byte_at
+from bayou.recipe.recipe import Recipe
 from bayou.sources.table.cells import is_word
 from bayou.sources.table.words import plain_words
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bayou.core.recipe import DECIMALS, Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.room import empty
 from bayou.kernels.scan import PADDING, address_of, byte_at, number
+from bayou.recipe.recipe import DECIMALS, Recipe
 
 # How decimals are written: plainly, 1,400.5 or 1.400,5.
 PLAIN, POINT, COMMA = range(3)

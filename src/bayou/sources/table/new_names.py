@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.numbering import holds
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at, half_at
+from bayou.recipe.numbering import holds
 from bayou.sources.table.cells import (
     BASE,
     CODES,

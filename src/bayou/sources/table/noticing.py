@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at
-from bayou.sources.hashing import id64
+from bayou.recipe.hashing import id64
 from bayou.sources.table.cells import (
     BASE,
     BINS,

@@ -9,12 +9,12 @@ import numpy as np
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
-from bayou.core.groups import NONE, of_columns
-from bayou.core.names import Names, NewNames
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
-from bayou.sources.labels import is_text
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.groups import NONE, of_columns
+from bayou.recipe.labels import is_text
+from bayou.recipe.numbering import Numbering
+from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, all_ones, first_of_each, in_short, kind_of
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table import assembly, cells, features, new_names, numbers, words
@@ -43,7 +43,7 @@ class Plan:
         positive: the text of a positive label, or None.
         scratch: room for the block that a thread works on.
 
-    With `groups`, blocks say of each non-zero which column it is of (`core.groups`).
+    With `groups`, blocks say of each non-zero which column it is of (`recipe.groups`).
     """
 
     def __init__(

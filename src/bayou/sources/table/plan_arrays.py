@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core.recipe import DATE_PARTS, Column, Recipe
-from bayou.sources.hashing import hash_bytes, id_bytes
+from bayou.recipe.hashing import hash_bytes, id_bytes
+from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.table import cells
 from bayou.sources.table.crossed import crosses
 from bayou.sources.table.dates import PARTS, names_of_parts

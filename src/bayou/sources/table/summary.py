@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayou.core.recipe import Recipe
+from bayou.recipe.recipe import Recipe
 from bayou.sources.table.manner import manner_of, missing_numbers
 from bayou.sources.table.numbers import NOTHING, NUMBER, OTHER, POINT, TRUTH, look
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.recipe import Recipe
 from bayou.kernels.scan import PADDING
+from bayou.recipe.recipe import Recipe
 from bayou.sources.table.cells import PART
 from bayou.sources.table.summary import ColumnSummary, Looked
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.recipe.labels import Tell
+from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import (
     as_numbers,
     as_seconds,
@@ -24,7 +25,6 @@ from bayou.sources.formats.arrow.cells import (
     values_of,
 )
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
-from bayou.sources.labels import Tell
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import check_width

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import FIT_ROWS, Recipe
+from bayou.recipe.labels import Tell
+from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.delimited.split import (
     AFTER_QUOTE,
     CRITEO,
@@ -28,7 +29,6 @@ from bayou.sources.formats.delimited.split import (
     layout_of,
     split,
 )
-from bayou.sources.labels import Tell
 from bayou.sources.reading.blocks import Block, Files, whole_lines
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, first_of_each, kind_of
 from bayou.sources.reading.scratch import Scratch

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bayou.core.crosses import ANY, MOST_PARTS, written_out
-from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_VALUE
+from bayou.recipe.crosses import ANY, MOST_PARTS, written_out
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
 from bayou.sources.formats.vw.terms import (
     LETTERS,

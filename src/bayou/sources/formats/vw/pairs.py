@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE
-from bayou.sources.hashing import cross, cross64
+from bayou.recipe.hashing import cross, cross64
 
 # A line may not grow beyond all bounds, nor a block of them: no more namespaces of a line take part in pairs, and no
 # more features come of crosses.

@@ -41,7 +41,7 @@ three is crossed once, in the order of the first rule that has it ("*" by their 
 first two's and the third's.
 
 `recipe.interactions` are Vowpal Wabbit's -q, --cubic and --interactions, by the first byte of namespaces' names (a
-blank for that without a name): all features of that byte are one group, in the order of the line. `core.crosses` has
+blank for that without a name): all features of that byte are one group, in the order of the line. `recipe.crosses` has
 the rules. Features, hashes and values are those of VW, among them a feature's product with itself (-q aa), also
 where its value is 1.
 
@@ -60,10 +60,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.core.groups import named_in
-from bayou.core.names import Names, NewNames
-from bayou.core.numbering import Numbering
-from bayou.core.recipe import Recipe
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.groups import named_in
+from bayou.recipe.hashing import hash_bytes, id_bytes
+from bayou.recipe.numbering import Numbering
+from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.lanes import NAMES
 from bayou.sources.formats.stops import WIDE
 from bayou.sources.formats.vw.crosses import Crossing
@@ -81,7 +82,6 @@ from bayou.sources.formats.vw.names import (
     hash_spaces,
 )
 from bayou.sources.formats.vw.terms import LETTERS, drop_letters, first_letters
-from bayou.sources.hashing import hash_bytes, id_bytes
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch

@@ -1,4 +1,4 @@
-"""`sources.labels`: what there is to predict, decided from the first labels."""
+"""`recipe.labels`: what there is to predict, decided from the first labels."""
 
 import json
 
@@ -8,8 +8,8 @@ import pytest
 
 import bayou
 from bayou import BadInput, sources
-from bayou.core.recipe import Column, Recipe
-from bayou.sources.labels import Labels, decide
+from bayou.recipe.labels import Labels, decide
+from bayou.recipe.recipe import Column, Recipe
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from bayou import BadModel, Batch
-from bayou.core.uses import KEPT, Uses
+from bayou.recipe.feature_counts import KEPT, Uses
 
 
 def rows(n, seed=0, ones=False):

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.names import NewNames
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
 from bayou.kernels.scan import address_of, word_at
+from bayou.recipe.feature_names import NewNames
 
 # The number of an id that was never seen.
 UNKNOWN = np.uint32(2**32 - 1)

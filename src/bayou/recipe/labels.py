@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.core.recipe import Recipe
-from bayou.sources.hashing import id_bytes
+from bayou.recipe.hashing import id_bytes
+from bayou.recipe.recipe import Recipe
 
 MISSING = "expected a label"
 BOTH = (

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadModel
-from bayou.core.names import Names, NewNames, collision_rate
+from bayou.recipe.feature_names import Names, NewNames, collision_rate
 
 ABSENT = (-1, -1)
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from bayou import sources
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.names import Names, NewNames
-from bayou.core.numbering import UNKNOWN, Numbering, holds
-from bayou.core.recipe import Recipe
+from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.numbering import UNKNOWN, Numbering, holds
+from bayou.recipe.recipe import Recipe
 from bayou.sources.reading import blocks
 from bayou.sources.reading.parsed import ParsedBlock
 
@@ -112,7 +112,7 @@ def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path,
     stored = []
     for size in (1 << 20, 5000):
         monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-        monkeypatch.setattr("bayou.core.names.Names", lambda n_features: Names(n_features, limit=1500))
+        monkeypatch.setattr("bayou.recipe.feature_names.Names", lambda n_features: Names(n_features, limit=1500))
         recipe = Recipe(kind=kind, bits=14, exact=True, cross=[("a", "b")], label=None if kind == "vw" else "y")
         source = sources.open(path, recipe=recipe, on_error="skip", threads=0)
         assert sum(1 for _ in source) > (1 if size == 5000 else 0)

@@ -6,7 +6,7 @@ from numba import njit
 from sklearn.utils import murmurhash3_32
 
 from bayou.kernels.scan import address_of
-from bayou.sources.hashing import cross, cross64, hash_bytes, id_bytes, murmur3
+from bayou.recipe.hashing import cross, cross64, hash_bytes, id_bytes, murmur3
 
 # Published results of MurmurHash3_x86_32: (bytes, seed, hash).
 PUBLISHED = [

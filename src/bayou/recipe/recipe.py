@@ -33,9 +33,9 @@ from bayou.core.checks import (
     whole_number,
     yes_or_no,
 )
-from bayou.core.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.recipe_differences import column_differences, in_words
+from bayou.recipe.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
+from bayou.recipe.differences import column_differences, in_words
 
 KINDS = ("svmlight", "vw", "table", "rows")
 # What there is to predict.
@@ -196,7 +196,7 @@ class Recipe:
         hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
         cross: pairs, or three, of columns or namespaces whose features are crossed; "*" stands for every other one.
         pairs: likewise, but the learner makes the pairs itself of rows that have their features alone.
-        interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.core.crosses`).
+        interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.recipe.crosses`).
         ranges: svmlight: (name, first, last) of features that are to be crossed, as if the name were their namespace.
         label: the column to predict.
         task: one of TASKS; "auto" before the labels were looked at. What follows is about two classes.

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.crosses import ANY
 from bayou.core.errors import BadInput
-from bayou.core.recipe import Recipe
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix
+from bayou.recipe.crosses import ANY
+from bayou.recipe.recipe import Recipe
 
 # The largest number of a group.
 LAST = 255
@@ -42,7 +42,7 @@ def in_turn(n: int) -> np.ndarray:
 def of_columns(recipe: Recipe) -> dict[str, int]:
     """The numbers of a fitted table's columns, those that give features, by their names.
 
-    >>> from bayou.core.recipe import Column
+    >>> from bayou.recipe.recipe import Column
     >>> of_columns(Recipe("table", columns=[Column("age", "numeric"), Column("y", "label"), Column("ad", "category")]))
     {'age': 1, 'ad': 2}
     """
@@ -53,7 +53,7 @@ def of_columns(recipe: Recipe) -> dict[str, int]:
 def columns_by_group(recipe: Recipe) -> dict[int, str]:
     """What a fitted table's columns are called, by their numbers; one that several share has the names of all.
 
-    >>> from bayou.core.recipe import Column
+    >>> from bayou.recipe.recipe import Column
     >>> columns_by_group(Recipe("table", columns=[Column("age", "numeric"), Column("ad", "category")]))
     {1: 'age', 2: 'ad'}
     """

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayou.core.groups import LAST, group_of, groups_of, in_turn, named_in, of_columns
-from bayou.core.recipe import Column, Recipe
+from bayou.recipe.groups import LAST, group_of, groups_of, in_turn, named_in, of_columns
+from bayou.recipe.recipe import Column, Recipe
 
 
 def test_columns_that_give_features_are_numbered_and_begin_again():

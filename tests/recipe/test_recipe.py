@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.recipe import ROLES, Column, Recipe
+from bayou.recipe.recipe import ROLES, Column, Recipe
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 COLUMNS = st.builds(
