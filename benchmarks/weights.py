@@ -98,7 +98,7 @@ def missed(learner: Any, frame: pd.DataFrame) -> float:
     left, apart = [], []
     for batch in sources.open(frame, extras=Extras.of(learner).for_predicting(), labels=False):
         told = learner.predict(batch, horizon="later")
-        score = told.expected if learner.record.task == "regress" else told.log_odds
+        score = told.expected if learner.record.task == "regression" else told.log_odds
         X, placed = batch.to_csr(learner.n_features)[:, known.features], learner.placed(batch) if several else batch
         moved = np.empty((len(batch), len(learners)))
         for k, (one, bank) in enumerate(zip(learners, banks, strict=True)):

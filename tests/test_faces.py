@@ -67,7 +67,7 @@ def test_every_face_gives_the_learners_interval(name, parameters, horizon, rows,
     np.testing.assert_array_equal(ours, (low, high))
 
     np.testing.assert_array_equal(_report(learner, prediction), (low, high))
-    if learner.record.task == "regress":
+    if learner.record.task == "regression":
         np.testing.assert_array_equal(estimator.predict(X[40:]), prediction.expected)
         return
     np.testing.assert_allclose(command["probability"], prediction.probability, rtol=1e-8)
@@ -135,14 +135,14 @@ def _estimator(name, learner, width, horizon):
     """An estimator that has learned what the learner has; it predicts later rows if it is told nothing else."""
     model = getattr(estimators, registry.find(name).estimator)(**({} if horizon == "later" else {"horizon": horizon}))
     model.learners_, model.n_features_in_ = [learner], width
-    if learner.record.task == "classify":
+    if learner.record.task == "binary":
         model.classes_ = np.array([0, 1])
     return model
 
 
 def _report(learner, prediction):
     """The interval that a report of this learner shows of these predictions."""
-    noise = prediction.noise if learner.record.task == "regress" else None
+    noise = prediction.noise if learner.record.task == "regression" else None
     sample = SimpleNamespace(
         expected=prediction.expected,
         mean=prediction.mean,

@@ -21,7 +21,7 @@ from bayou.river import Classifier, Regressor
 from bayou.sources.rows import hashes_of
 from tests.laws.cases import bits
 
-CLASSIFIERS = [record.name for record in registry.records().values() if record.task == "classify"]
+CLASSIFIERS = [record.name for record in registry.records().values() if record.task == "binary"]
 # Several parameter sets for the checks; small tables, since some learners keep a matrix.
 MODELS = {
     **{name: {"learner": name, "bits": 8} for name in CLASSIFIERS},
@@ -65,7 +65,7 @@ def test_numbers_one_by_one_are_many_and_have_intervals():
     assert one.predict_interval_one(xs[0]) == one.predict_interval_one(xs[0], level=0.95)
     with pytest.raises(BadInput, match="the label is 'a'"):
         one.learn_one({"age": 1.0}, "a")
-    with pytest.raises(BadInput, match="marginal is a learner to classify; this is a Regressor"):
+    with pytest.raises(BadInput, match="marginal is a binary learner and cannot be used as Regressor"):
         Regressor("marginal")
     assert Regressor().model.name == "number-bank"
 
@@ -254,9 +254,9 @@ def test_wrong_parameters_get_a_sentence(monkeypatch):
     ):
         with pytest.raises(BadInput, match=said):
             Classifier(**kwargs)
-    regressor = registry.Record("line", "bayou.learners.marginal:Marginal", None, "a line", "none", task="regress")
+    regressor = registry.Record("line", "bayou.learners.marginal:Marginal", None, "a line", "none", task="regression")
     monkeypatch.setattr(registry, "records", lambda: {"line": regressor})
-    with pytest.raises(BadInput, match="line is a learner to regress"):
+    with pytest.raises(BadInput, match="line is a regression learner"):
         Classifier("line")
 
 

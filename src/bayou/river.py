@@ -39,10 +39,10 @@ class _Face:
         self, task: str, learner: str, bits: int, hashing: bool, cross: Any, kwargs: dict[str, Any]
     ) -> registry.Record:
         record = registry.find(learner)
-        if task == "regress" and record.name == registry.DEFAULT:
+        if task == "regression" and record.name == registry.DEFAULT:
             record = registry.find(registry.OF_NUMBERS)
         if record.task != task:
-            raise BadInput(f"{learner} is a learner to {record.task}; this is a {type(self).__name__}.")
+            raise BadInput(f"{learner} is a {record.task} learner and cannot be used as {type(self).__name__}.")
         if "n_features" in kwargs:
             raise BadInput(
                 "n_features is not for river's rows, which have names: bits says how many weights there are."
@@ -134,7 +134,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
     ) -> None:
         self.learner, self.bits, self.hashing, self.kwargs = learner, bits, hashing, kwargs
         self.classes, self.cross = classes, cross
-        record = self._begin("classify", learner, bits, hashing, cross, kwargs)
+        record = self._begin("binary", learner, bits, hashing, cross, kwargs)
         try:
             labels = list((False, True) if classes is None else classes)
             # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
@@ -286,7 +286,7 @@ class Regressor(_Face, base.MiniBatchRegressor):
         **kwargs: Any,
     ) -> None:
         self.learner, self.bits, self.hashing, self.cross, self.kwargs = learner, bits, hashing, cross, kwargs
-        self._model = self._made(self._begin("regress", learner, bits, hashing, cross, kwargs).load())
+        self._model = self._made(self._begin("regression", learner, bits, hashing, cross, kwargs).load())
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""

@@ -43,10 +43,10 @@ def test_size_and_negative_label(kind, tmp_path):
     learner = kind(n_features=1 << 20)
     assert learner.negative_label is None
     learner.learn(Batch.from_rows([{3: 1.0}, {4: 1.0}], labels=[1, 0]))
-    assert learner.negative_label == (0 if learner.record.task == "classify" else None)
+    assert learner.negative_label == (0 if learner.record.task == "binary" else None)
     assert learner.nbytes >= learner.n_features * np.dtype(learner.parameters["dtype"]).itemsize
     learner.save(tmp_path / "m.bayou")
-    parts = 2 if learner.record.task == "classes" else 1
+    parts = 2 if learner.record.task == "multiclass" else 1
     assert (tmp_path / "m.bayou").stat().st_size < 30_000 * parts < learner.nbytes
     assert bayou.load(tmp_path / "m.bayou").nbytes == learner.nbytes
 

@@ -238,7 +238,7 @@ def test_a_learner_that_only_learns_has_its_classes_numbered_from_0():
         def learn(self, batch):
             return chances
 
-    found = progressive(Fixed(), Batch.from_rows([{}] * 50, labels=labels), task="classes")
+    found = progressive(Fixed(), Batch.from_rows([{}] * 50, labels=labels), task="multiclass")
     assert found.log_loss == pytest.approx(metrics.log_loss(labels, chances))
     with pytest.raises(BadInput, match="each of several classes has its own"):
         progressive(learner(), Batch.from_rows([{}], labels=[1]), truth=np.zeros(8))

@@ -119,7 +119,7 @@ def test_another_learner_says_what_it_does(data):
             return np.zeros(len(batch))
 
     X, y, _ = data
-    result = progressive(Zero(), Batch.from_csr(X, y), task="regress")
+    result = progressive(Zero(), Batch.from_csr(X, y), task="regression")
     assert result.squared_loss == pytest.approx(np.mean(y**2))
     assert result.coverage is None
     with pytest.raises(BadInput, match="task is 'guess'"):

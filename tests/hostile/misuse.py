@@ -224,7 +224,7 @@ def _calls_of_evaluation() -> Iterator[Call]:
         yield Call(name, _own(function), **_defaults(function, batches=[_batch()], n_features=3))
     losses = {"batch": _batch(), "weights": np.zeros(3), "intercept": 0.0, "link": 0}
     yield Call("comparator_losses", _own(evaluate.comparator_losses), **losses)
-    yield Call("meter_for", _own(evaluate.meter_for), task="classify", regret=False, curve_points=3)
+    yield Call("meter_for", _own(evaluate.meter_for), task="binary", regret=False, curve_points=3)
     scored = {"labels": Y, "weights": np.ones(4), "comparator_losses": None, "nonzeros": 3, "nearer": None}
     for kind, said in ((evaluate.Meter, "probabilities"), (evaluate.RegressionMeter, "means")):
         yield Call(kind.__name__, _own(kind), regret=False, curve_points=3)

@@ -149,16 +149,16 @@ class Case:
 
     @property
     def regresses(self) -> bool:
-        return self.record.task == "regress"
+        return self.record.task == "regression"
 
     @property
     def many(self) -> bool:
         """Whether it tells several classes apart, and answers with an array for each row."""
-        return self.record.task == "classes"
+        return self.record.task == "multiclass"
 
     def taught(self, batch: Batch) -> Batch:
         """The batch with labels that this learner takes: a regressor's are any numbers, those of classes whole ones."""
-        if self.record.task == "classify" or batch.labels is None:
+        if self.record.task == "binary" or batch.labels is None:
             return batch
         rng = np.random.default_rng(len(batch))
         if self.many:
@@ -219,7 +219,7 @@ def over(claims: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecor
 
 every = over()
 plain = over(lambda case: case.variant == "default")
-classifiers = over(lambda case: case.record.task == "classify")
+classifiers = over(lambda case: case.record.task == "binary")
 with_posterior = over(lambda case: case.record.posterior)
 without_posterior = over(lambda case: not case.record.posterior)
 linear = over(lambda case: case.record.linear and case.apart)

@@ -31,7 +31,7 @@ def nasty(learner: Any, seed: int, rows: int) -> Batch:
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.concatenate([rng.permutation(WIDTH)[:length] for length in lengths])
     labels = rng.choice([-1.0, 1.0], rows)
-    if learner.record.task == "regress":
+    if learner.record.task == "regression":
         labels *= 10 ** rng.uniform(-30, math.log10(LARGEST_TARGET[learner.parameters["dtype"]]) - 1e-9, rows)
     weights = np.where(rng.random(rows) < 0.5, 1.0, 10 ** rng.uniform(-6, 6, rows))
     longest, heaviest = int(lengths.max()), max(float(weights.max()), 1.0)

@@ -37,7 +37,7 @@ def test_a_row_alone_is_a_batch_of_one(case, batch):
         values = part.values.astype(case.dtype)
         row = Row(part.indices.copy(), values.copy(), part.nonzeros, part.largest, part.ones, part.max_index)
         alone = case.taught(part)
-        alone = alone.with_labels(np.maximum(alone.labels, 0.0) if case.record.task == "classify" else alone.labels)
+        alone = alone.with_labels(np.maximum(alone.labels, 0.0) if case.record.task == "binary" else alone.labels)
         values.flags.writeable = False  # as all of a batch
         alone.values = values
         expected = learner.learn(alone)[0]

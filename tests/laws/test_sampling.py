@@ -15,7 +15,7 @@ from tests.laws.cases import WIDTH, anew, few, over, streams, with_posterior
 
 def scores(learner: Any, batch: Batch, n_draws: int, seed: int = 0) -> np.ndarray:
     drawn = learner.sample(batch, n_draws, seed)
-    if learner.record.task == "regress":
+    if learner.record.task == "regression":
         return drawn
     return (ndtri if learner.parameters.get("link") == "probit" else logit)(drawn)
 

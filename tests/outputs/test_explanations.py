@@ -76,12 +76,12 @@ QUICK = ("marginal", "ftrl", "gaussian")
 )
 def test_of_linear_learners_all_columns_together_are_the_score_less_the_average(data, name):
     """Nothing is left for `others` once all columns are told, so it holds nothing but columns."""
-    learner = model_of(data, name, "number" if records()[name].task == "regress" else "y")
+    learner = model_of(data, name, "number" if records()[name].task == "regression" else "y")
     predictions = bayou.predict(data, model=learner, explain=20)
     told = predictions.to_pandas()
     assert predictions.explains == "mean"
     scale = max(told["mean"].std(), 1e-3)
-    cut = told["mean"].isin(told["mean"].agg(["min", "max"])) & (learner.record.task == "regress")  # to the labels
+    cut = told["mean"].isin(told["mean"].agg(["min", "max"])) & (learner.record.task == "regression")  # to the labels
     assert told["others"][~cut].abs().max() < 1e-5 * scale
     np.testing.assert_allclose(summed(told, 20), told["mean"] - predictions.average, atol=1e-9)
     assert predictions.average == pytest.approx(told["mean"].mean(), abs=1e-3 * scale)  # the score of the mean row

@@ -203,7 +203,7 @@ def test_numbers_are_predicted_as_well() -> None:
     X = rng.normal(size=(3000, 6))
     y = X @ rng.normal(size=6) + 5.0 + rng.normal(size=3000) * 0.5
     recorder = Recorder(Gaussian(6))
-    result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]), task="regress")
+    result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]), task="regression")
     run = Run(recorder, result)
     parsed = Parsed(page.render(run))
     assert list(parsed.figures) == ["loss", "predicted", "residuals", "coverage", "split", "deviations", "features"]

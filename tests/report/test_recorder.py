@@ -12,7 +12,7 @@ from bayou.report import Recorder
 from bayou.report.recorder import LONGEST, PICKED, STRETCHES
 from tests.laws.cases import bits
 
-CLASSIFIERS = [name for name, record in registry.records().items() if record.task == "classify"]
+CLASSIFIERS = [name for name, record in registry.records().items() if record.task == "binary"]
 
 
 def stream(rows: int, seed: int = 0) -> Batch:

@@ -45,7 +45,7 @@ def test_the_hour_and_the_curve_go_on_with_a_gap_while_it_was_down():
 def test_what_is_older_than_an_hour_or_than_the_model_is_left_out():
     time = FakeClock()
     live = Live(time.clock)
-    learn_labels(live, np.zeros(30), np.ones(30), "classify")
+    learn_labels(live, np.zeros(30), np.ones(30), "binary")
     live = restarted(live, time, down=3700.0, examples=29)
     assert live.picture()["hour"] == live.picture()["curve"] == []
 
@@ -65,7 +65,7 @@ def test_a_clock_that_was_set_back_while_it_was_down_does_no_harm():
 def test_the_file_is_written_whole_and_for_its_owner_alone(tmp_path):
     time = FakeClock()
     live = Live(time.clock)
-    learn_labels(live, np.array([3.0, 4.0]), np.ones(2), "classes")
+    learn_labels(live, np.array([3.0, 4.0]), np.ones(2), "multiclass")
     learn_steadily(live, time, 60)
     live.joined([20.0])
     for _ in range(2):

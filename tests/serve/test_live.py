@@ -16,7 +16,7 @@ from tests.serve.serving import FakeClock, running
 def learned(live: Live, p: np.ndarray, labels: np.ndarray, later=None) -> np.ndarray:
     batch = Batch.from_arrays(np.arange(len(p) + 1), np.arange(len(p)), np.ones(len(p)), labels)
     losses = -np.log(np.where(labels > 0, p, 1.0 - p))
-    live.learned(batch, SimpleNamespace(expected=p), losses, later, "classify", Counters(len(p), weight=1.0))
+    live.learned(batch, SimpleNamespace(expected=p), losses, later, "binary", Counters(len(p), weight=1.0))
     return losses
 
 
@@ -143,7 +143,7 @@ def test_the_loss_of_always_predicting_the_rate_stands_beside_the_loss():
     live, weights = Live(time.clock), rng.uniform(0.5, 2.0, 3000)
     labels = (rng.uniform(size=3000) < 0.2).astype(float)
     for part in np.split(np.arange(3000), 30):
-        learn_labels(live, labels[part], np.full(100, 0.4), "classify", weights[part])
+        learn_labels(live, labels[part], np.full(100, 0.4), "binary", weights[part])
         time.advance(SLICE)
     rate = np.average(labels, weights=weights)
     expected = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
@@ -157,7 +157,7 @@ def test_of_numbers_it_is_their_variance():
     time, rng = FakeClock(), np.random.default_rng(0)
     live, labels = Live(time.clock), rng.normal(1e8, 1.0, 3000)
     for part in np.split(labels, 30):
-        learn_labels(live, part, np.full(100, 0.5), "regress")
+        learn_labels(live, part, np.full(100, 0.5), "regression")
         time.advance(SLICE)
     assert live.picture()["base"]["loss"] == pytest.approx(labels.var())
 
@@ -166,7 +166,7 @@ def test_of_classes_it_is_the_entropy_of_their_frequencies():
     time, rng = FakeClock(), np.random.default_rng(0)
     live, labels = Live(time.clock), rng.choice([3, 5, 9], 3000, p=[0.2, 0.3, 0.5])
     for part in np.split(labels, 30):
-        learn_labels(live, part.astype(float), np.full(100, 0.5), "classes")
+        learn_labels(live, part.astype(float), np.full(100, 0.5), "multiclass")
         time.advance(SLICE)
     shares = np.bincount(labels)[[3, 5, 9]] / 3000
     assert live.picture()["base"]["loss"] == pytest.approx(-(shares * np.log(shares)).sum())
@@ -177,7 +177,7 @@ def test_of_classes_it_is_the_entropy_of_their_frequencies():
 )
 def test_a_model_that_is_clearly_worse_than_the_rate_is_an_alarm(rows, loss, alarm):
     live = Live(FakeClock().clock)
-    learn_labels(live, np.arange(rows) % 2, np.full(rows, loss), "classify")  # the rate alone costs .693
+    learn_labels(live, np.arange(rows) % 2, np.full(rows, loss), "binary")  # the rate alone costs .693
     assert live.picture()["base"]["alarm"] is alarm
 
 

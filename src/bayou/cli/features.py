@@ -104,7 +104,7 @@ def features(
         return
     if pairs:
         notes = _pairs(learner, by, TOP if top is None else top, out)
-    elif learner.record.task == "classes":
+    elif learner.record.task == "multiclass":
         notes = _classes(learner, extras, view, by, top, class_, index, out)
     else:
         notes = _one(learner, extras, view, by, top, class_, selected, index, out)
@@ -293,7 +293,7 @@ def _with_intercept(
     if not learner.parameters["intercept"]:
         return columns
     mean = shown.intercept
-    if learner.record.task != "classes":
+    if learner.record.task != "multiclass":
         mean += learner.score_rule.shift(learner.negative_rate)
     row = {"mean": mean, "sd": shown.intercept_sd, "inclusion": 1.0}
     names.insert(0, INTERCEPT)

@@ -68,7 +68,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
 
 
 def _intercept(learner: Learner) -> dict[str, float] | None:
-    if not learner.parameters["intercept"] or learner.record.task == "classes":  # of which each has its own
+    if not learner.parameters["intercept"] or learner.record.task == "multiclass":  # of which each has its own
         return None
     mean, variance = learner.intercept
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
@@ -76,7 +76,7 @@ def _intercept(learner: Learner) -> dict[str, float] | None:
 
 def _classes(learner: Any) -> list[dict[str, Any]] | None:
     """Of several classes each with its examples, the commonest first."""
-    if learner.record.task != "classes":
+    if learner.record.task != "multiclass":
         return None
     found = zip(learner.class_names, learner.counts.tolist(), strict=True)
     return [{"class": name, "examples": examples} for name, examples in sorted(found, key=lambda one: -one[1])]

@@ -218,9 +218,8 @@ class Extras:
         if extras.recipe is None:
             from bayou.recipe.recipe import Recipe
 
-            task = {"regress": "regression", "classes": "multiclass"}.get(learner.record.task, "binary")
-            recipe = Recipe(kind="svmlight", bits=bits, exact=True, task=task)
-            classes = _numbered_classes(learner) if task == "multiclass" else []
+            recipe = Recipe(kind="svmlight", bits=bits, exact=True, task=learner.record.task)
+            classes = _numbered_classes(learner) if recipe.task == "multiclass" else []
             return replace(extras, recipe=recipe, classes=extras.classes or classes)
         recipe = extras.recipe
         # A model made in Python may have any number of weights; its indices are taken as they are.

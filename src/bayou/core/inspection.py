@@ -23,7 +23,7 @@ class Inspected(Stored):
 
     _n_features: int
     _has_intercept: bool
-    _regresses: bool
+    _is_regression: bool
 
     def __init__(self, *, n_features: int, **parameters: Any) -> None:
         raise NotImplementedError
@@ -68,7 +68,7 @@ class Inspected(Stored):
     @property
     def negative_rate(self) -> float:
         """The share of the full stream's negatives that was learned from, as the recipe has it; 1 without one."""
-        return 1.0 if self.extras.recipe is None or self._regresses else self.extras.recipe.negative_rate
+        return 1.0 if self.extras.recipe is None or self._is_regression else self.extras.recipe.negative_rate
 
     @property
     def nbytes(self) -> int:

@@ -6,7 +6,7 @@ It subclasses `Learner` and says only what is its own:
     name                        as its record says it
     _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
     _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores.
-                                Where the record says "regress", the labels come in the place of signs, as float64
+                                Where the record says "regression", the labels come in the place of signs, as float64
     _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
     _intercept()                the intercept's mean and variance
     _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
@@ -94,7 +94,7 @@ class Learner(Inspected):
         self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
-        self._regresses = registry.find(self.name).task == "regress"
+        self._is_regression = registry.find(self.name).task == "regression"
         self._lock = Guard()
         forking.watch(self)
         self.extras = Extras()  # what travels with the model besides its weights
@@ -193,10 +193,10 @@ class Learner(Inspected):
         with self._lock:
             # Nothing in a row of so few small values is too large; all others are looked at more closely.
             small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e8 and row.max_index < self._n_features
-            if not small or self._regresses or weight not in (0.0, 1.0):
+            if not small or self._is_regression or weight not in (0.0, 1.0):
                 if weight == 0.0:
                     return float(self.predict(row.batch()).expected[0])
-                known = label if self._regresses else 1 if label else self._negative or 0
+                known = label if self._is_regression else 1 if label else self._negative or 0
                 return float(self.learn(row.batch([known], [weight]))[0])
             probability = self._run_row(row, 1.0 if label else -1.0, weight)
             if weight:
@@ -230,7 +230,7 @@ class Learner(Inspected):
         # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
         # same machine code, so that `learn` and `predict` answer with the same bits.
         nothing = np.zeros(len(batch), self._dtype)
-        unused = np.ones(len(batch), np.float64 if self.record.task == "regress" else self._dtype)
+        unused = np.ones(len(batch), np.float64 if self.record.task == "regression" else self._dtype)
         return self._run(batch, unused, nothing)
 
     def _run_later(self, batch: Batch) -> Scores:
@@ -287,7 +287,7 @@ class Learner(Inspected):
             self._check(batch)
             scores = room_for_draws(n_draws, len(batch))
             self._draw(self._typed(batch), key, purpose, scores)
-        if self.record.task == "classify":
+        if self.record.task == "binary":
             _to_probability(self._link, scores)
         return corrected(scores, self.negative_rate)
 
@@ -425,7 +425,7 @@ class Learner(Inspected):
         """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
-        if self.record.task == "classify":
+        if self.record.task == "binary":
             return signs_of(batch.labels, weights, self._dtype, self._negative)
         return numbers_of(batch.labels, self._dtype), None
 

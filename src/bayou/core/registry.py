@@ -28,7 +28,7 @@ class Record:
 
     >>> record = find("adagrad")
     >>> record.task, record.posterior, record.load().__name__
-    ('classify', False, 'AdaGrad')
+    ('binary', False, 'AdaGrad')
     """
 
     name: str  # as the command line and model files say it
@@ -36,7 +36,7 @@ class Record:
     estimator: str | None  # its scikit-learn face in bayou.estimators
     summary: str
     paper: str
-    task: Literal["classify", "classes", "regress"] = "classify"  # two classes, several, numbers
+    task: Literal["binary", "multiclass", "regression"] = "binary"
     dtype: Literal["float32", "float64"] = "float32"
     posterior: bool = True  # variance, intervals, sampling
     linear: bool = True  # the score is sum of mean * value; else the means are a linear picture of it

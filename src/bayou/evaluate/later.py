@@ -43,8 +43,8 @@ class Ahead:
     True
     """
 
-    def __init__(self, task: str = "classify") -> None:
-        self._squares = task == "regress"
+    def __init__(self, task: str = "binary") -> None:
+        self._squares = task == "regression"
         self._tally = new_tally()
         self._examples = 0
 

@@ -62,8 +62,8 @@ def progressive(
             `delay` examples are learned after the stream has ended.
         on_progress: called with the meter after each batch.
         curve_points: points of the curve per tenfold number of examples.
-        task: "classify", "classes" (several: `learn` gives a column of probabilities for each, labelled from 0) or
-            "regress"; bayou's learners need not be told.
+        task: "binary", "multiclass" (`learn` gives a column of probabilities for each class, labelled from 0) or
+            "regression"; taken from the record of a learner of bayou.
 
     Returns an `Evaluation`, for several classes a `ClassEvaluation`, for a regressor a `RegressionEvaluation`.
 
@@ -78,10 +78,10 @@ def progressive(
     """
     if task is None:
         record = getattr(learner, "record", None)
-        task = record.task if isinstance(record, Record) else "classify"
+        task = record.task if isinstance(record, Record) else "binary"
     one_of("task", task, TASKS)
-    link_code = _SQUARES if task == "regress" else links.code(link)
-    if task == "classes" and truth is not None:
+    link_code = _SQUARES if task == "regression" else links.code(link)
+    if task == "multiclass" and truth is not None:
         raise BadInput("truth is one vector of weights, and each of several classes has its own; leave it out.")
     delay = whole_number("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)

@@ -156,13 +156,13 @@ class RegressionMeter(Running):
         )
 
 
-TASKS: dict[str, Any] = {"classify": Meter, "classes": ClassMeter, "regress": RegressionMeter}
+TASKS: dict[str, Any] = {"binary": Meter, "multiclass": ClassMeter, "regression": RegressionMeter}
 
 
 def meter_for(task: str, **options: Any) -> Any:
     """The meter for a learner whose record has this task.
 
-    >>> [type(meter_for(task)).__name__ for task in ("classify", "classes", "regress")]
+    >>> [type(meter_for(task)).__name__ for task in ("binary", "multiclass", "regression")]
     ['Meter', 'ClassMeter', 'RegressionMeter']
     """
     return one_of("task", task, TASKS)(**options)

@@ -60,7 +60,7 @@ RECORD = Record(
     estimator="GaussianRegressor",
     summary="linear regression with Gaussian weights, exact for each of them; noise known or learned",
     paper="none: Kalman 1960, diagonal",
-    task="regress",
+    task="regression",
 )
 
 # The noise variance starts from 1, as if this number of examples had said it.

@@ -144,7 +144,7 @@ class Explainer:
         else:
             best, told = np.zeros(len(batch), np.int64), self.score
             # Numbers are told no further than labels went; a cut is with the others.
-            score = predicted.expected if self._learner.record.task == "regress" else getattr(predicted, told)
+            score = predicted.expected if self._learner.record.task == "regression" else getattr(predicted, told)
         why, by = self.moved(batch, best)
         return Explained(why, by, score - self._averages[best] - by.sum(axis=0))
 

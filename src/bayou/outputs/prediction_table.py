@@ -28,13 +28,13 @@ class PredictionRows(NamedTuple):
 def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
     """What can be said of its predictions. The first column is text where there are several classes."""
     task, sure = learner.record.task, not learner.posterior
-    if quantiles and (task != "regress" or sure):
+    if quantiles and (task != "regression" or sure):
         raise BadInput(f"--quantiles are of numbers with an interval, which {learner.name} does not predict.")
-    if task == "classes":
+    if task == "multiclass":
         names = learner.class_names
         head = ("probability",) if sure else ("probability", "low", "high")
         return (CLASS, *head, *(f"P({name})" for name in names))
-    if task == "regress":
+    if task == "regression":
         own = ("mean",) if sure else REGRESSION_COLUMNS
         return (*own, *(f"q{share:g}" for share in quantiles))
     return COLUMNS[:2] if sure else COLUMNS
@@ -51,9 +51,9 @@ def prediction_table(
     >>> prediction_table(learner, learner.predict(Batch.from_rows([{}]))).numbers.round(3).T
     array([[0.5  , 0.   , 3.   , 0.032, 0.968]])
     """
-    if learner.record.task == "classes":
+    if learner.record.task == "multiclass":
         return _of_classes(learner, predicted, level)
-    table = [predicted.expected] if learner.record.task == "regress" else [predicted.probability, predicted.mean]
+    table = [predicted.expected] if learner.record.task == "regression" else [predicted.probability, predicted.mean]
     if learner.posterior:
         table += [predicted.variance, *predicted.interval(level)]
     return PredictionRows(np.stack([*table, *(predicted.quantile(share) for share in quantiles)]))

@@ -101,17 +101,17 @@ class Run:
         return self.loss_of(self.result)
 
     @property
-    def regress(self) -> bool:
-        return bool(self.recorder.learner.record.task == "regress")
+    def is_regression(self) -> bool:
+        return bool(self.recorder.learner.record.task == "regression")
 
     @property
-    def several(self) -> bool:
+    def is_multiclass(self) -> bool:
         """Whether it tells several classes apart."""
-        return bool(self.recorder.learner.record.task == "classes")
+        return bool(self.recorder.learner.record.task == "multiclass")
 
     @property
     def loss_name(self) -> str:
-        return "squared_loss" if self.regress else "log_loss"
+        return "squared_loss" if self.is_regression else "log_loss"
 
     def loss_of(self, result: Any) -> float | None:
         """That of some predictions; None if there are none."""
@@ -136,7 +136,7 @@ class RunFacts:
     @property
     def inner(self) -> str:
         """The learner's name, or that of each class's."""
-        return str(self.learner.parameters["learner"]) if self.several else str(self.learner.name)
+        return str(self.learner.parameters["learner"]) if self.is_multiclass else str(self.learner.name)
 
     @cached_property
     def sample(self) -> Sample:
@@ -154,12 +154,12 @@ class RunFacts:
     # --- how good ---------------------------------------------------------------------------------------------------
 
     @property
-    def regress(self) -> bool:
-        return self.run.regress
+    def is_regression(self) -> bool:
+        return self.run.is_regression
 
     @property
-    def several(self) -> bool:
-        return self.run.several
+    def is_multiclass(self) -> bool:
+        return self.run.is_multiclass
 
     def class_names(self, labels: Iterable[float]) -> list[str]:
         """What classes are called, by their labels; where none was known there is nothing to call."""
@@ -169,7 +169,7 @@ class RunFacts:
     @property
     def rate(self) -> float | None:
         """The share of positives, by weight."""
-        if self.regress or self.several:
+        if self.is_regression or self.is_multiclass:
             return None
         reliability = self.result.reliability
         mass = reliability["mass"].sum()
@@ -178,10 +178,10 @@ class RunFacts:
     @property
     def base_loss(self) -> float | None:
         """The loss of always predicting this share, or those of all classes; for numbers, always the mean so far."""
-        if self.regress:
+        if self.is_regression:
             r2, loss = self.result.r2, self.run.loss
             return None if r2 is None or loss is None or r2 >= 1 else loss / (1.0 - r2)
-        if self.several:
+        if self.is_multiclass:
             mass = self.result.classes["mass"]
             return float(entr(mass / mass.sum()).sum()) if mass.sum() > 0 else None
         return None if self.rate is None else float(entr(self.rate) + entr(1.0 - self.rate))
@@ -213,9 +213,9 @@ class RunFacts:
 
         Of numbers, both are variances: that of the noise, and that of what is expected.
         """
-        if self.regress:
+        if self.is_regression:
             return Split(self.sample.noise, self.sample.variance)
-        if self.several:
+        if self.is_multiclass:
             return Split(np.nan_to_num(self.guess.aleatoric), np.nan_to_num(self.guess.epistemic))
         return split(self.sample.mean, self.sample.variance * self.learner.score_rule.believed, self.link)
 
@@ -256,9 +256,9 @@ class RunFacts:
 
     def _losses(self, sample: Sample) -> np.ndarray:
         """Of each prediction."""
-        if self.regress:
+        if self.is_regression:
             return (sample.label - sample.expected) ** 2
-        if self.several:
+        if self.is_multiclass:
             return -np.log(np.maximum(sample.expected, 1e-300))
         return -np.log(np.clip(np.where(sample.label > 0, sample.expected, 1.0 - sample.expected), 1e-300, None))
 
@@ -277,18 +277,18 @@ class RunFacts:
     def surprising(self) -> Sample:
         """Predictions of the second half that were most wrong."""
         losses = self._losses(self.late)
-        wrong = Guess.of(self.late.guess).label != self.late.label if self.several else losses > np.log(2.0)
+        wrong = Guess.of(self.late.guess).label != self.late.label if self.is_multiclass else losses > np.log(2.0)
         order = np.argsort(-losses, kind="stable")
-        return self.late[(order if self.regress else order[wrong[order]])[:SHOWN]]
+        return self.late[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
 
     def interval(self, sample: Sample, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The middle part of what each probability, or the number itself, may have been; as `bayou predict` has it.
 
         Of several classes it is that of the most probable one, and always of 95 %.
         """
-        if self.several:
+        if self.is_multiclass:
             return Guess.of(sample.guess).low, Guess.of(sample.guess).high
-        noise = sample.noise if self.regress else None
+        noise = sample.noise if self.is_regression else None
         tails = sample.tails if self.learner.score_rule.degrees else None
         scores = Scores(sample.expected, sample.mean, sample.variance, noise, tails)
         return self.learner.prediction(scores).interval(level)
@@ -298,7 +298,7 @@ class RunFacts:
     @cached_property
     def influence(self) -> Influence:
         """Of several classes, that of the commonest."""
-        if self.several:
+        if self.is_multiclass:
             return self.influences[0][1]
         return Influence.of(self.learner, self.late, self.data.names, self.data.recipe)
 
@@ -320,7 +320,7 @@ class RunFacts:
         By the weights at the end of the run, as `bayou predict --explain` has it.
         """
         classes, uses = np.zeros(len(sample), np.int64), self._uses
-        if self.several:
+        if self.is_multiclass:
             place = {label: k for k, label in enumerate(self.learner.labels.tolist())}
             classes = np.array([place.get(label, -1) for label in Guess.of(sample.guess).label.tolist()])
         known = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]

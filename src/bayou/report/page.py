@@ -169,12 +169,12 @@ def _json(plain: Any) -> str:
 
 # (measure, its name, how it is shown, what it means)
 Cards = tuple[tuple[str, str, Callable[[float], str], str], ...]
-CLASS_CARDS: Cards = (
+BINARY_CARDS: Cards = (
     ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
     ("accuracy", "accuracy", words.percent, "on the right side of 50%"),
     ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
 )
-SEVERAL_CARDS: Cards = (
+MULTICLASS_CARDS: Cards = (
     ("accuracy", "accuracy", words.percent, "the most probable class is right"),
     ("auc", "mean AUC", "{:.4f}".format, "each class against the rest"),
     ("calibration_error", "calibration error", "{:.4f}".format, "of the most probable class"),
@@ -194,7 +194,7 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     name = facts.run.loss_name.replace("_", " ")
     if loss is not None:
         base = f"{words.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
-        cards.append((name, f"{loss:.4g}" if facts.regress else f"{loss:.4f}", base))
+        cards.append((name, f"{loss:.4g}" if facts.is_regression else f"{loss:.4f}", base))
     if held is not None:
         cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
     later = facts.learner.later_loss()
@@ -213,7 +213,7 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
 
 
 def _measures(facts: RunFacts) -> Cards:
-    return REGRESSION_CARDS if facts.regress else SEVERAL_CARDS if facts.several else CLASS_CARDS
+    return REGRESSION_CARDS if facts.is_regression else MULTICLASS_CARDS if facts.is_multiclass else BINARY_CARDS
 
 
 def _scores(runs: Sequence[Run]) -> list[list[str]]:
@@ -260,14 +260,14 @@ def _columns(facts: RunFacts) -> list[dict[str, str]]:
             ),
         }
         for name, influence in _each(facts)
-        for column in facts.columns_of(influence)[: OF_EACH if facts.several else None]
+        for column in facts.columns_of(influence)[: OF_EACH if facts.is_multiclass else None]
     ]
 
 
 def _features(facts: RunFacts) -> list[dict[str, str]]:
     """Those that carry the most, of several classes for each."""
     found = [
-        (name, influence.first(OF_EACH if facts.several else DRAWN, influence.share))
+        (name, influence.first(OF_EACH if facts.is_multiclass else DRAWN, influence.share))
         for name, influence in _each(facts)
     ]
     return [
@@ -286,12 +286,12 @@ def _features(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _each(facts: RunFacts) -> list[tuple[str, Influence]]:
-    return facts.influences if facts.several else [("", facts.influence)]
+    return facts.influences if facts.is_multiclass else [("", facts.influence)]
 
 
 def _classes(facts: RunFacts) -> list[dict[str, str]]:
     """Several classes, the commonest first, and all others as one."""
-    if not facts.several:
+    if not facts.is_multiclass:
         return []
     table, whole = facts.result.classes, facts.result.curve["weight"][-1:].sum()
     names = facts.class_names(table["label"])
@@ -347,7 +347,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         varied = recorder.shortest != recorder.longest
         span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
         told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
-    if facts.several:
+    if facts.is_multiclass:
         told.append(("classes", f"{len(result.classes['label']):,}"))
     touched, size = len(facts.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))

@@ -224,10 +224,10 @@ class Recorder:
             told.expected,
             told.mean,
             told.variance if record.posterior else unknown,
-            told.noise if record.posterior and record.task == "regress" else unknown,
+            told.noise if record.posterior and record.task == "regression" else unknown,
             np.empty((len(labels), 0)) if told.tails is None else told.tails,
             np.empty((len(labels), 0)),
-            (labels > 0).astype(np.float64) if record.task == "classify" else labels,
+            (labels > 0).astype(np.float64) if record.task == "binary" else labels,
         ]
 
     def _keep_features(self, batch: Batch, picked: np.ndarray) -> None:

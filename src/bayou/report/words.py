@@ -23,7 +23,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     told = [
         ("Loss", _loss(facts)),
         ("Later rows", _later(facts)),
-        ("Accuracy" if facts.regress or facts.several else "Ranking", _ranking(facts)),
+        ("Accuracy" if facts.is_regression or facts.is_multiclass else "Ranking", _ranking(facts)),
         ("Mistakes", _mistakes(facts)),
         ("Lanes", _parts(facts)),
         ("Columns", _columns(facts)),
@@ -53,8 +53,8 @@ def _loss(facts: RunFacts) -> str:
     text += "" if late is None else f". Over the second half alone it is {number(late)}."
     if facts.base_loss and loss is not None:
         won = 1.0 - loss / facts.base_loss
-        guess = "the mean so far" if facts.regress else f"the share of positives, {percent(facts.rate)},"
-        if facts.several:
+        guess = "the mean so far" if facts.is_regression else f"the share of positives, {percent(facts.rate)},"
+        if facts.is_multiclass:
             guess = f"the shares of the {len(facts.result.classes['label'])} classes"
         text += f" Always predicting {guess} would have cost {number(facts.base_loss)}"
         text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not helped."
@@ -81,7 +81,7 @@ def _later(facts: RunFacts) -> str:
 
 def _ranking(facts: RunFacts) -> str:
     result = facts.result
-    if facts.regress:
+    if facts.is_regression:
         covered = (
             ""
             if result.coverage is None
@@ -90,7 +90,7 @@ def _ranking(facts: RunFacts) -> str:
         return f"Predictions were {number(result.mean_absolute_error)} off on average{covered}."
     if result.calibration_error is None:
         return ""
-    if facts.several:
+    if facts.is_multiclass:
         return (
             f"The most probable class was the right one {percent(result.accuracy)} of the time. Its probability was "
             f"{100 * result.calibration_error:.2g} percentage points off on average."
@@ -106,7 +106,7 @@ def _ranking(facts: RunFacts) -> str:
 
 def _mistakes(facts: RunFacts) -> str:
     """Which class is taken for which, and which is hardest to tell apart."""
-    if not facts.several or facts.result.auc is None:
+    if not facts.is_multiclass or facts.result.auc is None:
         return ""
     table, confusion = facts.result.classes, facts.result.confusion
     names, shown = facts.class_names(table["label"]), len(table["label"][: len(confusion)])
@@ -150,7 +150,7 @@ def _parts(facts: RunFacts) -> str:
 
 def _columns(facts: RunFacts) -> str:
     """Which columns move the score, and the most telling value of each of the first."""
-    if facts.several or not facts.columns:  # each class has its own
+    if facts.is_multiclass or not facts.columns:  # each class has its own
         return ""
     found, shown = facts.columns[:LEADING], facts.influence.shown
     told = []
@@ -162,7 +162,7 @@ def _columns(facts: RunFacts) -> str:
 
 
 def _features(facts: RunFacts) -> str:
-    if facts.several:
+    if facts.is_multiclass:
         return _features_of_classes(facts)
     top = facts.influence.first(NAMED, facts.influence.share)
     if not len(top):
@@ -192,7 +192,7 @@ def _uncertainty(facts: RunFacts) -> str:
     total = aleatoric + epistemic
     if total <= 0:
         return ""
-    what = "numbers" if facts.regress else "labels"
+    what = "numbers" if facts.is_regression else "labels"
     return (
         f"In the second half of the run it expected a loss of {number(total)} per example. "
         f"{percent(aleatoric / total)} of that is chance in the {what}, which more examples do not remove; "
@@ -215,7 +215,7 @@ def _unsure(facts: RunFacts) -> str:
 
 def said(facts: RunFacts, sample: Sample, k: int) -> str:
     """A prediction: a probability as a percentage, with the class that has it; or a number."""
-    if not facts.several:
+    if not facts.is_multiclass:
         return amount(facts, sample.expected[k])
     guess = Guess.of(sample.guess)
     (name,) = facts.class_names([guess.label[k]])
@@ -224,15 +224,15 @@ def said(facts: RunFacts, sample: Sample, k: int) -> str:
 
 def label(facts: RunFacts, sample: Sample, k: int) -> str:
     """What it turned out to be; of several classes with the probability that it had."""
-    if facts.several:
+    if facts.is_multiclass:
         (name,) = facts.class_names([sample.label[k]])
         return f"{shortened(name, 30)} ({percent(sample.expected[k])})"
-    return number(sample.label[k]) if facts.regress else ("negative", "positive")[int(sample.label[k])]
+    return number(sample.label[k]) if facts.is_regression else ("negative", "positive")[int(sample.label[k])]
 
 
 def amount(facts: RunFacts, expected: float) -> str:
     """A probability as a percentage, or a number."""
-    return number(expected) if facts.regress else percent(expected)
+    return number(expected) if facts.is_regression else percent(expected)
 
 
 def row_name(line: float, row: float) -> str:

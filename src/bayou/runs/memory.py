@@ -14,7 +14,7 @@ SQUARE_BITS = 12
 
 def check(learner: Learner, n_features: int) -> str:
     """What a learner like this one takes with `n_features` weights, in a sentence; what does not fit is refused."""
-    if learner.record.task == "classes":  # which asks for memory as classes and features are met
+    if learner.record.task == "multiclass":  # which asks for memory as classes and features are met
         name, each = learner.parameters["learner"], _of_a_class(learner)
         return f"{name} for each class, {each} bytes of memory for every feature of it"
     size, free = learner.nbytes_for(n_features), free_memory()
@@ -30,7 +30,7 @@ def check(learner: Learner, n_features: int) -> str:
 def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
     """The same of learners side by side, all of one task, by what they are called."""
     names, made = ", ".join(learners), learners.values()
-    if all(learner.record.task == "classes" for learner in made):
+    if all(learner.record.task == "multiclass" for learner in made):
         each = sum(map(_of_a_class, made))
         return f"{names} for each class, together {each} bytes of memory for every feature of it"
     size, free = _together(made, n_features), free_memory()

@@ -37,7 +37,7 @@ def warm_up(learner: Learner, source: Source) -> None:
     learner._touch(first.indices)  # meanwhile memory is made ready for them, if they need much
     batch = first[:TRIED]
     weights = np.zeros(len(batch))
-    if learner.record.task == "classes" and not learner.examples:
+    if learner.record.task == "multiclass" and not learner.examples:
         learner, weights = type(learner)(**{**learner.parameters, "classes": [0, 1]}), np.ones(len(batch))
     with suppress(BadInput):  # it will be said when these rows come
         told = predict_then_learn(learner, batch.with_labels(batch.labels, weights))

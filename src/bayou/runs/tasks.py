@@ -37,7 +37,7 @@ class Chosen(NamedTuple):
 
 def task_of(record: registry.Record) -> str:
     """The task that a learner is for; "auto" where the labels are to decide."""
-    return {"regress": "regression", "classes": "multiclass"}.get(record.task, "auto")
+    return "auto" if record.task == "binary" else record.task
 
 
 def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> Chosen:
@@ -49,7 +49,7 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     asked = registry.find(registry.DEFAULT if name is None else name)
     if task == "regression" and asked.name == registry.DEFAULT:
         asked = registry.find(registry.OF_NUMBERS)
-    if (asked.task == "regress") != (task == "regression"):
+    if (asked.task == "regression") != (task == "regression"):
         raise BadInput(_misfit(asked, task))
     if task != "multiclass":
         return Chosen(asked, settings_of(asked, settings))
@@ -65,13 +65,13 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
 
 def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """What is set of a learner, by name; of lanes of pairs it is said where there are none."""
-    refused = {} if record.task == "classify" else {"pairs": NO_LANES}
+    refused = {} if record.task == "binary" else {"pairs": NO_LANES}
     return parameters.parse(settings, record.load(), taken=("n_features", "own"), refused=refused)
 
 
 def _misfit(asked: registry.Record, task: str) -> str:
     if task == "regression":
-        others = [record.name for record in registry.own_records() if record.task == "regress"]
+        others = [record.name for record in registry.own_records() if record.task == "regression"]
         return (
             f"the label is a number, and {asked.name} tells classes apart; use --learner {registry.DEFAULT} or one of "
             f"{', '.join(others)}, or make classes of it with --label-above or --task."

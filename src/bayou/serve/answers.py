@@ -43,7 +43,7 @@ class Said:
 
     def __init__(self, learner: Learner, told: Sequence[Any], level: float) -> None:
         self._columns: dict[str, np.ndarray] = {}
-        if learner.record.task == "classes":
+        if learner.record.task == "multiclass":
             self.rows = [row for part in told for row in _of_classes(learner, part, level)]
             return
         parts = [_columns_of(learner, part, level) for part in told]
@@ -71,7 +71,7 @@ class Said:
 
 
 def _columns_of(learner: Learner, told: Any, level: float) -> dict[str, np.ndarray]:
-    number = learner.record.task == "regress"
+    number = learner.record.task == "regression"
     own = {"mean": told.expected} if number else {"probability": told.probability, "mean": told.mean}
     if learner.record.posterior:
         low, high = told.interval(level)

@@ -30,15 +30,15 @@ class LabelSums(msgspec.Struct, omit_defaults=True):
     squares: Sum = 0.0
 
     def add(self, labels: np.ndarray, weights: np.ndarray | None, task: str) -> None:
-        """Count labels of a task: "classify", "classes" or "regress"."""
-        if task == "classify":
+        """Count labels of a task: "binary", "multiclass" or "regression"."""
+        if task == "binary":
             positive = labels > 0
             if weights is None:
                 total, ones = float(len(labels)), float(np.count_nonzero(positive))
             else:
                 total, ones = float(weights.sum()), float(weights @ positive)
             self._merge_classes({1: ones, -1: total - ones})
-        elif task == "classes":
+        elif task == "multiclass":
             values, where = np.unique(labels, return_inverse=True)
             totals = np.bincount(where, weights)
             self._merge_classes(dict(zip(values.astype(np.int64).tolist(), totals.tolist(), strict=True)))

@@ -110,9 +110,9 @@ function bar(share, less) {
 }
 
 // What a model of several classes, or of numbers, has nothing to show for.
-const LACKS = {classes: ["calibration", "sd", "moved", "parts", "surprises", "knows"], regress: ["calibration"]};
+const LACKS = {multiclass: ["calibration", "sd", "moved", "parts", "surprises", "knows"], regression: ["calibration"]};
 // What a constant prediction says always.
-const CONSTANT = {classify: "the rate", classes: "the rates", regress: "the mean"};
+const CONSTANT = {binary: "the rate", multiclass: "the rates", regression: "the mean"};
 const SLICE = 10;
 const MARKS = {failing: "✖", warning: "⚠", idle: "○", healthy: "✔", waiting: "…"};
 

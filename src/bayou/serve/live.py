@@ -155,7 +155,7 @@ class Live:
                 now.labels = LabelSums()
             now.labels.add(np.asarray(batch.labels), weights, task)
             self._count(len(batch), 0)
-            if task == "classify":
+            if task == "binary":
                 seen = _calibration(batch, told.expected)
                 now.calibration = (seen if now.calibration is None else seen + np.array(now.calibration)).tolist()
             if later is not None and len(later):
@@ -197,7 +197,7 @@ class Live:
 
     def look_at_weights(self, learner: Any) -> None:
         """Which weights have moved most of late, and what the lanes weigh. For the owner, every few seconds."""
-        if learner.record.task == "classes":
+        if learner.record.task == "multiclass":
             return
         features = list(self._watched)
         if features:

@@ -46,7 +46,7 @@ class LiveModel:
 
     @property
     def loss_name(self) -> str:
-        return "squared_loss" if self.learner.record.task == "regress" else "log_loss"
+        return "squared_loss" if self.learner.record.task == "regression" else "log_loss"
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -147,9 +147,9 @@ def pieces(batch: Batch) -> Iterator[Batch]:
 def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:
     """The loss of each prediction: squared for numbers, otherwise -ln of the probability that the label had."""
     labels = np.asarray(batch.labels)
-    if task == "regress":
+    if task == "regression":
         return np.square(told.expected - labels)
-    if task == "classes":
+    if task == "multiclass":
         chance = told.chance_of(labels)
     else:
         chance = np.where(labels > 0, told.expected, 1.0 - told.expected)

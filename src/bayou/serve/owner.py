@@ -373,7 +373,7 @@ class Owner(threading.Thread):
     def _later_losses(self, batch: Batch) -> np.ndarray | None:
         """What the combination for later rows loses, of some units' first rows: the model as if it learned no more."""
         learner = self.model.learner
-        if not self.live.asks_later() or learner.record.task == "classes":
+        if not self.live.asks_later() or learner.record.task == "multiclass":
             return None
         batch = batch[:LOOKED_AT]
         if type(learner)._run_later is Learner._run_later or not learner.looks_later:
@@ -388,7 +388,7 @@ class Owner(threading.Thread):
         self.live.learned(piece, told, losses, later, task, self.model.counters)
         worst = int(losses.argmax())
         loss = float(losses[worst])
-        if lines and task != "classes" and self.live.surprises(loss):
+        if lines and task != "multiclass" and self.live.surprises(loss):
             label, expected = float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
             self.live.surprising(loss, lines[first + worst], label, expected)
 

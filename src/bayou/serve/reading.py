@@ -77,7 +77,7 @@ class Reading:
             raise BadModel("the model numbers its features as they come (--exact); a server needs hashed names.")
         if not recipe.fitted:
             raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
-        self._several = learner.record.task == "classes"
+        self._several = learner.record.task == "multiclass"
         self._may_join = extras is learner.extras  # otherwise classes have numbers, and no names
         rule = replace(recipe, task="multiclass") if self._several else recipe
         self._learner, self._recipe, self._rule = learner, recipe, LabelRule(rule, extras.classes)
@@ -172,7 +172,7 @@ class Reading:
             why = [self._why(label, parsed.texts) for label in parsed.labels[missing]]
             parsed.drop(missing, why)
             labels = labels[~missing]
-        if self._learner.record.task == "classify":
+        if self._learner.record.task == "binary":
             negative = self._learner.negative_label
             labels = np.where(labels > 0, 1.0, -1.0 if negative is None else float(negative))
         parsed.labels = labels

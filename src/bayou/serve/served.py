@@ -518,7 +518,7 @@ def warm_up(model: LiveModel) -> None:
             told = learner.predict(rows, horizon=horizon)
     Said(learner, [told], 0.95).json()
     Uses().count(Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype))  # its table grows, too
-    if learner.record.task != "classes":
+    if learner.record.task != "multiclass":
         learner.weights_at([0])
     learner.parts()
     for line, learns in product(SAMPLES[reading.kind], (True, False)):
@@ -528,7 +528,7 @@ def warm_up(model: LiveModel) -> None:
 
 def largest(learner: Learner, top: int) -> dict[str, Any]:
     """The largest weights, by name."""
-    if learner.record.task == "classes":
+    if learner.record.task == "multiclass":
         raise BadInput("each class has weights of its own; `bayou replay` gives the model, to be asked from Python.")
     shown = shown_weights(learner)
     order = np.argsort(-np.abs(shown.mean), kind="stable")[:top]

@@ -18,7 +18,7 @@ RECORD = Record(
     estimator=None,
     summary="several classes: a bank, or another learner, for each against the rest, under a shared softmax",
     paper="none: ours",
-    task="classes",
+    task="multiclass",
     linear=False,
     merge="refused",
 )

@@ -114,7 +114,7 @@ class Classes(Inside):
         **own: Any,
     ) -> None:
         self._inner = registry.find(learner)
-        if self._inner.task != "classify":
+        if self._inner.task != "binary":
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
             raise BadInput(NO_LANES)

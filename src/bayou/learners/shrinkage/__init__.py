@@ -9,7 +9,7 @@ RECORD = Record(
     estimator="ShrinkageRegressor",
     summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
     paper="oslog",
-    task="regress",
+    task="regression",
     dtype="float64",
     dense=True,
 )

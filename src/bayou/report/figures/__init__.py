@@ -24,9 +24,9 @@ def all_of(facts: RunFacts) -> list[Figure]:
     if not facts.result.examples:
         return []
     made: list[Figure | None] = [loss(facts)]
-    if facts.regress:
+    if facts.is_regression:
         made += [predicted(facts), residuals(facts), coverage(facts)]
-    elif facts.several:
+    elif facts.is_multiclass:
         made += [confusion(facts), reliability(facts), class_reliability(facts)]
     else:
         made += [reliability(facts), scores(facts)]

@@ -20,7 +20,7 @@ NAMED_VALUES = 5
 
 
 def columns(facts: RunFacts) -> Figure | None:
-    each = facts.influences if facts.several else [("spread", facts.influence)]
+    each = facts.influences if facts.is_multiclass else [("spread", facts.influence)]
     views = [
         _columns_view(name, influence, found) for name, influence in each if (found := facts.columns_of(influence))
     ]
@@ -84,7 +84,7 @@ def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custo
 
 
 def features(facts: RunFacts) -> Figure | None:
-    if facts.several:
+    if facts.is_multiclass:
         return _features_of_classes(facts)
     influence = facts.influence
     orders = [("carry the most", facts.top), ("largest", influence.first(DRAWN, np.abs(influence.mean)))]
@@ -94,7 +94,7 @@ def features(facts: RunFacts) -> Figure | None:
     if not views:
         return None
     intervals = " with 95% intervals" if influence.sd is not None else ""
-    pull = "make the number larger" if facts.regress else "make a positive more likely"
+    pull = "make the number larger" if facts.is_regression else "make a positive more likely"
     how = (
         f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
         "feature's share of the variance of the scores; a large weight of a rare feature carries little."

@@ -30,8 +30,8 @@ def loss(facts: RunFacts) -> Figure:
     heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][recent])
     if facts.base_loss:
         heights.append(facts.base_loss)
-        guess = "always the mean so far" if facts.regress else "always the share of positives"
-        guess = "always the shares of the classes" if facts.several else guess
+        guess = "always the mean so far" if facts.is_regression else "always the share of positives"
+        guess = "always the shares of the classes" if facts.is_multiclass else guess
         data.append(line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
     held = facts.run.loss_of(facts.run.held_out)
     if held is not None:

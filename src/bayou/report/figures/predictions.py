@@ -39,7 +39,7 @@ def reliability(facts: RunFacts) -> Figure:
         "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
         "confidence."
     )
-    if facts.several:
+    if facts.is_multiclass:
         how = (
             "How probable the most probable class was, and how often it was the right one. On the dashed line a "
             "probability means what it says. Bars: where the true rate lies, with 95% confidence."
@@ -49,7 +49,7 @@ def reliability(facts: RunFacts) -> Figure:
         "Do the probabilities hold?",
         how,
         views,
-        wide=facts.several and len(facts.result.classes["label"]) > HALF,
+        wide=facts.is_multiclass and len(facts.result.classes["label"]) > HALF,
     )
 
 

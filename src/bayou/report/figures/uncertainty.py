@@ -48,7 +48,7 @@ def split_over_time(facts: RunFacts) -> Figure:
     layout = {
         "xaxis": examples_axis(float(example[0]), float(example[-1])),
         "yaxis": {
-            "title": {"text": "squared loss" if facts.regress else "nats per example"},
+            "title": {"text": "squared loss" if facts.is_regression else "nats per example"},
             "range": numbers([0.0, top or 1.0]),
         },
         "hovermode": "x unified",
@@ -72,9 +72,9 @@ def deviations(facts: RunFacts) -> Figure | None:
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
     data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
-    logistic = facts.link == "logistic" and not facts.regress
-    of = "the most probable class's log-odds" if facts.several else "the score" + " (log-odds)" * logistic
-    of = "the expected number" if facts.regress else of
+    logistic = facts.link == "logistic" and not facts.is_regression
+    of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
+    of = "the expected number" if facts.is_regression else of
     layout = {
         "barmode": "overlay",
         "bargap": 0.0,
@@ -84,11 +84,11 @@ def deviations(facts: RunFacts) -> Figure | None:
     how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
     if logistic:
         how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
-    return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.regress)
+    return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.is_regression)
 
 
 def split_scatter(facts: RunFacts) -> Figure | None:
-    if facts.regress:
+    if facts.is_regression:
         return None  # noise is nearly the same for all
     keep = dotted(facts)
     aleatoric, epistemic = (part[keep] for part in facts.late_split)
@@ -96,7 +96,7 @@ def split_scatter(facts: RunFacts) -> Figure | None:
     low, high = facts.interval(sample)
     data = []
     kinds = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
-    if facts.several:
+    if facts.is_multiclass:
         right = Guess.of(sample.guess).label == sample.label
         kinds = [("right", right, "@blue"), ("wrong", ~right, "@orange")]
     for name, chosen, colour in kinds:

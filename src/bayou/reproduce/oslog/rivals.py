@@ -137,7 +137,7 @@ def run_one(
     """Predict, then learn, over all rows."""
     learner = method.make(X.shape[1], setting)
     start = time.perf_counter()
-    result = progressive(learner, Batch.from_csr(X, y), truth=truth, task="regress")
+    result = progressive(learner, Batch.from_csr(X, y), truth=truth, task="regression")
     default = setting == method.settings[0]
     return RivalRun(one.name, method.name, setting, default, draw, result, time.perf_counter() - start)
 
