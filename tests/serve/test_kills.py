@@ -15,6 +15,8 @@ def test_five_kills_lose_nothing(tmp_path):
 
 
 @pytest.mark.long
-def test_two_hundred_kills_lose_nothing(tmp_path):
-    counts = kill_again_and_again(tmp_path, 200, seed=1, clients=16)
-    assert counts["acknowledged"] > 5000
+def test_many_kills_lose_nothing(tmp_path):
+    """40 kills, or as many as BAYOU_KILLS says: 200 before a release."""
+    kills = int(os.environ.get("BAYOU_KILLS", "40"))
+    counts = kill_again_and_again(tmp_path, kills, seed=1, clients=16)
+    assert counts["acknowledged"] > 25 * kills

@@ -45,7 +45,7 @@ class Ids:
     CREATE INDEX requests_by_time ON requests (at);
     """
 
-    def __init__(self, db: sqlite3.Connection, body_of: Callable[[int], tuple[int, bytes]]) -> None:
+    def __init__(self, db: sqlite3.Connection, body_of: Callable[[int, str | None], tuple[int, bytes]]) -> None:
         self._db, self._body_of = db, body_of
         self.counts: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()  # of the transaction that is under way
@@ -114,14 +114,14 @@ class Ids:
         self._close(item.key, now, JOINED)
         self._early -= 1
         self._counts["joined"] += 1
-        item.outcome, item.learns = "joined", [(item.form, item.body, self._body_of(found[0])[1])]
+        item.outcome, item.learns = "joined", [(item.form, item.body, self._body_of(found[0], item.key)[1])]
         return found[0]
 
     def _label(self, item: Item, n: int, now: float) -> Any:
         found = self._db.execute("SELECT n, at, state FROM ids WHERE id = ?", (item.key,)).fetchone()
         if found is not None and found[2] == OPEN:
             item.outcome = "joined"
-            item.learns = [(*self._body_of(found[0]), item.body)]
+            item.learns = [(*self._body_of(found[0], item.key), item.body)]
             self._close(item.key, now, JOINED)
             self._open -= 1
             self._delays.append(now - found[1])
@@ -171,7 +171,7 @@ class Ids:
         if self.default is None or not late:
             return False
         item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in late))
-        item.learns = [(*self._body_of(n), self.default) for _, n in late]
+        item.learns = [(*self._body_of(n, key), self.default) for key, n in late]
         return None
 
     def due(self, now: float) -> bool:

@@ -52,8 +52,7 @@ CREATE TABLE log (
     key TEXT, body BLOB NOT NULL, joins INTEGER, sum INTEGER NOT NULL
 );
 """
-# Logs of version 1 have no compressed bodies; whoever writes to one makes it a log of version 2.
-_VERSION, _KNOWN = "2", ("1", "2")
+_VERSION = "2"
 # Long bodies are written quicker in larger pages, single labels in smaller ones.
 _PAGE = 16384
 # A body of so many bytes is compressed; its form is then larger by PACKED, and its length stands before it.
@@ -160,10 +159,8 @@ class Log:
                 self._db.executescript(f"BEGIN; {_SCHEMA} {Ids.SCHEMA} COMMIT;")
                 self.put_meta("version", _VERSION)
                 self.put_meta("began", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-            if self.meta("version") not in _KNOWN:
+            if self.meta("version") != _VERSION:
                 raise BadLog(f"{self.path} is a log of another version of bayou ({self.meta('version')}).")
-            if write and self.meta("version") != _VERSION:
-                self.put_meta("version", _VERSION)
             last = self._db.execute("SELECT n, unit, at FROM log ORDER BY n DESC LIMIT 1").fetchone() or (0, 0, 0.0)
             self.writers: list[tuple[int, dict[str, str]]] = self._noted_writers()
         self.last, self.unit = last[0], last[1]
@@ -171,7 +168,8 @@ class Log:
         self._unsigned: dict[str, str] | None = None
         self._pending: dict[int, Entry] = {}  # what the transaction that is under way will write
         self._check_head()
-        self.ids = Ids(self._db, self._body_of) if write else None
+        with self._said():
+            self.ids = Ids(self._db, self._body_of) if write else None
         self._head = os.open(self._head_path, os.O_RDWR | os.O_CREAT, 0o600) if write else None
         self._files = {path: _file_id(path) for path in self._paths if path.exists()}
 
@@ -352,14 +350,15 @@ class Log:
             return [(*self._body_of(int(n)), label) for n in numbers.split(b",")]
         if entry.joins is None:
             return ()
-        form, other = self._body_of(entry.joins)
+        form, other = self._body_of(entry.joins, entry.key)
         return [(entry.form, entry.body, other) if entry.kind == ROW else (form, other, entry.body)]
 
-    def _body_of(self, n: int) -> tuple[int, bytes]:
+    def _body_of(self, n: int, key: str | None = None) -> tuple[int, bytes]:
+        """Return form and body of entry n; raise BadLog if it is not whole, or is not one under this id."""
         found = self._pending.get(n)
         if found is None:
             found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (n,)).fetchone()
-        if found is None or _checksum(*found[:-1]) != found[-1]:
+        if found is None or _checksum(*found[:-1]) != found[-1] or key not in (None, found[5]):
             self._refuse(n, None)
         return _unpacked(found[4], found[6])
 
