@@ -363,7 +363,8 @@ def memory(_, limit=500_000_000, size=200_000_000):
 
 def shards(_):
     """Two halves of a set as files, a process each, against one stream: the largest difference of all weights."""
-    from bayou import shards, sources
+    from bayou import sources
+    from bayou.rounds import exact_shards as shards
 
     print("| set | passes | largest difference, relative to the largest weight | one process, s | two, s |")
     print("|---|---|---|---|---|")

@@ -76,8 +76,7 @@ def losses(learner: Learner, test: Batch) -> np.ndarray:
 
 def split(rows: Batch, seed: int) -> tuple[Batch, Batch]:
     """(to learn, held out for the combination)"""
-    share, least, most = rounds.HELD_OUT
-    n = int(min(max(share * len(rows), min(least, 0.1 * len(rows))), most))
+    n = int(rounds.HELD_OUT._replace(low=min(rounds.HELD_OUT.low, 0.1 * len(rows))).of(len(rows)))
     held = np.zeros(len(rows), bool)
     held[np.random.default_rng(100 + seed).choice(len(rows), n, replace=False)] = True
     return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
@@ -100,7 +99,7 @@ def in_rounds(
     passes: int,
     test: Batch,
     growth: float = 1.0,
-    least: int = rounds.LEAST_ROWS,
+    least: int = rounds.MIN_SHARD_ROWS,
 ) -> Iterable:
     """After each pass: what it costs, how often the loss on held-out rows rose, shards of the last round."""
     told, rises = [], 0
@@ -338,7 +337,7 @@ def main() -> None:
     parser.add_argument("--sets", type=lambda text: text.split(","), default=SETS)
     parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--growth", type=float, default=1.0, help="how many times as large as all before it a round is")
-    parser.add_argument("--least", type=int, default=rounds.LEAST_ROWS, help="how many rows a shard has at least")
+    parser.add_argument("--least", type=int, default=rounds.MIN_SHARD_ROWS, help="how many rows a shard has at least")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--file")

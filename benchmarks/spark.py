@@ -135,7 +135,7 @@ def main() -> None:
         rows = spark.read.parquet(*names)
         with frames.as_files(rows) as written:
             parts = bayou.sources.parquet_parts.ParquetParts(layout.row_groups(written)[0])
-            cut = layout.Layout(parts, parts, "").shards(layout.Step(0, parts.rows, len(names)))
+            cut = layout.Layout(parts, parts, "").shards(rounds.PlannedRound(0, parts.rows, len(names)))
             rounds.apply(copy.copy(base), engine.summed_gains(spark, base, cut, weight, "raise"), weight)
 
     def score() -> None:

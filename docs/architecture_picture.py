@@ -21,7 +21,6 @@ LAYERS = [
     (["reproduce"], "the papers' tables and figures", "result"),
     (["estimators", "river"], "scikit-learn, river", "face"),
     (["rounds"], "learning in shards", "run"),
-    (["shards"], "shards with an exact merge", "run"),
     (["evaluate", "outputs", "plots"], "scores, tables, style", "result"),
     (["simulate", "sources"], "data as batches", "data"),
     (["learners"], "one algorithm per file or folder", "learner"),

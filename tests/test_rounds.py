@@ -288,7 +288,7 @@ def test_a_plan_takes_every_row_once():
         assert [r.first for r in planned] == [0, *(r.last for r in planned[:-1])]
         assert planned[-1].last == n
         assert all(
-            1 <= r.shards <= shards and (r.last - r.first) // r.shards >= rounds.LEAST_ROWS
+            1 <= r.shards <= shards and (r.last - r.first) // r.shards >= rounds.MIN_SHARD_ROWS
             for r in planned
             if r.shards > 1
         )
@@ -297,13 +297,37 @@ def test_a_plan_takes_every_row_once():
     assert [r.last for r in rounds.plan(100_000, 2, 5_000, growth=3.0)] == [5_000, 20_000, 80_000, 100_000]
 
 
+@each
+def test_a_driver_does_what_its_steps_do(make):
+    """Sequence, shards, and a further pass, in which what is known counts half and each row half again."""
+    driver, base = rounds.LoopDriver(make()), make()
+    parts = [rows(200, k) for k in range(3)]
+    driver.learn_round([rows(300, 9)], 1)
+    driver.learn_round(parts, 3)
+    driver.learn_round(parts, 3, is_repeated=True)
+    rounds.learn_part(base, rows(300, 9))
+    for weight, share in ((3.0, None), (1.5, 0.5)):
+        if share:
+            rounds.discount(base, share)
+        gains = [rounds.learn_shard(base, [part], weight, task) for task, part in enumerate(parts)]
+        rounds.apply(base, rounds.add(gains), 3.0)
+    assert bits(driver.learner) == bits(base)
+
+
+def test_passes_follow_the_plan_with_one_round_each():
+    found = rounds.plan_passes(1_000_000, 16, None, 5_000, passes=2)
+    planned = rounds.plan(1_000_000, 16, least=5_000)
+    assert [tuple(r) for r in planned] == [(r.first, r.last, r.shards) for r in found[:-1]]
+    assert found[-1] == rounds.PlannedRound(0, 1_000_000, 16, passed=1)
+
+
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_add_up_gets_a_sentence():
     base = Bank(16)
     for other in (FTRL(16), NumberBank(16)):
-        with pytest.raises(BadModel, match="cannot learn in shards; bank, marginal"):
+        with pytest.raises(BadModel, match="cannot learn in shards; bank, adagrad, marginal"):
             rounds.learn_shard(other, [], 2.0)
     with pytest.raises(BadModel, match="a bank model and a marginal model"):
         rounds.gain(base, Marginal(16))

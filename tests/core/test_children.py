@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import bayou
-from bayou import shards
 from bayou.core import children
 from bayou.learners import Lasso
 from bayou.reproduce import jobs
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, PanelDraw
+from bayou.rounds import exact_shards as shards
 from bayou.runs import warming
 
 HOME = str(Path(bayou.__file__).parents[1])

@@ -423,10 +423,10 @@ def test_a_refused_partial_fit_leaves_everything_as_it_was(spoiled):
     X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), [0, 1, 0, 1]
     classifier = SpikeSlabClassifier().fit(X, y)
     learner = classifier.learner_
-    header, before = learner._saved(learner.extras)[0], {k: a.tobytes() for k, a in learner._arrays().items()}
+    header, before = learner.saved()[0], {k: a.tobytes() for k, a in learner._arrays().items()}
     with pytest.raises(BadInput):
         classifier.partial_fit(**{"X": X, "y": y} | spoiled)
-    assert learner._saved(learner.extras)[0] == header
+    assert learner.saved()[0] == header
     assert {k: a.tobytes() for k, a in learner._arrays().items()} == before
 
 

@@ -112,7 +112,7 @@ class Bench:
 def weights(path: Path) -> tuple[Any, ...]:
     """All that a model has learned, to be compared exactly; how often it was resumed is no part of it."""
     learner = bayou.load(path)
-    _, arrays = learner._saved(learner.extras)
+    _, arrays = learner.saved()
     return learner.examples, {name: array.tobytes() for name, array in arrays.items()}
 
 

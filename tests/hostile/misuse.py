@@ -351,12 +351,12 @@ def _state(owner: Any) -> Any:
     """All there is in an object, for comparing."""
     if owner is None:
         return None
-    if hasattr(owner, "_saved"):
-        header, arrays = owner._saved(owner.extras)
+    if hasattr(owner, "saved"):
+        header, arrays = owner.saved()
         return repr(header), {name: array.tobytes() for name, array in arrays.items()}
     if isinstance(owner, Batch):
         return [pickle.dumps(getattr(owner, name)) for name in Batch.__slots__]
-    return {name: _state(part) if hasattr(part, "_saved") else pickle.dumps(part) for name, part in _parts(owner)}
+    return {name: _state(part) if hasattr(part, "saved") else pickle.dumps(part) for name, part in _parts(owner)}
 
 
 def _parts(owner: Any) -> list[tuple[str, Any]]:

@@ -71,7 +71,7 @@ def learners() -> dict[str, Any]:
 
 def bits(learner: Any) -> tuple[Any, ...]:
     """All that a learner would write, and what it predicts."""
-    header, arrays = learner._saved(learner.extras)
+    header, arrays = learner.saved()
     predicted = learner.predict(stream(2, learner.n_features))
     return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}, predicted.expected.tobytes()
 
@@ -204,7 +204,7 @@ def _wrong(path: Path, expected: tuple[Any, ...] | None) -> str:
         if expected is not None:
             return "" if bits(learner) == expected else "it was read, and is not the model that was written"
         predicted = learner.predict(stream(2, learner.n_features)).expected
-        learner._saved(learner.extras)
+        learner.saved()
         return "" if np.isfinite(predicted).all() else "it predicts numbers that are not finite"
     except bayou.BadInput:
         return ""  # a learner of fewer features than there were

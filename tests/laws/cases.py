@@ -259,7 +259,7 @@ def bits(learner: Any, *, by_row: bool = False) -> Any:
 
     `by_row` leaves out what depends on how many rows were at hand at a time, which a learner must declare.
     """
-    header, arrays = learner._saved(learner.extras)
+    header, arrays = learner.saved()
     left_out = learner._by_rows_at_hand if by_row else ()
     return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items() if name not in left_out}
 

@@ -197,7 +197,7 @@ def test_a_model_that_never_learned_it_answers_for_the_next_row(tmp_path):
     X, y, weights = stream(seed=4)
     bank = Bank(20)
     bank.learn(Batch.from_csr(X, y, weights))
-    header, arrays = bank._saved(bank.extras)
+    header, arrays = bank.saved()
     kept = {name: array for name, array in arrays.items() if name not in Bank._by_rows_at_hand}
     bayou.core.model_file.write(tmp_path / "old.bayou", header, kept)
     old = bayou.load(tmp_path / "old.bayou")

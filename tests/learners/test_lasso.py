@@ -15,7 +15,7 @@ from bayou import BadInput, BadModel, Batch
 from bayou.learners import Lasso
 from bayou.learners.lasso import online, passes
 from bayou.learners.lasso import problem as limits
-from bayou.shards import one_pass, train
+from bayou.rounds.exact_shards import one_pass, train
 from tests.laws.cases import bits
 from tests.reference import lasso as reference
 

@@ -5,7 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou import BadInput
-from bayou.spark.layout import Step, files_of, lay_out, row_groups, steps
+from bayou.rounds import plan_passes
+from bayou.spark.layout import files_of, lay_out, row_groups
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_every_row_is_learned_or_held_out(folder, order):
     # A row group is gone through once.
     scans = [scan[:2] for scan in layout.learned.scans()]
     assert len(scans) == len(set(scans))
-    for step in steps(layout.learned.rows, 4, 100, 20, passes=2):
+    for step in plan_passes(layout.learned.rows, 4, 100, 20, passes=2):
         shards = layout.shards(step)
         assert len(shards) == step.shards
         assert numbers([part for shard in shards for part in shard]) == learned[step.first : step.last]
@@ -52,13 +53,6 @@ def test_another_seed_is_another_order(folder):
     assert one.held.rows == 100
     assert one.learned.parts != other.learned.parts
     assert one.mark == other.mark
-
-
-def test_steps_and_their_weights():
-    found = steps(1_000_000, 16, None, 5_000, passes=2)
-    assert [(step.last - step.first, step.shards) for step in found[-2:]] == [(360_000, 16), (1_000_000, 16)]
-    assert [step.weight for step in found[-2:]] == [16.0, 8.0]
-    assert Step(0, 10, 1).weight == 1.0
 
 
 def test_files_are_found(folder, monkeypatch):

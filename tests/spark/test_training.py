@@ -44,13 +44,13 @@ def run(spark, files, tmp_path_factory):
 
 
 def test_the_same_bits_as_in_one_process(run, files):
-    from bayou.spark.layout import files_of, lay_out, steps
+    from bayou.spark.layout import files_of, lay_out
     from bayou.spark.tasks import held_out
 
     layout = lay_out(files_of(files), None, "mixed", SMALL["seed"], SMALL["least"])
     assert layout.learned.rows + layout.held.rows == 12_000
     assert layout.held.rows == 240
-    planned = steps(layout.learned.rows, SMALL["shards"], SMALL["base_rows"], SMALL["least"], 2)
+    planned = rounds.plan_passes(layout.learned.rows, SMALL["shards"], SMALL["base_rows"], SMALL["least"], 2)
     assert [step.shards for step in planned] == [1, 3, 3, 3, 3]
     first = ParquetParts(layout.learned.cut(0, planned[0].last))
     recipe = {name: SMALL[name] for name in ("label", "bits", "ignore")}
@@ -64,7 +64,7 @@ def test_the_same_bits_as_in_one_process(run, files):
         for task, parts in enumerate(layout.shards(step)):
             part = copy.copy(learner)
             for batch in sources.open(ParquetParts(parts), extras=Extras.of(part)):
-                rounds.learn_part(part, batch, step.weight)
+                rounds.learn_part(part, batch, step.shards / 2 if step.passed else step.shards)
             gains.append(rounds.gain(part, learner, task))
         rounds.apply(learner, rounds.add(gains), float(step.shards))
         losses.append(learner.recombine(held))
@@ -269,11 +269,11 @@ def test_what_cannot_be_learned_gets_a_sentence(spark, files, tmp_path):
 
 
 def test_the_sentence_names_the_learners_that_can():
-    from bayou.core.gains import AddsUp
     from bayou.core.registry import own_records
+    from bayou.core.sharding import ShardingLearner
 
-    able = {record.name for record in own_records() if issubclass(record.load(), AddsUp)}
-    assert set(rounds.ADDING_UP.replace(" and ", ", ").split(", ")) == able
+    able = {record.name for record in own_records() if issubclass(record.load(), ShardingLearner)}
+    assert set(rounds.shardable_learners().replace(" and ", ", ").split(", ")) == able
 
 
 def test_a_frame_that_lacks_a_column_is_refused_before_it_is_written(spark, files, tmp_path):

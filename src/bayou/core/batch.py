@@ -255,7 +255,7 @@ class Batch:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
         stop = max(start, stop)
         first, last = self.indptr[start], self.indptr[stop]
-        part = self._with()  # nothing is given by name: many batches are cut into single rows
+        part = self.replace()  # nothing is given by name: many batches are cut into single rows
         part.indptr = read_only(self.indptr[start : stop + 1] - first)
         part.indices, part.values = self.indices[first:last], self.values[first:last]
         part.groups = None if self.groups is None else self.groups[first:last]
@@ -280,7 +280,7 @@ class Batch:
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths)
         places += np.arange(len(places))
-        return self._with(
+        return self.replace(
             indptr=read_only(indptr),
             indices=read_only(self.indices[places]),
             values=read_only(np.ones(len(places), self.values.dtype) if self.ones else self.values[places]),
@@ -300,16 +300,16 @@ class Batch:
         if self.values.dtype == dtype:
             return self
         if self.ones:
-            return self._with(values=read_only(np.ones(self.nonzeros, dtype)))
+            return self.replace(values=read_only(np.ones(self.nonzeros, dtype)))
         with np.errstate(over="ignore"):
             values = self.values.astype(dtype)
             largest = float(values.dtype.type(self.largest))
         if values.all() and np.isfinite(largest):  # rounding keeps the order, so the largest stays the largest
-            return self._with(values=read_only(values), largest=largest)
+            return self.replace(values=read_only(values), largest=largest)
         if not np.isfinite(values).all():
             self._refuse(values, f"as {values.dtype} it would not be finite")
         thin = Batch.from_arrays(self.indptr, self.indices, values, groups=self.groups)
-        return self._with(**{name: getattr(thin, name) for name in (*_CSR, "groups", *_BOUNDS)})
+        return self.replace(**{name: getattr(thin, name) for name in (*_CSR, "groups", *_BOUNDS)})
 
     @classmethod
     def concatenate(cls, batches: Iterable[Batch]) -> Batch:
@@ -339,7 +339,7 @@ class Batch:
         ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
         tagged = all(part.tags is not None for part in parts)
         weighted = any(part.weights is not None for part in parts)
-        return parts[0]._with(
+        return parts[0].replace(
             indptr=read_only(np.concatenate([np.zeros(1, np.int64), *ends])),
             indices=read_only(joined("indices")),
             values=read_only(joined("values")),
@@ -357,7 +357,7 @@ class Batch:
 
     def with_labels(self, labels: Any, weights: Any = None) -> Batch:
         """The same rows with other labels (and weights, if given), without looking at the features again."""
-        return self._with(
+        return self.replace(
             labels=per_row(labels, len(self), "label"),
             weights=self.weights if weights is None else as_weights(weights, len(self)),
         )
@@ -370,14 +370,14 @@ class Batch:
         array([0, 1], dtype=uint8)
         """
         found = as_groups(groups, self.nonzeros)
-        return self._with(groups=None if found is None else read_only(found.view()))
+        return self.replace(groups=None if found is None else read_only(found.view()))
 
     def with_positions(self, positions: Any) -> Batch:
         """The same rows, said to come from these places."""
-        return self._with(positions=as_positions(positions, len(self)))
+        return self.replace(positions=as_positions(positions, len(self)))
 
-    def _with(self, **parts: Any) -> Batch:
-        """Another batch: these parts, the others as they are here."""
+    def replace(self, **parts: Any) -> Batch:
+        """Return a batch with some attributes replaced, by name, which must fit; the others are shared."""
         other = object.__new__(Batch)
         other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
         other.labels, other.weights = self.labels, self.weights

@@ -19,12 +19,11 @@ each by how sure it is, is safe: it has an error of variance (P + A/n^2) / (P + 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
@@ -145,56 +144,3 @@ def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray
         differs = [(mine[part] != before[part]).any(axis=1) for mine, before in zip(now, base, strict=True)]
         found.append(start + np.flatnonzero(np.any(differs, axis=0)))
     return np.concatenate(found)
-
-
-class AddsUp:
-    """The part of a learner that can learn in parts which add up: what `bayou.rounds` asks of it.
-
-    Features come in blocks, so that nothing as large as the table is ever held in float64.
-    """
-
-    def _learn_part(self, batch: Batch, shard: bool) -> None:
-        """Learn rows, but for what is learned afresh when the parts are one again: in sequence, or as a shard."""
-        raise NotImplementedError
-
-    def _come_together(self) -> None:
-        """What follows when all that parts have gained has come together."""
-
-    _n_features: int
-
-    @property
-    def _n_places(self) -> int:
-        """How many numbers features have; there may be more, behind them, for what else is kept in a table."""
-        return self._n_features
-
-    def _places_changed(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The numbers of what has changed behind the features, since arrays that are not of features were `base`."""
-        return np.empty(0, np.int64)
-
-    def _gain_of_places(self, base: Mapping[str, np.ndarray], places: np.ndarray, width: int) -> np.ndarray:
-        """What it has gained there, a row of this width each."""
-        raise NotImplementedError
-
-    def _changed_since(self, base: Any) -> np.ndarray:
-        """The features of which it knows something else than `base`, from which it grew."""
-        raise NotImplementedError
-
-    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
-        """What it has gained of some features, a row each, since its tables had these rows there."""
-        raise NotImplementedError
-
-    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What it has gained besides, since its other arrays were these."""
-        raise NotImplementedError
-
-    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        """Learn what `parts` parts, each with rows of that weight, have gained besides, in sum; before all else."""
-        raise NotImplementedError
-
-    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        """Learn what they have gained of some features, which so many of them have met."""
-        raise NotImplementedError
-
-    def _discount(self, share: float) -> None:
-        """Let what is known count less."""
-        raise NotImplementedError

@@ -55,7 +55,7 @@ class GradualCopy:
         self.uses_taken = self._uses is None
         self._lock = threading.Lock()
         with learner._lock:
-            self._header, arrays = learner._saved(replace(learner.extras, uses=None))
+            self._header, arrays = learner.saved(replace(learner.extras, uses=None))
             in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
             large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
             self._tables = {name: arrays[name] for name in large}
@@ -131,7 +131,7 @@ class GradualCopy:
         """The learner as it was at the beginning, one of its own."""
         self.finish()
         packed = {k: a if isinstance(a, model_file.Packed) else model_file.packed(a) for k, a in self._arrays().items()}
-        made: Any = find(self._name).load()._restored(self._header, packed)
+        made: Any = find(self._name).load().restore(self._header, packed)
         return made
 
 

@@ -162,7 +162,7 @@ class Learner(Inspected):
         for start in range(0, max(len(batch), 1), AT_ONCE):
             rows = slice(start, start + AT_ONCE)
             part = self._typed(batch if len(batch) <= AT_ONCE else batch[rows])
-            self._touch(part.indices)
+            self.touch(part.indices)
             told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
             self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
         self._negative = negative
@@ -177,8 +177,11 @@ class Learner(Inspected):
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
 
-    def check(self, batch: Batch) -> None:
-        """Refuse the batch if a row of it is such that `learn` would. Changes nothing."""
+    def check(self, batch: Batch, learn: bool = True) -> None:
+        """Raise BadInput if `learn` would, because of any row; or, without `learn`, if `predict` would."""
+        if not learn:
+            self._check(batch)
+            return
         with self._lock:
             self._check(batch, learn=True)
             self._targets(batch, self._row_weights(batch))
@@ -241,6 +244,11 @@ class Learner(Inspected):
     def looks_later(self) -> bool:
         """Whether `predict(horizon="later")` is for later rows; if not, it answers for the next one."""
         return True
+
+    @property
+    def tells_later_apart(self) -> bool:
+        """Whether it predicts later rows otherwise than the next one."""
+        return self.looks_later and type(self)._run_later is not Learner._run_later
 
     def later_loss(self) -> Any:
         """What later rows are expected to cost, where a learner can tell that from its stream; see `Bank`."""
@@ -393,8 +401,8 @@ class Learner(Inspected):
         merged.extras = extras
         return merged
 
-    def _take_over(self, other: Self) -> None:
-        """Be what `other` is, which grew from this one; it is not to be used any more."""
+    def take_over(self, other: Self) -> None:
+        """Become what `other` is, which grew from this learner and must not be used any more."""
         with self._lock:
             self.__dict__.update({**other.__dict__, "extras": self.extras, "_lock": self._lock})
 

@@ -44,6 +44,7 @@ class Record:
     # exact: equal to one learner that saw both streams. approximate: a sound posterior, but not that one.
     merge: Literal["exact", "approximate", "refused"] = "approximate"
     passes: Literal["single", "multi"] = "single"
+    sharding: bool = False  # gains over a base add up: it is a `core.sharding.ShardingLearner`, for `bayou.rounds`
 
     def load(self) -> Any:
         """The learner's class; imports its module."""

@@ -40,8 +40,8 @@ class Stored:
     def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
         """Where arrays grow with the data: be of the size of those that are about to be put back."""
 
-    def _touch(self, rows: np.ndarray | None) -> None:
-        """These rows of the tables with a row for each feature, or all, are about to be touched: they choose pages."""
+    def touch(self, rows: np.ndarray | None) -> None:
+        """Prepare the memory of some features' rows, or of all, which are about to be written: choose their pages."""
         if self._pages is None:
             in_rows = isinstance(type(self)._per_feature, tuple)  # rows are features, and not numbered otherwise
             arrays = self._arrays() if in_rows else {}
@@ -62,14 +62,21 @@ class Stored:
         """The parameters for those in a file, which an earlier version may have written."""
         return parameters
 
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file that `save` would write."""
+        with self._lock:
+            return model_file.to_bytes(*self.saved())
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
         path = checks.path("path", path)
         with self._lock:
-            header, arrays = self._saved(self.extras)
+            header, arrays = self.saved()
             model_file.write(path, header, arrays)
 
-    def _saved(self, extras: Extras) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def saved(self, extras: Extras | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return header and arrays as a model file has them, with these extras or its own. The state is not copied."""
+        extras = self.extras if extras is None else extras
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
         header = {
             "learner": self.name,
@@ -84,7 +91,9 @@ class Stored:
         return header, arrays
 
     @classmethod
-    def _restored(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
+    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
+        """Return the learner of which `saved` gave header and arrays. Raise BadModel if they do not fit together."""
+
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
 
@@ -97,7 +106,7 @@ class Stored:
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             if name in learner._per_feature:
-                learner._touch(arrays[name].rows)
+                learner.touch(arrays[name].rows)
             # Rows that are still as the prior says are left alone, so that their memory is never touched.
             for rows, block in arrays[name].blocks():
                 if not np.isfinite(block).all():
@@ -111,20 +120,20 @@ class Stored:
         learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
 
-    def _resized(self, n_features: int) -> Self:
-        """A learner with more weights that goes on where this one is; those that come behind are as the prior says."""
-        header, arrays = self._saved(Extras())
+    def resized(self, n_features: int) -> Self:
+        """Return a learner with more weights that continues from this one; new weights are at their prior."""
+        header, arrays = self.saved(Extras())
         header["parameters"]["n_features"] = n_features
         packed = {name: model_file.Packed(array.shape, None, array) for name, array in arrays.items()}
         for name in self._per_feature:
             rows = model_file.nonzero_rows(arrays[name]).astype(np.uint32)
             packed[name] = model_file.Packed((n_features, *arrays[name].shape[1:]), rows, arrays[name][rows])
-        return self._restored(header, packed)
+        return self.restore(header, packed)
 
     def __copy__(self) -> Self:
         with self._lock:
-            header, arrays = self._saved(Extras())
-            twin = self._restored(header, {name: model_file.packed(array) for name, array in arrays.items()})
+            header, arrays = self.saved(Extras())
+            twin = self.restore(header, {name: model_file.packed(array) for name, array in arrays.items()})
             twin.extras = self.extras.copy()
         twin._frozen = self._frozen
         return twin
@@ -134,7 +143,7 @@ class Stored:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
-            header, arrays = self._saved(self.extras)
+            header, arrays = self.saved()
             # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
             packed = {name: model_file.packed(array) for name, array in arrays.items()}
             copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
@@ -158,7 +167,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
     path = checks.path("path", path)
     with model_file.reading(path) as (header, arrays):
         try:
-            return registry.find(header["learner"]).load()._restored(header, arrays)
+            return registry.find(header["learner"]).load().restore(header, arrays)
         except BadModel as error:
             raise BadModel(f"{path}: {error}") from None
         except MemoryError as error:
@@ -171,6 +180,6 @@ def load(path: str | os.PathLike[str]) -> Learner:
 
 
 def _unpickled(cls: type[Learner], header: Any, arrays: Any, frozen: bool) -> Learner:
-    learner = cls._restored(header, arrays)
+    learner = cls.restore(header, arrays)
     learner._frozen = frozen
     return learner

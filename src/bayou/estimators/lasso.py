@@ -20,7 +20,7 @@ from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import OnlineClassifier
 from bayou.learners.classes import Classes
-from bayou.shards import one_pass
+from bayou.rounds.exact_shards import one_pass
 
 # How many penalties a path of its own has, from the one that leaves nothing but the intercept down to a share of it.
 PATH_LENGTH, PATH_END = 30, 1e-3

@@ -41,7 +41,7 @@ PACKAGE = Path(__file__).parents[1]
 # import none of it, and neither does what they import. A test computes it.
 WITHOUT_KERNELS = {
     "__init__", "__main__", "cli", "estimators", "plots", "registry", "report", "reproduce", "river", "runs", "serve",
-    "shards", "spark",
+    "spark",
 }  # fmt: skip
 # Of folders for other sources or settings so many stay.
 OTHERS_KEPT = 8

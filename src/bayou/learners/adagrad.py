@@ -25,13 +25,13 @@ import numpy as np
 
 from bayou.core.checks import positive_number
 from bayou.core.gains import GRADIENT
-from bayou.core.merging import PairsAddUp, merge_pairs
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
+from bayou.learners.bases.location_strength import LocationStrengthMixin, merge_pairs
 
 RECORD = Record(
     name="adagrad",
@@ -40,12 +40,13 @@ RECORD = Record(
     summary="stochastic gradient with a step per feature; the baseline people trust",
     paper="marginal-gaussian, section 4 (baseline)",
     posterior=False,
+    sharding=True,
 )
 
 WEIGHT, SQUARES = range(2)  # the columns of the state, w and G
 
 
-class AdaGrad(GradientLearner, PairsAddUp):
+class AdaGrad(GradientLearner, LocationStrengthMixin):
     """AdaGrad on the logistic loss.
 
     Args:

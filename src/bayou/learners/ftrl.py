@@ -26,7 +26,6 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.checks import positive_number
-from bayou.core.merging import merge_pairs
 from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
@@ -35,6 +34,7 @@ from bayou.kernels.rounding import add_on_average
 from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
+from bayou.learners.bases.location_strength import merge_pairs
 
 RECORD = Record(
     name="ftrl",

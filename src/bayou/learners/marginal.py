@@ -43,7 +43,6 @@ from bayou.core.batch import Row
 from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
 from bayou.core.gains import EVIDENCE, RECENT
-from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit, expm1
@@ -66,6 +65,7 @@ from bayou.learners.bases.diagonal import (
     row_scratch,
 )
 from bayou.learners.bases.evidence import link_log_cdf, link_slope_and_curvature, settled
+from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     name="marginal",
@@ -73,6 +73,7 @@ RECORD = Record(
     estimator="MarginalClassifier",
     summary="Gaussian weights, each updated against all others marginalised; closed form",
     paper="marginal-gaussian, section 3, appendices B, C",
+    sharding=True,
 )
 
 LN2 = math.log(2.0)
@@ -81,7 +82,7 @@ NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
 
 
-class Marginal(DiagonalGaussian, PairsAddUp):
+class Marginal(DiagonalGaussian, LocationStrengthMixin):
     """Marginalised Gaussian learner (Algorithm 1).
 
     Args:

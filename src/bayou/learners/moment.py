@@ -49,7 +49,6 @@ from scipy.special import erfcx
 
 from bayou.core import links
 from bayou.core.checks import one_of
-from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
@@ -65,6 +64,7 @@ from bayou.learners.bases.diagonal import (
     read_row,
     row_scratch,
 )
+from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     name="moment",
@@ -72,6 +72,7 @@ RECORD = Record(
     estimator="MomentClassifier",
     summary="Gaussian weights by moment matching: one integral of the score for all of them",
     paper="marginal-gaussian, appendix D.2",
+    sharding=True,
 )
 
 EXPECTATIONS = {"exact": False, "probit": True}
@@ -162,7 +163,7 @@ def _table() -> np.ndarray:
     return np.einsum("ap,bq,ipjqf->ijbfa", to_powers, to_powers, values).astype(np.float32).ravel()
 
 
-class Moment(DiagonalGaussian, PairsAddUp):
+class Moment(DiagonalGaussian, LocationStrengthMixin):
     """Moment-matching learner (ADF; one-pass EP). Its prior, intercept and dtype are given as `Marginal`'s are.
 
     Args:

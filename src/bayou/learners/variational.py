@@ -42,7 +42,6 @@ import numpy as np
 from bayou.core import links
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadModel
-from bayou.core.merging import PairsAddUp
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
@@ -51,6 +50,7 @@ from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.rows import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, total
 from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, put_back, row_scalars
+from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     name="variational",
@@ -58,6 +58,7 @@ RECORD = Record(
     estimator="VariationalClassifier",
     summary="Gaussian weights, each the nearest to its marginal posterior; by nodes or draws",
     paper="marginal-gaussian, appendix D.3",
+    sharding=True,
 )
 
 EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
@@ -92,7 +93,7 @@ class Points(NamedTuple):
     n_points: int  # the rest of the nodes is padding
 
 
-class Variational(DiagonalGaussian, PairsAddUp):
+class Variational(DiagonalGaussian, LocationStrengthMixin):
     """Marginalised variational Bayes for logistic regression. Its prior, intercept and dtype are as `Marginal`'s are.
 
     Args:

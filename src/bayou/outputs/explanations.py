@@ -160,7 +160,7 @@ class Explainer:
         which = np.empty((self._most, rows), np.int64)
         by = np.empty(which.shape)
         _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
-        if isinstance(self._learner, Bank) and self._learner._pairs is not None:
+        if isinstance(self._learner, Bank) and self._learner.has_pairs:
             self._explain_pairs(self._learner, batch, place, by, which)
         return [self._texts(found, place, batch) for found in which], by
 
@@ -170,7 +170,7 @@ class Explainer:
         _stand_for(batch.indptr, place, self._group, self._tells_less, called)
         known = self._terms_of(0).bank
         assert known is not None
-        counts = row_coefficients(bank, batch, known)[0][:, bank._lanes.width :]
+        counts = row_coefficients(bank, batch, known)[0]
         explain_pairs(bank, batch, counts, called, by, which)
 
     def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,6 @@ import numpy as np
 
 from bayou.core.learner import Learner
 from bayou.learners.bank import Bank
-from bayou.learners.bank.crosses import PAIRS, PRIORS
-from bayou.learners.bank.weights import in_log_odds, linearised
 from bayou.outputs.shown_weights import AND
 
 
@@ -45,24 +43,16 @@ class ShownPairs(NamedTuple):
 
 def has_pairs(learner: Any) -> bool:
     """Whether a learner has a lane of crosses that it still listens to."""
-    return isinstance(learner, Bank) and learner._pairs is not None and learner._pairs.live[0]
+    return isinstance(learner, Bank) and learner.has_live_pairs
 
 
 def shown_pairs(learner: Learner) -> ShownPairs:
     """Those of a bank with pairs, in the order of their features; none of any other learner."""
-    if not isinstance(learner, Bank) or learner._pairs is None:
+    pairs = learner.pair_weights() if isinstance(learner, Bank) else None
+    if pairs is None:
         nothing = np.empty(0)
         return ShownPairs(np.empty((0, 2), np.int64), [], np.empty((0, 2), np.int64), nothing, nothing)
-    with learner._lock:
-        pairs, lane = learner._pairs, learner._pairs.crosses
-        places = np.flatnonzero(lane.features[:, 1])
-        owners, weights = lane.features[places].astype(np.int64) - 1, lane.weights[places].astype(np.float64)
-        linear = linearised(learner._lanes, in_log_odds(learner._frozen_combination))
-        size = linear.coefficients[pairs.column] * pairs.factor_of(PAIRS)
-    order = np.lexsort(owners.T[::-1])
-    owners, weights = owners[order], weights[order]
-    met, of = np.unique(owners, return_inverse=True)
+    met, of = np.unique(pairs.features, return_inverse=True)
     names = learner.extras.names
     known: list[str | None] = [None] * len(met) if names is None else list(names.name_of(met))
-    sd = abs(size) / np.sqrt(PRIORS[PAIRS] + weights[:, 1])
-    return ShownPairs(owners, known, of.reshape(owners.shape), size * weights[:, 0], sd)
+    return ShownPairs(pairs.features, known, of.reshape(pairs.features.shape), pairs.mean, pairs.sd)

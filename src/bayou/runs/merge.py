@@ -20,7 +20,7 @@ from bayou.runs.rows import Refused, written_as
 
 Path = str | os.PathLike[str]
 # Rows that the combination is learned from, at most: more would not make it better.
-MOST_ROWS = rounds.HELD_OUT[2]
+MOST_ROWS = rounds.HELD_OUT.high
 
 
 class Merged(NamedTuple):

@@ -37,8 +37,8 @@ from bayou.sources.source import Cut
 
 # With fewer rows one process is as quick.
 LEAST_ROWS = 400_000
-# How much is learned here first, as `rounds.BASE` says it: about as long as that takes, workers need to start.
-BASE = 0.025, rounds.LEAST_ROWS, 400_000
+# How much is learned here first: about as long as that takes, workers need to start.
+BASE = rounds.Amount(0.025, rounds.MIN_SHARD_ROWS, 400_000)
 # What shards lose, each knowing nothing of the others, goes with their number: with few processes a round is larger
 # than all before it, so many times, over their number.
 GROWTH = 6
@@ -60,8 +60,8 @@ def rows_expected(source: Source) -> tuple[float, str]:
     return expected, f"of about {expected:,.0f} rows, fewer than {LEAST_ROWS:,}, others would learn too little" * few
 
 
-class Rounds:
-    """One run over a source, in so many processes: this one, and others.
+class ProcessDriver(rounds.Driver):
+    """Learns a source in so many processes: this one, and others. What a round learns is an iterator of blocks.
 
     Attributes:
         rows: learned so far.
@@ -70,10 +70,11 @@ class Rounds:
     """
 
     def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, processes: int) -> None:
-        self._learner, self._source, self._refused, self._processes = learner, source, refused, processes
-        self._expected = expected
-        share, least, most = rounds.HELD_OUT
-        self._end = 1.0 - min(max(share * expected, least), most) / expected  # of what is learned in rounds
+        super().__init__(learner)
+        self._source, self._refused, self._processes, self._expected = source, refused, processes, expected
+        self._end = 1.0 - rounds.HELD_OUT.of(expected) / expected  # of what is learned in rounds
+        self._stopped: Any = False  # what is true once the run is to stop
+        self._behind: Batch | None = None  # the rows of a round's last block that are to be held out
         self._held: list[Batch] = []
         self._own: rounds.Shard | None = None  # this process' own; None if the base has changed besides
         self._others: list[Worker] = []
@@ -83,9 +84,8 @@ class Rounds:
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
         """The base, by `learn`, and doubling rounds; `told` is called after each block."""
-        share, least, most = BASE
-        before = self._learner.examples
-        enough = 0 if before >= least else int(np.clip(share * self._expected, least, most))
+        self._stopped, before = stopped, self.learner.examples
+        enough = 0 if before >= BASE.low else int(BASE.of(self._expected))
         blocks, base = self._blocks(told), 0
         while base < enough and (block := next(blocks, None)) is not None:
             batch = self._taken(block)
@@ -95,40 +95,30 @@ class Rounds:
         end = self._end
         while not stopped and self._done < end:
             known = max(before / self._expected + self._done, 1e-6)
-            size = known * max(GROWTH / self._processes, 1.0)
-            upto = min(self._done + size, end)
-            upto = end if end - upto < 0.3 * size else upto
-            shards = max(1, min(self._processes, int((upto - self._done) * self._expected) // rounds.LEAST_ROWS))
-            rows, behind = self._round(self._until(blocks, upto), shards, shards, stopped)
-            self.on_round(f"{rows:,} rows in {shards} process{'es' * (shards > 1)}")
-            self._held += [] if behind is None else self._fit(behind)
-        self._hold(blocks, stopped)
+            upto = rounds.round_stop(self._done, known * max(GROWTH / self._processes, 1.0), end)
+            shards = rounds.shard_count((upto - self._done) * self._expected, self._processes)
+            learned = self.rows
+            self.learn_round(self._until(blocks, upto), shards)
+            self.on_round(f"{self.rows - learned:,} rows in {shards} process{'es' * (shards > 1)}")
+            self._held += [] if self._behind is None else self._fit(self._behind)
+        self._hold(blocks)
 
     def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
         """All rows but those held out count half again, and what is known half."""
-        rounds.discount(self._learner, 0.5)
         self._base_is_new()
-        self._before = self._done = 0.0
-        self.read = 0
-        blocks, shards = self._blocks(told), self._processes
-        self._round(self._until(blocks, self._end), shards, shards / 2, stopped)
+        self._stopped, self._before, self._done, self.read = stopped, 0.0, 0.0, 0
+        self.learn_round(self._until(self._blocks(told), self._end), self._processes, is_repeated=True)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
         """Learn the rows that were held out, and from what lanes say of them how to combine these, afresh."""
-        if not self._held:  # no row came behind those that were learned
-            return
-        if hasattr(self._learner, "recombine"):
-            self._learner.recombine(self._held, on_told, learn=True)
-        else:
-            for batch in self._held:
-                on_told(batch, cast(Any, self._learner.predict(batch)).probability)
-                rounds.learn_part(self._learner, batch)
-        self.rows += sum(map(len, self._held))
+        if self._held:  # else no row came behind those that were learned
+            rounds.learn_held_out(self.learner, self._held, on_told)
+            self.rows += sum(map(len, self._held))
 
     @contextmanager
     def processes(self, options: dict[str, Any]) -> Iterator[None]:
         """Workers that read as these options say; they end with what is within."""
-        first = {"options": options, "dtype": self._learner.parameters["dtype"]}
+        first = {"options": options, "dtype": self.learner.parameters["dtype"]}
         try:
             for _ in range(self._processes - 1):
                 self._others.append(Worker(first))
@@ -141,7 +131,7 @@ class Rounds:
 
     def _taken(self, block: Cut) -> Batch:
         """The rows of a block, which this process takes care of."""
-        batch = written_as(self._learner, self._source.read(block))
+        batch = written_as(self.learner, self._source.read(block))
         self.read += len(batch)
         return batch
 
@@ -160,29 +150,27 @@ class Rounds:
         while self._done < share and (block := next(blocks, None)) is not None:
             yield block
 
-    def _round(self, blocks: Blocks, shards: int, weight: float, stopped: Interrupt) -> tuple[int, Batch | None]:
-        """How many rows were learned, each with this weight; and the rows of the last block that are to be held out."""
-        before, behind = self.rows, None
-        if shards == 1:
-            for block in blocks:
-                behind = self._learn(block, partial(rounds.learn_part, self._learner, weight=weight))
-                if stopped:
-                    break
-            self._base_is_new()
-            return self.rows - before, behind
-        own, others = self._own or rounds.Shard(self._learner), self._others[: shards - 1]
+    def _learn_alone(self, rows: Blocks, weight: float) -> None:
+        for block in rows:
+            self._learn(block, partial(rounds.learn_part, self.learner, weight=weight))
+            if self._stopped:
+                break
+        self._base_is_new()
+
+    def _sum_gains(self, rows: Blocks, shards: int, weight: float) -> pa.Table:
+        own, others = self._own or rounds.Shard(self.learner), self._others[: shards - 1]
         self._own, model = own, None
         for number, worker in enumerate(others, 1):
             if worker.stale:
-                model = rounds.to_bytes(self._learner) if model is None else model
+                model = rounds.to_bytes(self.learner) if model is None else model
                 worker.send("base", model)
             worker.send("round", number, weight)
-        for number, block in enumerate(blocks):
+        for number, block in enumerate(rows):
             if number % shards and self._done <= self._end:
                 others[number % shards - 1].send("block", block)
             else:
-                behind = self._learn(block, partial(own.learn, weight=weight))
-            if stopped:
+                self._learn(block, partial(own.learn, weight=weight))
+            if self._stopped:
                 break
         for worker in others:
             worker.send("gain")
@@ -194,25 +182,26 @@ class Rounds:
             self._refused.hear(*refused)
             self.rows += told["rows"] - refused[0]
             self.read += told["rows"]
-        summed = rounds.add(gains)
+        return rounds.add(gains)
+
+    def _join(self, summed: pa.Table, shards: int) -> None:
+        own, others = cast(rounds.Shard, self._own), self._others[: shards - 1]
         # who needs to know it for the next round
-        goes_on = len(others) if self._done < self._end and not stopped else 0
+        goes_on = len(others) if self._done < self._end and not self._stopped else 0
         packed = _packed(summed) if goes_on else b""
         for worker in others[:goes_on]:
             worker.send("apply", packed, shards)
         for worker in self._others[goes_on:]:
             worker.stale = True
         own.apply(summed, shards)
-        return self.rows - before, behind
 
-    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> Batch | None:
+    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> None:
         """Learn a block here, but for what lies behind the end of what is learned in rounds: blocks may be long."""
-        batch, behind = self._taken(block), None
+        batch, self._behind = self._taken(block), None
         if self._done > self._end:
             kept = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
-            batch, behind = batch[:kept], batch[kept:]
+            batch, self._behind = batch[:kept], batch[kept:]
         self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
-        return behind
 
     def _base_is_new(self) -> None:
         """What others know of the base, and the own shard, is of no use any more."""
@@ -220,16 +209,16 @@ class Rounds:
         for worker in self._others:
             worker.stale = True
 
-    def _hold(self, blocks: Blocks, stopped: Interrupt) -> None:
-        """The last rows; of a run that was stopped, the next ones, as many as the combination needs."""
-        enough, held = rounds.HELD_OUT[1] if stopped else np.inf, sum(map(len, self._held))
+    def _hold(self, blocks: Blocks) -> None:
+        """Hold out the last rows; of a run that was stopped, the next ones, as many as the combination needs."""
+        enough, held = rounds.HELD_OUT.low if self._stopped else np.inf, sum(map(len, self._held))
         while held < enough and (block := next(blocks, None)) is not None:
             self._held += self._fit(self._taken(block))
             held = sum(map(len, self._held))
 
     def _fit(self, rows: Batch) -> list[Batch]:
         """Those that the learner will not refuse."""
-        return [part for _, part, _ in self._refused.accepted(rows, self._learner.check) if len(part)]
+        return [part for _, part, _ in self._refused.accepted(rows, self.learner.check) if len(part)]
 
 
 def _packed(table: pa.Table) -> bytes:
@@ -267,7 +256,7 @@ class Worker:
             answer = pickle.load(cast(Any, self._process.stdout))  # of our own process
         except (EOFError, OSError, pickle.UnpicklingError):
             code = self._process.wait()
-            raise BadInput(f"a process that learned a part has ended (code {code}); use fewer --processes.") from None
+            raise BadInput(f"a worker process exited with code {code}; use fewer --processes.") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -309,7 +298,7 @@ def work() -> None:
     sys.stdout = sys.stderr  # whatever else would be printed must not be taken for an answer
     with without_blas(), suppress(EOFError, BrokenPipeError):  # whoever listened is gone
         _, first = pickle.load(heard)  # of our own process
-        worker = _Within(**first)
+        worker = _WorkerLoop(**first)
         while True:
             what, *rest = pickle.load(heard)
             if what == "block":
@@ -321,7 +310,7 @@ def work() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for what Python flushes in the end
 
 
-class _Within:
+class _WorkerLoop:
     """What a worker knows: its shard of the model, and how to read blocks."""
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:

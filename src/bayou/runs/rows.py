@@ -34,7 +34,7 @@ def warm_up(learner: Learner, source: Source) -> None:
     Several classes have nothing to learn with before the first one is met, so another learner like theirs tries it.
     """
     first = source.peek()
-    learner._touch(first.indices)  # meanwhile memory is made ready for them, if they need much
+    learner.touch(first.indices)  # meanwhile memory is made ready for them, if they need much
     batch = first[:TRIED]
     weights = np.zeros(len(batch))
     if learner.record.task == "multiclass" and not learner.examples:

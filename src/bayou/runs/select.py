@@ -171,7 +171,7 @@ class Selecting:
         placed = self._table.placed(batch, weights).with_labels(batch.labels, weights)
         if self._table.rows > self.learners[0].n_features:
             memory.check(self.learners[0], self._table.rows * len(PRIORS))
-            self.learners = [learner._resized(self._table.rows) for learner in self.learners]
+            self.learners = [learner.resized(self._table.rows) for learner in self.learners]
         for learner in self.learners:
             learner.learn(placed)
 

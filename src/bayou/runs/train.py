@@ -355,7 +355,7 @@ class Training:
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """All passes, with other processes; False where that is of no use."""
         from bayou.rounds import learn_part
-        from bayou.runs.processes import Rounds, rows_expected
+        from bayou.runs.processes import ProcessDriver, rows_expected
 
         expected, why = rows_expected(self.source)
         if self._place is not None:
@@ -375,7 +375,7 @@ class Training:
             self._uses.count(batch)
 
         self.learner.extras = self.source.extras
-        rounds = Rounds(self.learner, self.source, self._refused, expected, self._processes)
+        rounds = ProcessDriver(self.learner, self.source, self._refused, expected, self._processes)
         rounds.on_round = partial(self._say, detail=True)
         with rounds.processes(self._opened):
             rounds.first_pass(learn, interrupt, partial(self._tell, on_progress))

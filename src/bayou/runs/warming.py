@@ -138,7 +138,7 @@ def _learn(name: str) -> None:
     record = registry.find(name)
     made = record.load()(n_features=8, dtype=record.dtype)
     if isinstance(made, Bank):
-        made._follow_nothing()  # first: whoever waits for the bank begins with its lanes
+        made.warm_up_combination()  # first: whoever waits for the bank begins with its lanes
     values = np.array([1, 0.5, 1, 2, 1, 0.25], made.parameters["dtype"])
     indices, labels = np.array([0, 1, 2, 0, 3, 4]), np.array([1.0, 0.0])
     groups = np.ones(6, np.uint8) if made.wants_groups else None

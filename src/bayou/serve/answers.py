@@ -86,7 +86,7 @@ def _of_classes(learner: Learner, told: Any, level: float) -> list[Row]:
     chances, best = told.probability, told.probability.argmax(axis=1)
     rows = np.arange(len(best))
     low = high = [None] * len(best)
-    if told._scores.variance is not None:
+    if told.has_variance:
         low, high = (bound[rows, best].tolist() for bound in told.interval(level))
     return [
         Row(probability=p[k], low=a, high=b, label=names[k], classes=dict(zip(names, p, strict=True)))

@@ -24,7 +24,6 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
 from bayou.serve import answers, units
 from bayou.serve.committer import Committer
 from bayou.serve.copies import Copies, Fail, Then
@@ -376,7 +375,7 @@ class Owner(threading.Thread):
         if not self.live.asks_later() or learner.record.task == "multiclass":
             return None
         batch = batch[:LOOKED_AT]
-        if type(learner)._run_later is Learner._run_later or not learner.looks_later:
+        if not learner.tells_later_apart:
             return None
         told = learner.predict(batch, horizon="later").of_data_as_learned()
         return losses_of(told, batch, learner.record.task)

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ class Reading:
         if parsed.skipped or len(batch) != n:
             batch = batch.with_positions(parsed.positions)
         if not learns:
-            batch = batch._with(labels=None, weights=None)
+            batch = batch.replace(labels=None, weights=None)
         bad = {line.line: f"{line.what}." for line in parsed.bad}
         read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes)
         return self._checked(read, learns)
@@ -193,7 +194,7 @@ class Reading:
     def _checked(self, read: Read, learns: bool) -> Read:
         """Rows that the learner would refuse are bad, too."""
         learner = self._learner
-        look = learner.check if learns else lambda batch: learner._check(batch)
+        look = partial(learner.check, learn=learns)
         try:
             look(read.batch)
         except BadInput:
@@ -286,7 +287,7 @@ def joined(parts: Sequence[Read]) -> Read:
         labels = part.batch.labels
         if part.classes and labels is not None:
             labels = np.where(labels >= NEW_CLASS, labels + len(classes), labels)
-        batches.append(part.batch._with(labels=labels))
+        batches.append(part.batch.replace(labels=labels))
         bad |= part.bad
         classes += part.classes
     names = [names for part in parts for names in part.names]

@@ -93,6 +93,20 @@ def summed_gains(
     return tasks.unpacked(found, rounds.SUM)
 
 
+class SparkDriver(rounds.Driver):
+    """Learns each round as one Spark job. The rows of a round are row groups, for each shard."""
+
+    def __init__(self, spark: SparkSession, learner: Learner, on_error: str) -> None:
+        super().__init__(learner)
+        self._spark, self._on_error = spark, on_error
+
+    def _learn_alone(self, rows: list[list[Part]], weight: float) -> None:
+        tasks.learn_parts(self.learner, rows[0], weight, self._on_error)
+
+    def _sum_gains(self, rows: list[list[Part]], shards: int, weight: float) -> pa.Table:
+        return summed_gains(self._spark, self.learner, rows, weight, self._on_error)
+
+
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
     """Raise a worker's BadInput or BadModel, with its sentence, instead of Spark's exception."""

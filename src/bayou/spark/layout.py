@@ -31,21 +31,6 @@ LEAST_SHARDS = 40
 
 
 @dataclass(frozen=True)
-class Step:
-    """A round: rows [first, last) of those that are learned, over `shards` shards, after `passed` whole passes."""
-
-    first: int
-    last: int
-    shards: int
-    passed: int = 0
-
-    @property
-    def weight(self) -> float:
-        """How often a shard counts each of its rows; in a later pass, half as often."""
-        return self.shards / 2 if self.passed else float(self.shards)
-
-
-@dataclass(frozen=True)
 class Layout:
     """The rows to learn, in order, and those held out; `mark`: a digest of the files and their row groups."""
 
@@ -53,7 +38,7 @@ class Layout:
     held: ParquetParts
     mark: str
 
-    def shards(self, step: Step) -> list[list[Part]]:
+    def shards(self, step: rounds.PlannedRound) -> list[list[Part]]:
         """Return the rows of each shard of a round."""
         rows = step.last - step.first
         cuts = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
@@ -121,8 +106,8 @@ def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
 def held_rows(rows: int, share: float | None, least: int) -> int:
     """Return how many rows to hold out: a fraction, within what the combination needs to be learned."""
     usual, low, high = rounds.HELD_OUT
-    low = low * least // rounds.LEAST_ROWS
-    return int(np.clip((usual if share is None else share) * rows, low, high))
+    low = low * least // rounds.MIN_SHARD_ROWS
+    return int(rounds.Amount(usual if share is None else share, low, high).of(rows))
 
 
 def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> Layout:
@@ -149,10 +134,3 @@ def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, le
         mixed = np.random.default_rng(seed).permutation(len(by_group)).tolist()
         learned = [part for k in mixed for part in by_group[k]]
     return Layout(ParquetParts(learned), ParquetParts(held), mark)
-
-
-def steps(rows: int, shards: int, base: int | None, least: int, passes: int) -> list[Step]:
-    """Return all rounds of all passes; the first is the base."""
-    planned = [Step(*one) for one in rounds.plan(rows, shards, base, least)]
-    many = max(min(shards, rows // least), 1)
-    return planned + [Step(0, rows, many, passed) for passed in range(1, passes)]

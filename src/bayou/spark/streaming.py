@@ -13,8 +13,8 @@ from bayou import rounds
 from bayou.core.checks import path, whole_number
 from bayou.core.errors import NothingToLearn
 from bayou.core.extras import Counters, Rounds
-from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
+from bayou.core.sharding import ShardingLearner
 from bayou.core.storage import load
 from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_place
@@ -22,7 +22,7 @@ from bayou.runs.start import start_from
 from bayou.runs.train import Training
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
-from bayou.spark.layout import LEAST_SHARDS, Step, lay_out
+from bayou.spark.layout import LEAST_SHARDS, lay_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ def foreach_batch(
     *,
     label: str,
     learner: str = "bank",
-    large: int = LEAST_SHARDS * rounds.LEAST_ROWS,
+    large: int = LEAST_SHARDS * rounds.MIN_SHARD_ROWS,
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Callable[[DataFrame, int], None]:
@@ -104,7 +104,7 @@ def foreach_batch(
 
 def _in_shards(known: Learner, rows: int) -> bool:
     """Whether a model may learn that many rows in a round: not more than it has learned."""
-    return isinstance(known, AddsUp) and known.extras.numbering is None and rows <= known.examples
+    return isinstance(known, ShardingLearner) and known.extras.numbering is None and rows <= known.examples
 
 
 def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learner:
@@ -129,19 +129,16 @@ def _one_round(
     start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # the recipe is the model's
     own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
     with as_files(frame, own, overwrites=True) as files:  # an attempt that died may have left some of them
-        least = min(rounds.LEAST_ROWS, n // LEAST_SHARDS)  # smaller shards than they should be are what was asked for
+        least = min(rounds.MIN_SHARD_ROWS, n // LEAST_SHARDS)  # smaller shards than they should be are asked for
         layout = lay_out(files, None, "given", 0, max(least, 1))
         rows = layout.learned.rows
-        step = Step(0, rows, max(min(spark.sparkContext.defaultParallelism, rows // max(least, 1)), 2))
-        gained = engine.summed_gains(spark, known, layout.shards(step), step.weight, on_error)
+        many = max(rounds.shard_count(rows, spark.sparkContext.defaultParallelism, max(least, 1)), 2)
         before = known.examples
-        rounds.apply(known, gained, step.weight)
+        step = rounds.PlannedRound(0, rows, many)
+        engine.SparkDriver(spark, known, on_error).learn_round(layout.shards(step), many)
         held = [batch for batch in tasks.held_out(known, layout.held.parts, on_error) if batch.each_weight().any()]
         if known.examples == before and not held:
             raise NothingToLearn(f"none of the {n:,} rows could be learned from: they are bad, or of weight 0.")
-        if held and hasattr(known, "recombine"):
-            known.recombine(held, learn=True)
-        else:  # no combination is learned from them
-            for batch in held:
-                rounds.learn_part(known, batch)
+        if held:
+            rounds.learn_held_out(known, held)
     return known

@@ -18,7 +18,6 @@ from bayou.core.checks import function, one_of, path, positive_number, whole_num
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Rounds
 from bayou.core.file_marks import FileMark
-from bayou.core.gains import AddsUp
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
 from bayou.evaluate.regression import meter_for
@@ -30,7 +29,7 @@ from bayou.runs.train import KEPT, Training
 from bayou.sources.parquet_parts import ParquetParts
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
-from bayou.spark.layout import ORDERS, Layout, Step, files_of, lay_out, steps
+from bayou.spark.layout import ORDERS, Layout, files_of, lay_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +99,7 @@ def train(
     base_rows: int | None = None,
     order: str = "mixed",
     seed: int = 0,
-    least: int = rounds.LEAST_ROWS,
+    least: int = rounds.MIN_SHARD_ROWS,
     folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[RoundDone], Any] | None = None,
     **options: Any,
@@ -162,7 +161,7 @@ def train(
         layout = lay_out(files, held_out, order, seed, least)
         spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
         many = spark.sparkContext.defaultParallelism if shards is None else shards
-        planned = steps(layout.learned.rows, many, base_rows, least, passes)
+        planned = rounds.plan_passes(layout.learned.rows, many, base_rows, least, passes)
         plan = {
             "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
             "base": planned[0].last, "order": order, "seed": seed, "least": least,
@@ -183,10 +182,10 @@ def _check_task(task: str | None) -> None:
 
 
 def _check_learner(record: Record) -> None:
-    if not issubclass(record.load(), AddsUp):
+    if not record.sharding:
         raise BadInput(
-            f"{record.name} cannot learn in rounds; {rounds.ADDING_UP} can. With {record.name} one process learns: "
-            "bayou train, or bayou.train."
+            f"{record.name} cannot learn in rounds; {rounds.shardable_learners()} can. With {record.name} one process "
+            "learns: bayou train, or bayou.train."
         )
 
 
@@ -205,7 +204,7 @@ class _Rounds:
         self,
         spark: SparkSession,
         layout: Layout,
-        planned: list[Step],
+        planned: list[rounds.PlannedRound],
         given: Given,
         place: Path | None,
         plan: dict[str, Any],
@@ -239,7 +238,8 @@ class _Rounds:
             if number == 0:
                 self._base(step)
             else:
-                self._round(step)
+                driver = engine.SparkDriver(self._spark, self.run.learner, self._on_error)
+                driver.learn_round(self._layout.shards(step), step.shards, is_repeated=step.passed > 0)
             if not step.passed:
                 self.run.skipped += step.last - step.first - (self.run.learner.examples - before)
             self.run.losses.append(self._loss())
@@ -256,7 +256,7 @@ class _Rounds:
                 f"{self.run.skipped:,} rows were not learned: they are bad, or of weight 0; bayou look shows more"
             )
 
-    def _base(self, step: Step) -> None:
+    def _base(self, step: rounds.PlannedRound) -> None:
         """Learn the first rows as `bayou.train` does: they decide the roles of columns."""
         own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
         rows = ParquetParts(self._layout.learned.cut(step.first, step.last))
@@ -268,16 +268,6 @@ class _Rounds:
         self.run.learner = base.learner
         for sentence in [*base.notes, *base.remarks]:
             self._say(sentence)
-
-    def _round(self, step: Step) -> None:
-        learner, shards = self.run.learner, self._layout.shards(step)
-        if step.passed:
-            rounds.discount(learner, 0.5)
-        if step.shards == 1:
-            tasks.learn_parts(learner, shards[0], step.weight, self._on_error)
-        else:
-            gained = engine.summed_gains(self._spark, learner, shards, step.weight, self._on_error)
-            rounds.apply(learner, gained, float(step.shards))
 
     def _loss(self) -> float:
         """Learn the combination from the held-out rows again, and return their mean log loss."""
@@ -322,12 +312,12 @@ class _Rounds:
                 f"the held-out loss rose from {losses[-2]:.5f} to {losses[-1]:.5f} in round {done.number}; where rows "
                 'drift use order="given", and larger shards (fewer of them)'
             )
-        if done.shards > 1 and each < rounds.LEAST_ROWS:
+        if done.shards > 1 and each < rounds.MIN_SHARD_ROWS:
             recipe = self.run.learner.extras.required_recipe
             texts = [column.name for column in recipe.columns or () if column.role == "text"]
             much = f"text ({texts[0]}) loses several per cent by that" if texts else "too little of them is learned"
             self._warn(
-                f"round {done.number} had {each:,} rows a shard, and {rounds.LEAST_ROWS:,} are needed: {much}; use "
+                f"round {done.number} had {each:,} rows a shard, and {rounds.MIN_SHARD_ROWS:,} are needed: {much}; use "
                 "fewer shards"
             )
 

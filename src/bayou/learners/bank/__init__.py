@@ -26,6 +26,7 @@ RECORD = Record(
     summary="several priors side by side, combined by evidence: nothing to tune",
     paper="none: ours",
     linear=False,
+    sharding=True,
 )
 
 __all__ = ["PRESETS", "RECORD", "Bank", "Lane", "Output"]

@@ -11,8 +11,8 @@ import numpy as np
 from bayou.core.batch import Batch, labelled
 from bayou.core.checks import function, yes_or_no
 from bayou.core.errors import BadInput
-from bayou.core.gains import AddsUp
 from bayou.core.learner import AT_ONCE
+from bayou.core.sharding import ShardingLearner
 from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
 from bayou.learners.bank.groups import Grouped
 from bayou.learners.bank.lanes import WEIGHT
@@ -52,7 +52,7 @@ LEARNED, RESTS = range(2)
 ENOUGH = 1024
 
 
-class InParts(Grouped, AddsUp):
+class InParts(Grouped, ShardingLearner):
     """What a `Bank` can do with others that grew from the same one."""
 
     _combination: Combination
@@ -86,7 +86,7 @@ class InParts(Grouped, AddsUp):
             if self._said is None:  # made once: new memory for every batch is dear, and nobody listens
                 self._said = self._nothing_said(AT_ONCE)
             for part, signs, weights in parts:
-                self._touch(part.indices)
+                self.touch(part.indices)
                 said = self._said[: len(part)]
                 self._run_lanes(part, signs, weights, 0, len(part), self._examples, -1, said)
                 self._examples += int(np.count_nonzero(weights))
@@ -161,7 +161,7 @@ class InParts(Grouped, AddsUp):
         rows, said = len(batch), self._nothing_said(len(batch))
         if weights.any():
             self._fold()
-            self._touch(batch.indices)
+            self.touch(batch.indices)
         self._run_lanes(batch, signs, weights, 0, rows, self._examples, -1, said)
         self._examples += int(np.count_nonzero(weights))
         return said

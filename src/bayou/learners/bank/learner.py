@@ -79,6 +79,7 @@ from bayou.learners.bank.later import (
     new_tally,
     next_block,
 )
+from bayou.learners.bank.pair_parts import PairWeights, pair_weights
 from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
 from bayou.learners.bank.presets import PRESETS, SaysItsLanes, as_mappings, most_careful, own_lanes, settings_of
 from bayou.learners.bank.weights import (
@@ -357,7 +358,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
             said, signs, weights, rows, ahead is not None, self._later, counted, losses
         )
 
-    def _follow_nothing(self) -> None:
+    def warm_up_combination(self) -> None:
         """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
         nothing, scores = np.zeros(0, self._dtype), np.empty(0)
         said = self._nothing_said(0)
@@ -423,6 +424,22 @@ class Bank(SaysItsLanes, Dropping, InParts):
             if o.kept
         ]
         return outputs + [{"name": name, **numbers} for name, numbers in self.levels.items()]
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether it has lanes of pairs."""
+        return self._pairs is not None
+
+    @property
+    def has_live_pairs(self) -> bool:
+        """Whether it has a lane of crosses that the combination still uses."""
+        return self._pairs is not None and bool(self._pairs.live[0])
+
+    def pair_weights(self) -> PairWeights | None:
+        """Return the pairs that the lane of crosses has seen, with their weights; None for a bank without pairs."""
+        with self._lock:
+            pairs = self._pairs
+            return None if pairs is None else pair_weights(pairs, self._lanes, self._frozen_combination)
 
     @property
     def levels(self) -> dict[str, dict[str, float]]:

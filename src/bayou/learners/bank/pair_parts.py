@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,33 @@ from bayou.kernels.room import zeros
 from bayou.kernels.sorting import insert
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import factors
-from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, place_of
+from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, PRIORS, place_of
+from bayou.learners.bank.lanes import Lanes
+from bayou.learners.bank.pairs import Pairs
+from bayou.learners.bank.weights import in_log_odds, linearised
 
 # A pair among things that rows are explained by: (the first's place in its row + 1) * PAIR + the other's in the batch.
 PAIR = 1 << 40
+
+
+class PairWeights(NamedTuple):
+    """Weights of pairs in units of the log-odds; `features` has shape (n_pairs, 2), the smaller pairs first."""
+
+    features: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def pair_weights(pairs: Pairs, lanes: Lanes, combination: Combination) -> PairWeights:
+    """Return the pairs that the lane of crosses has seen, with their weights as a combination counts them."""
+    lane = pairs.crosses
+    slots = np.flatnonzero(lane.features[:, 1])
+    features, weights = lane.features[slots].astype(np.int64) - 1, lane.weights[slots].astype(np.float64)
+    size = linearised(lanes, in_log_odds(combination)).coefficients[pairs.column] * pairs.factor_of(PAIRS)
+    order = np.lexsort(features.T[::-1])
+    features, weights = features[order], weights[order]
+    return PairWeights(features, size * weights[:, 0], abs(size) / np.sqrt(PRIORS[PAIRS] + weights[:, 1]))
 
 
 def explain_pairs(
@@ -25,13 +48,13 @@ def explain_pairs(
 ) -> None:
     """Put pairs that moved rows more than what is in `by` and `which` into their place there.
 
-    `counts` has how much the score of each lane of pairs counts in the log-odds of each row. `called` has for each
-    non-zero the one of its row that stands for it: pairs of the features of two columns are one.
+    `counts` has how much the score of each lane counts in the log-odds of each row, those of pairs behind the others.
+    `called` has for each non-zero the one of its row that stands for it: pairs of the features of two columns are one.
     """
     pairs = bank._pairs
     groups = bank._groups_of(batch)
     rows = batch.indptr, batch.indices, batch.values, groups
-    machine = pairs.factors
+    machine, counts = pairs.factors, counts[:, bank._lanes.width :]
     if machine is None:
         machine = factors.new_factors(1, False, bank._dtype)
         counts = np.hstack([counts, np.zeros((len(batch), 2))])

@@ -18,7 +18,6 @@ from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.gains import EVIDENCE
 from bayou.core.learner import Learner, Scores
-from bayou.core.merging import merge_pairs
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
@@ -29,6 +28,7 @@ from bayou.kernels.room import zeros
 from bayou.kernels.rounding import add_on_average, rounding_phase
 from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store, total
+from bayou.learners.bases.location_strength import merge_pairs
 
 # The columns of a state, and those of a prior.
 MOVED, GAINED = range(2)

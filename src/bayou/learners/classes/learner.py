@@ -166,7 +166,7 @@ class Classes(Inside):
     def _resize(self) -> None:
         """Have all tables of one size."""
         rows = self._table.rows
-        self._learners = [one if one.n_features == rows else one._resized(rows) for one in self._learners]
+        self._learners = [one if one.n_features == rows else one.resized(rows) for one in self._learners]
 
     def _check_room(self, n_classes: int, rows: int) -> None:
         """Refuse classes and features for which there is no memory."""

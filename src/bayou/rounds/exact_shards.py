@@ -84,7 +84,7 @@ def _gathered(learner: Learner, pool: Executor, read: Callable[..., Learner], wo
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.merge(part, base=learner)
-    learner._take_over(whole)
+    learner.take_over(whole)
     return learner.end_pass()
 
 

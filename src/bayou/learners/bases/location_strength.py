@@ -1,4 +1,4 @@
-"""Merging states that add up: what learners with a place and a strength per weight share."""
+"""Learners whose state is a location and a strength per weight: merging them, and training them in shards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.batch import Batch
-from bayou.core.gains import EVIDENCE, RECENT, AddsUp, Places, changed, gained, joined, refuse_less
+from bayou.core.gains import EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
+from bayou.core.sharding import ShardingLearner
 
 # Rows at a time, to bound the float64 copies.
 BLOCK = 1 << 20
@@ -49,8 +49,8 @@ def _places(rows: np.ndarray, held: np.ndarray) -> Places:
     return Places(rows[:, 0].astype(np.float64), rows[:, 1].astype(np.float64), held)
 
 
-class PairsAddUp(AddsUp):
-    """Of learners whose arrays are `state`, a (place, strength) of every weight, and `intercept`, one such row."""
+class LocationStrengthMixin(ShardingLearner):
+    """Gains of learners whose arrays are `state`, a (location, strength) of every weight, and `intercept`, one row."""
 
     @property
     def _rule(self) -> int:
@@ -64,11 +64,8 @@ class PairsAddUp(AddsUp):
         """That of the intercept."""
         raise NotImplementedError
 
-    def _learn_part(self, batch: Batch, shard: bool) -> None:
-        self.learn(batch)  # type: ignore[attr-defined]
-
     def _state_of(self, name: str) -> np.ndarray:
-        return self._arrays()[name]  # type: ignore[attr-defined]
+        return self._arrays()[name]
 
     def _changed_since(self, base: Self) -> np.ndarray:
         return changed([self._state_of("state")], [base._state_of("state")])

@@ -1,0 +1,184 @@
+"""Gains of shards as Arrow tables: made, added up, and applied to their base."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bayou.core import registry
+from bayou.core.batch import Batch, check_is_batch
+from bayou.core.checks import positive_number, several, whole_number
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.core.sharding import Gain, ShardingLearner
+from bayou.core.storage import load
+from bayou.recipe.feature_names import Names, is_known
+from bayou.rounds.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_in, flat, in_order, table_of, to_numpy
+
+
+def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
+    """Learn rows, each counting `weight` times, but for what is learned afresh in the end: the bank's lanes alone.
+
+    >>> from bayou.learners import Bank
+    >>> base = Bank(n_features=10)
+    >>> learn_part(base, Batch.from_rows([{0: 1.0}], labels=[1]))
+    >>> base.examples
+    1
+    """
+    check_is_batch(batch)
+    check_shardable(learner).learn_part(batch, positive_number("weight", weight))
+
+
+def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
+    """What a learner knows beyond `base`, from which it grew, as Arrow blocks that `add` sums up.
+
+    >>> from bayou.learners import Marginal
+    >>> base, grown = Marginal(n_features=10), Marginal(n_features=10)
+    >>> p = grown.learn(Batch.from_rows([{3: 1.0, 7: 1.0}], labels=[1]))
+    >>> gain(grown, base)["places"].to_pylist()
+    [[], [3, 7]]
+    """
+    names = base.extras.names
+    found = check_shardable(learner).gain_over(check_shardable(base))
+    return gain_table(found, task, learner.extras.names, None if names is None else names.known)
+
+
+def gain_table(found: Gain, task: int, names: Names | None, base_names: np.ndarray | None) -> pa.Table:
+    """Return the gain of a shard as an Arrow table, with the names that its base had not (`Names.known`)."""
+    task = whole_number("task", task, 0, 2**31 - 1)
+    named = _newly_named(names, base_names)
+    text = [] if names is None or not len(named) else names.bytes_of(named)
+    blocks = np.unique(np.concatenate([found.features, named]) // BLOCK)
+    tasks = np.full(len(blocks) + 1, task)
+    return table_of(GAIN, blocks, tasks, found.features, [found.numbers], found.apart, named, text)
+
+
+def add(gains: Iterable[pa.Table]) -> pa.Table:
+    """The sum of what shards have gained, in the order of the tasks' numbers. They may be of some blocks alone.
+
+    >>> from bayou.learners import Bank
+    >>> base = Bank(n_features=10)
+    >>> rows = [Batch.from_rows([{0: 1.0}], labels=[1])]
+    >>> summed = add(learn_shard(base, rows, 2.0, task) for task in range(2))
+    >>> summed["met"].to_pylist()
+    [[], [2]]
+    """
+    given = several("gains", gains, "what shards have gained")
+    whole = pa.concat_tables([checked("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
+    tasks, blocks = to_numpy(whole["task"]), to_numpy(whole["block"])
+    if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
+        raise BadInput("two gains have the same number of a task; give each task its own.")
+    features = np.unique(features_in(whole, "places"))
+    sums, met, apart, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
+    for task in np.unique(tasks):
+        one = in_order(whole, np.flatnonzero(tasks == task))
+        places = np.searchsorted(features, features_in(one, "places"))
+        numbers, more = flat(one, "numbers"), flat(one, "apart")
+        if len(places):
+            numbers = numbers.reshape(len(places), -1)
+            sums = np.zeros((len(features), numbers.shape[1])) if not sums.size else sums
+            sums[places] += numbers
+            met[places] += 1
+        apart = apart + more if apart.size else more
+        for place, name in zip(features_in(one, "named").tolist(), flat(one, "names"), strict=True):
+            names.setdefault(place, name)
+    named = np.array(sorted(names), np.int64)
+    there = np.unique(blocks[blocks != APART])
+    return table_of(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
+
+
+def apply(base: Learner, summed: pa.Table, weight: float) -> None:
+    """Let `base` learn what its shards have gained; `weight` is that of their rows, in the mean over all passes.
+
+    >>> from bayou.learners import Bank
+    >>> base, rows = Bank(n_features=10), [Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0])]
+    >>> apply(base, add(learn_shard(base, rows, 2.0, task) for task in range(2)), weight=2.0)
+    >>> base.examples, base.touched.tolist()
+    (4, [0, 7])
+    """
+    weight, learner = positive_number("weight", weight), check_shardable(base)
+    table = checked("sum", summed, SUM)
+    summed = in_order(table, np.arange(len(table)))
+    apart = flat(summed, "apart")
+    if len(apart) < 2:
+        raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
+    found = Gain(features_in(summed, "places"), flat(summed, "numbers"), apart, flat(summed, "met"))
+    learner.join(found, weight, features_in(summed, "named"), flat(summed, "names"))
+
+
+def discount(learner: Learner, share: float) -> None:
+    """Let what is known count less, before rows come again: with 1/2, half of it, and each row half again.
+
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=10)
+    >>> p = learner.learn(Batch.from_rows([{3: 1.0}] * 9, labels=[1, 0, 1] * 3))
+    >>> before = learner.variance[3]
+    >>> discount(learner, 0.5)
+    >>> bool(before < learner.variance[3] < 1.0)
+    True
+    """
+    check_shardable(learner).discount(positive_number("share", share, high=1.0))
+
+
+def to_bytes(learner: Learner) -> bytes:
+    """A model as bytes, those of its file: to send it to where it is needed.
+
+    >>> from bayou.learners import Bank
+    >>> from_bytes(to_bytes(Bank(n_features=10))).n_features
+    10
+    """
+    if not isinstance(learner, Learner):
+        raise BadInput("give one of bayou's learners, to have its bytes.")
+    return learner.to_bytes()
+
+
+def from_bytes(data: bytes) -> Learner:
+    """The model that `to_bytes` gave.
+
+    >>> from bayou.learners import Marginal
+    >>> from_bytes(to_bytes(Marginal(n_features=10))).name
+    'marginal'
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise BadInput("a model comes from the bytes that `to_bytes` gave.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        path.write_bytes(data)
+        try:
+            return load(path)
+        except BadModel as error:
+            raise BadModel(str(error).replace(str(path), "what these bytes hold")) from None
+
+
+def check_shardable(learner: Any) -> ShardingLearner:
+    """Return the learner. Raise BadInput or BadModel if it cannot learn in shards."""
+    if not isinstance(learner, Learner):
+        raise BadInput("rounds take one of bayou's learners.")
+    if not isinstance(learner, ShardingLearner):
+        raise BadModel(f"{learner.name} cannot learn in shards; {shardable_learners()} can.")
+    if learner.extras.numbering is not None:
+        raise BadModel("shards would number their features differently; let names be hashed, without --exact.")
+    return learner
+
+
+def shardable_learners() -> str:
+    """Return the names of the learners that can learn in shards, by their records.
+
+    >>> shardable_learners()
+    'bank, adagrad, marginal, moment and variational'
+    """
+    *names, last = (record.name for record in registry.own_records() if record.sharding)
+    return f"{', '.join(names)} and {last}"
+
+
+def _newly_named(names: Names | None, base: np.ndarray | None) -> np.ndarray:
+    """Features, ascending, that have a name here and not in a base, whose names are of these (`Names.known`)."""
+    if names is None:
+        return np.empty(0, np.int64)
+    own = np.sort(names.arrays()["indices"].astype(np.int64))
+    return own if base is None else own[~is_known(base, own)]

@@ -1,0 +1,107 @@
+"""A shard: what one worker learns of a round."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from bayou.core.batch import Batch, labelled
+from bayou.core.checks import positive_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.kernels.compiling import kernel
+from bayou.kernels.room import empty
+from bayou.rounds.gains import apply, check_shardable, gain_table, learn_part
+
+
+class Shard:
+    """A worker's part of a round: a learner that learns some rows, and what it was before, round after round.
+
+    The learner is the shard's from now on. Of the features that it meets, what stood there before is kept; so there is
+    one table, and neither comparing nor going back takes a look at all of it.
+
+    >>> from bayou.learners import Bank
+    >>> shard = Shard(Bank(n_features=10))
+    >>> shard.learn(Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0]), weight=2.0)
+    >>> shard.apply(add([shard.gain(task=0)]), weight=2.0)
+    >>> shard.part.examples
+    2
+    """
+
+    def __init__(self, base: Learner) -> None:
+        self._part = check_shardable(base)
+        self._part.thaw()
+        self._met = np.zeros(base.n_features, bool)
+        self._begin()
+
+    @property
+    def part(self) -> Learner:
+        """The learner: the base, and what it has learned on top of it."""
+        return self._part
+
+    def _begin(self) -> None:
+        """Make what it is now the base."""
+        part, names = self._part, self._part.extras.names
+        nothing = np.empty(0, np.int64)
+        self._base, self._changed = part.base_state(), [(nothing, part.rows_at(nothing))]
+        self._named = None if names is None else names.known.copy()
+        self._met[:] = False
+
+    def learn(self, batch: Batch, weight: float) -> None:
+        """Learn some rows, each counting `weight` times."""
+        self._part.check(batch, learn=False)
+        learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
+        features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
+        before = self._part.rows_at(features)
+        try:
+            learn_part(self._part, batch, weight)
+        except BadInput:
+            self._met[features] = False
+            raise
+        self._changed.append((features, before))
+
+    def gain(self, task: int) -> pa.Table:
+        """Return what it has learned since the last `apply`."""
+        features = np.concatenate([some for some, _ in self._changed])
+        order = np.argsort(features)
+        rows = {name: np.concatenate([some[name] for _, some in self._changed])[order] for name in self._changed[0][1]}
+        own = self._part.gain_since(
+            self._base, features[order], lambda cut: {name: kept[cut] for name, kept in rows.items()}
+        )
+        return gain_table(own, task, self._part.extras.names, self._named)
+
+    def apply(self, summed: pa.Table, weight: float) -> None:
+        """Let the base learn what all shards have gained in sum, and go on from it."""
+        self._part.go_back(self._base, self._changed)
+        apply(self._part, summed, weight)
+        self._begin()
+
+
+@kernel
+def _newly_met(features, met):
+    """Those that are met for the first time, once each."""
+    found, n = empty(features.size, np.int64), 0
+    for feature in features:
+        if not met[feature]:
+            met[feature] = True
+            found[n] = feature
+            n += 1
+    return found[:n].copy()
+
+
+def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:
+    """What a copy of `base` gains from some rows, each counting `weight` times.
+
+    >>> from bayou.learners import Bank
+    >>> base = Bank(n_features=10)
+    >>> gain_ = learn_shard(base, [Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0])], weight=2.0)
+    >>> gain_.num_rows, base.examples  # a block and what is apart; the base is as it was
+    (2, 0)
+    """
+    weight, shard = positive_number("weight", weight), Shard(copy.copy(check_shardable(base)))
+    for batch in labelled(batches):
+        shard.learn(batch, weight)
+    return shard.gain(task)
