@@ -62,6 +62,7 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     """The sum of what shards have gained, in the order of the tasks' numbers. They may be of some blocks alone.
 
     >>> from bayou.learners import Bank
+    >>> from bayou.rounds import learn_shard
     >>> base = Bank(n_features=10)
     >>> rows = [Batch.from_rows([{0: 1.0}], labels=[1])]
     >>> summed = add(learn_shard(base, rows, 2.0, task) for task in range(2))
@@ -96,6 +97,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     """Let `base` learn what its shards have gained; `weight` is that of their rows, in the mean over all passes.
 
     >>> from bayou.learners import Bank
+    >>> from bayou.rounds import learn_shard
     >>> base, rows = Bank(n_features=10), [Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0])]
     >>> apply(base, add(learn_shard(base, rows, 2.0, task) for task in range(2)), weight=2.0)
     >>> base.examples, base.touched.tolist()

@@ -24,6 +24,7 @@ class Shard:
     one table, and neither comparing nor going back takes a look at all of it.
 
     >>> from bayou.learners import Bank
+    >>> from bayou.rounds import add
     >>> shard = Shard(Bank(n_features=10))
     >>> shard.learn(Batch.from_rows([{0: 1.0}, {7: 1.0}], labels=[1, 0]), weight=2.0)
     >>> shard.apply(add([shard.gain(task=0)]), weight=2.0)
