@@ -40,3 +40,9 @@ def picture(path: Path, width: float, height: float, *, dpi: int = 110, pad: flo
         figure = Figure(figsize=(width, height), dpi=dpi, layout=ConstrainedLayoutEngine(w_pad=pad, h_pad=pad))
         yield figure
         figure.savefig(path, format="png")
+
+
+def grid(axes: Any, axis: str = "y") -> None:
+    """Draw pale lines behind the curves, across one axis."""
+    axes.grid(axis=axis, color=PALE)
+    axes.set_axisbelow(True)

@@ -19,7 +19,8 @@ def test_records_are_complete():
 @pytest.mark.parametrize("paper", [marginal_gaussian, quadratic_l1, olss, oslog], ids=lambda paper: paper.PAPER)
 def test_the_contents_of_a_paper_are_its_modules_with_a_record(paper):
     modules = {found.name for found in pkgutil.iter_modules(paper.__path__)}
-    records = {name for name in modules if hasattr(importlib.import_module(f"{paper.__name__}.{name}"), "RECORD")}
+    runs = {name: getattr(importlib.import_module(f"{paper.__name__}.{name}"), "run", None) for name in modules}
+    records = {name for name, run in runs.items() if isinstance(run, reproduce.Experiment)}
     assert records == set(paper.CONTENTS)
     for name in records:
         assert reproduce.find(f"{paper.PREFIX}{name}").paper == paper.PAPER

@@ -1,9 +1,9 @@
 """The papers' tables and figures, run again: `bayou reproduce`.
 
-A folder is a paper, and each of its tables and figures is a module with a RECORD. To add one, write the module and put
-its name into the CONTENTS of its paper, in the order in which they are listed. `marginal_gaussian.study.simulated`
-makes the record of an experiment on simulated streams; one of another kind has a function from `Options` to
-`Findings`, as figure3 does. `experiment`, `jobs` and `files` are what all papers share.
+A folder is a paper, and each of its tables and figures is a module whose `run` is the record, an `Experiment`. To add
+one, write the module and put its name into the CONTENTS of its paper, in the order in which they are listed.
+`marginal_gaussian.study.simulated` makes the record of an experiment on simulated streams; one of another kind is a
+function that fills a `Report`, as in figure3. `experiment` and `jobs` are what all papers share.
 """
 
 from __future__ import annotations
@@ -36,4 +36,4 @@ def find(name: str) -> Experiment:
     if name not in _MODULES:
         near = did_you_mean(name, NAMES)
         raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(NAMES)}.{near}")
-    return importlib.import_module(_MODULES[name]).RECORD
+    return importlib.import_module(_MODULES[name]).run

@@ -1,11 +1,32 @@
-"""What every table and figure has in common: its record, the options of a run, and the findings."""
+"""The frame of every table and figure: its record, the options of a run, and the report that a run fills.
+
+A module of an experiment has a function from a `Report` to nothing, which `experiment` turns into the record:
+
+    @experiment(__name__, minutes=(0.2, 1.0), what="online estimates against the batch solution")
+    def run(report: Report) -> None:
+        for seed in report.each(report.options.seeds(quick=2, full=10)):
+            ...
+        report.csv(("draw", "gap"), lines)
+        report.table("Table 1", ("what", "ours"), rows)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import importlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bayou.core.files import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,7 +56,7 @@ class Options:
     say: Callable[[str], Any] = lambda sentence: None
 
     def seeds(self, quick: int, full: int) -> range:
-        """One for each draw; `quick` and `full` are the experiment's own numbers of draws."""
+        """Return one seed for each draw; `quick` and `full` are the experiment's own numbers of draws."""
         draws = self.draws or (quick if self.quick else full)
         return range(self.first_seed, self.first_seed + draws)
 
@@ -51,11 +72,11 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment has to show, and the files it wrote."""
+    """The results of an experiment, and the files it wrote."""
 
     tables: tuple[TextTable, ...]
     notes: tuple[str, ...] = ()
-    files: tuple[Path, ...] = field(default=())
+    files: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,9 +85,9 @@ class Experiment:
 
     Attributes:
         name: its name in the command and in the names of its files.
-        paper: which paper it is from.
+        paper: the paper it is from.
         what: what is run.
-        minutes: about how long the quick and the full run take on two cores.
+        minutes: approximate minutes of the quick and of the full run on two cores.
         run: runs it.
         takes_data: whether it can run on the user's files.
     """
@@ -77,6 +98,95 @@ class Experiment:
     minutes: tuple[float, float]
     run: Callable[[Options], Findings]
     takes_data: bool = False
+
+
+@dataclass
+class Report:
+    """What one run of an experiment gathers: tables, notes, CSV files and pictures.
+
+    Attributes:
+        name: the experiment's name, with which the names of its files start.
+        minutes: approximate minutes of the quick and of the full run.
+    """
+
+    name: str
+    minutes: tuple[float, float]
+    options: Options
+    tables: list[TextTable] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+    def say(self, sentence: str) -> None:
+        """Tell the user what is about to be done."""
+        self.options.say(f"{self.name}: {sentence}")
+
+    def say_minutes(self) -> None:
+        """Tell the user how long the run usually takes."""
+        self.say(in_words(self.minutes[0 if self.options.quick else 1]))
+
+    def each(self, items: Sequence[T]) -> Iterator[T]:
+        """Yield the items, and report after each how many of them are done."""
+        for done, item in enumerate(items):
+            yield item
+            self.options.watch(done + 1, len(items))
+
+    def table(self, title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+        """Add a table to be shown."""
+        self.tables.append(TextTable(title, tuple(columns), tuple(tuple(row) for row in rows)))
+
+    def csv(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, suffix: str = "", end: str = "\r\n"
+    ) -> None:
+        """Write a CSV file, named after the experiment and `suffix`."""
+        self.files.append(write_csv(self.options.out, self.name + suffix, columns, rows, end=end))
+
+    @contextmanager
+    def picture(self, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
+        """Draw the experiment's picture: a figure of this size in inches, written when the block ends."""
+        from bayou import plots
+
+        file = self.options.out / f"{self.name}.png"
+        with whole_file(file) as path, plots.picture(path, width, height, dpi=dpi, pad=pad) as figure:
+            yield figure
+        self.files.append(file)
+
+
+def experiment(
+    module: str, *, minutes: tuple[float, float], what: str, takes_data: bool = False
+) -> Callable[[Callable[[Report], Any]], Experiment]:
+    """Make the record of an experiment from the function below, which fills a report.
+
+    The record's name and paper are those of `module`, the `__name__` of the experiment's own module.
+    """
+    package, _, last = module.rpartition(".")
+    paper = importlib.import_module(package)
+    name = f"{paper.PREFIX}{last}"
+
+    def record(fill: Callable[[Report], Any]) -> Experiment:
+        def run(options: Options) -> Findings:
+            report = Report(name, minutes, options)
+            fill(report)
+            return Findings(tuple(report.tables), tuple(report.notes), tuple(report.files))
+
+        return Experiment(name, paper.PAPER, what, minutes, run, takes_data)
+
+    return record
+
+
+def write_csv(
+    folder: Path, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, end: str = "\r\n"
+) -> Path:
+    """Write a table whole or not at all: numbers with as few digits as restore them exactly, None as an empty cell."""
+    with whole_file(folder / f"{name}.csv") as path, open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator=end)
+        writer.writerow(columns)
+        writer.writerows([repr(float(cell)) if isinstance(cell, float) else cell for cell in row] for row in rows)
+    return folder / f"{name}.csv"
+
+
+def data_folder() -> Path:
+    """Return the folder of the data sets: the one that BAYOU_DATA names, or ../shared/data."""
+    return Path(os.environ.get("BAYOU_DATA") or "../shared/data")
 
 
 def in_words(minutes: float) -> str:

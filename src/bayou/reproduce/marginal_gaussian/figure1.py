@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel
-from bayou.reproduce.marginal_gaussian.study import simulated
+from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
 
 MINUTE, HOUR = 60.0, 3600.0
 MILLION = 1_000_000
@@ -44,23 +44,16 @@ ALL = (
 def panels(who: tuple[Method, ...] = ALL, examples: tuple[int, int] = (MILLION, 100_000)) -> list[Panel]:
     """The two streams of Table 1: 200 features, 20 or 40 of them active on average, true weights of std 1."""
     return [
-        Panel(
-            name=f"{active} active",
-            title=f"d = 200, E[d_t] = {active}, std 1",
-            generator="random",
-            settings={"n_features": 200, "active": active / 200, "weight_std": 1.0},
-            n_features=200,
-            methods=who,
-            active=active,
-            examples=examples,
-            paper=PRINTED[active],
+        random_panel(
+            f"{active} active", f"d = 200, E[d_t] = {active}, std 1",
+            active=active, std=1.0, examples=examples, methods=who, paper=PRINTED[active],
         )
         for active in (20, 40)
-    ]
+    ]  # fmt: skip
 
 
-RECORD = simulated(
-    "figure1", "Figure 1: regret on the streams of Table 1", panels, grid=(1, 2),
+run = simulated(
+    __name__, "Figure 1: regret on the streams of Table 1", panels, grid=(1, 2),
     draws=(2, 5), minutes=(0.4, 4.0),
     what="regret over time, 20 or 40 of 200 features active, weights of std 1: all methods",
 )  # fmt: skip

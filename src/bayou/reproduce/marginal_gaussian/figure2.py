@@ -8,15 +8,14 @@ train` does it; the paper does not say what it did. All learners have an interce
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayou import plots
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.marginal_gaussian import PAPER, methods, picture, results, study
+from bayou.reproduce.experiment import Options, Report, experiment
+from bayou.reproduce.marginal_gaussian import methods, picture, results, study
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
 
 BITS = 22
@@ -52,21 +51,23 @@ def panels() -> list[Panel]:
     ]
 
 
-def run(options: Options) -> Findings:
+@experiment(
+    __name__, minutes=(0.3, 1.0), takes_data=True,
+    what="left: regret on a long tail of 8,388,606 features; right, with --data FILE: loss on a Criteo file",
+)  # fmt: skip
+def run(report: Report) -> None:
     traces: list[Trace] = []
     best: dict[str, results.Best] = {}
-    if options.data:
-        traces = file_traces(options)
+    if report.options.data:
+        traces = file_traces(report.options)
         best = results.best(FILE_METHODS, traces, lambda trace: float(trace.loss[-1]))
-    outcome = study.run(
-        "figure2", "Figure 2 left: long tail", panels(), options, draw_with(best),
-        draws=(1, 2), minutes=RECORD.minutes,
-        more=traces, more_shown=[trace for one in best.values() for trace in one.traces],
-    )  # fmt: skip
-    if not options.data:
-        note = "Figure 2 right, the Criteo protocol, needs a file: --data FILE."
-        return Findings(outcome.tables, (*outcome.notes, note), outcome.files)
-    return Findings((*outcome.tables, file_table(best)), outcome.notes, outcome.files)
+    shown = [trace for one in best.values() for trace in one.traces]
+    title, draws = "Figure 2 left: long tail", (1, 2)
+    study.run(report, title, panels(), draw_with(best), draws=draws, more=traces, more_shown=shown)
+    if best:
+        report_file(report, best)
+    else:
+        report.notes.append("Figure 2 right, the Criteo protocol, needs a file: --data FILE.")
 
 
 def file_traces(options: Options) -> list[Trace]:
@@ -100,7 +101,7 @@ def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray,
     return trace.example, 100.0 * (trace.loss / base.loss - 1.0)
 
 
-def file_table(best: Mapping[str, results.Best]) -> TextTable:
+def report_file(report: Report, best: Mapping[str, results.Best]) -> None:
     rows = []
     for method, one in best.items():
         (trace,) = one.traces
@@ -110,19 +111,18 @@ def file_table(best: Mapping[str, results.Best]) -> TextTable:
         rows.append((method, setting, printed, f"{loss:.4f}", f"{share:+.2f} %", results.seconds(trace.seconds)))
     examples = best[BASE].traces[0].example[-1]
     columns = ("method", "setting", "paper, 45 million", "log loss", f"against {BASE}", "CPU time")
-    return TextTable(f"Figure 2 right: loss over {examples:,} examples of the file", columns, tuple(rows))
+    report.table(f"Figure 2 right: loss over {examples:,} examples of the file", columns, rows)
 
 
 def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
     """The long tail, and beside it the file if there is one."""
 
-    def draw(path: Path, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
+    def draw(report: Report, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
         columns = 2 if best else 1
-        with plots.picture(path, 5.2 * columns + 1.6 * (not best), 4.8) as figure:
+        with report.picture(5.2 * columns + 1.6 * (not best), 4.8) as figure:
             axes = figure.subplots(1, columns, squeeze=False)
             picture.regret_panel(axes[0, 0], panels[0], found)
-            axes[0, 0].set_xlabel("examples seen, t")
-            axes[0, 0].set_ylabel("regret / ln t")
+            axes[0, 0].set(xlabel="examples seen, t", ylabel="regret / ln t")
             if best:
                 _draw_file(axes[0, 1], best)
             picture.legend(figure, axes, 5 if best else 4)
@@ -137,15 +137,6 @@ def _draw_file(axes: Any, best: Mapping[str, results.Best]) -> None:
         shown = seen >= min(picture.FIRST, seen[-1] // 10)
         colour, dashes, width = picture.LINES[method]
         axes.plot(seen[shown], height[shown], color=colour, linestyle=dashes, linewidth=width, label=method)
-    axes.set_xscale("log")
-    axes.grid(axis="y", color=plots.PALE)
-    axes.set_axisbelow(True)
-    axes.set_title("the file: loss against the best AdaGrad")
-    axes.set_xlabel("examples seen, t")
-    axes.set_ylabel("summed loss, % above AdaGrad's")
-
-
-RECORD = Experiment(
-    "figure2", PAPER, run=run, minutes=(0.3, 1.0), takes_data=True,
-    what="left: regret on a long tail of 8,388,606 features; right, with --data FILE: loss on a Criteo file",
-)  # fmt: skip
+    plots.grid(axes)
+    title, ylabel = "the file: loss against the best AdaGrad", "summed loss, % above AdaGrad's"
+    axes.set(xscale="log", title=title, xlabel="examples seen, t", ylabel=ylabel)

@@ -7,14 +7,11 @@ paper says that the two differ by less than 0.02 everywhere.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 
-from bayou.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import drawn, write_csv
-from bayou.reproduce.marginal_gaussian import PAPER
+from bayou.plots import BLUE, GREEN, GREY, INK, ORANGE, grid
+from bayou.reproduce.experiment import Report, experiment
 
 COLUMNS = ("x", "logistic_pdf", "normal_pdf", "pdf_difference", "sigmoid", "normal_cdf", "cdf_difference")
 VARIANCE = 8.0 / math.pi
@@ -34,11 +31,15 @@ def columns() -> np.ndarray:
     ])  # fmt: skip
 
 
-def run(options: Options) -> Findings:
-    found = columns()
-    files = (write_csv(options.out, "figure3", COLUMNS, found.T), options.out / "figure3.png")
-    draw(options.out, found)
-    x, pdf, cdf = found[0], np.abs(found[3]), np.abs(found[6])
+@experiment(
+    __name__, minutes=(0.05, 0.05),
+    what="the logistic distribution beside the normal one of variance 8/pi; nothing is learned",
+)  # fmt: skip
+def run(report: Report) -> None:
+    curves = columns()
+    report.csv(COLUMNS, curves.T)
+    draw(report, curves)
+    x, pdf, cdf = curves[0], np.abs(curves[3]), np.abs(curves[6])
     near = np.abs(x) <= math.sqrt(VARIANCE) / 3
     rows = (
         ("largest difference of the distribution functions", f"< {PAPER_BOUND}", f"{cdf.max():.4f}"),
@@ -46,13 +47,12 @@ def run(options: Options) -> Findings:
         ("the same within 1/3 standard deviation of 0", "substantially small", f"{cdf[near].max():.4f}"),
         ("largest difference of the densities", "", f"{pdf.max():.4f}"),
     )
-    table = TextTable("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
-    return Findings((table,), (), files)
+    report.table("Figure 3: logistic and N(0, 8/pi)", ("what", "paper", "ours"), rows)
 
 
-def draw(folder: Path, found: np.ndarray) -> None:
-    x, density, normal, pdf, sigmoid, cdf, difference = found
-    with drawn(folder, "figure3", 10.4, 3.7) as figure:
+def draw(report: Report, curves: np.ndarray) -> None:
+    x, density, normal, pdf, sigmoid, cdf, difference = curves
+    with report.picture(10.4, 3.7) as figure:
         left, middle, right = figure.subplots(1, 3)
         for axes, title, of_logistic, of_normal, between in (
             (left, "Densities", density, normal, pdf),
@@ -74,11 +74,4 @@ def draw(folder: Path, found: np.ndarray) -> None:
         right.legend(frameon=False, fontsize=9, loc="upper right", ncols=2, borderaxespad=0)
         for axes in (left, middle, right):
             axes.set_xlabel("x")
-            axes.grid(axis="y", color=PALE)
-            axes.set_axisbelow(True)
-
-
-RECORD = Experiment(
-    "figure3", PAPER, run=run, minutes=(0.05, 0.05),
-    what="the logistic distribution beside the normal one of variance 8/pi; nothing is learned",
-)  # fmt: skip
+            grid(axes)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import simulated
+from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
 
 
 def panels() -> list[Panel]:
     return [
-        _panel("left: values in [0, 1]", "nonbinary", 200, 40, (300_000, 60_000)),
-        _panel("right: 200 of 2,000 active", "binary", 2000, 200, (200_000, 30_000)),
-    ]
+        random_panel(
+            "left: values in [0, 1]", "nonbinary, d = 200, E[d_t] = 40, std 2",
+            active=40, std=2.0, examples=(300_000, 60_000), generator="nonbinary",
+        ),
+        random_panel(
+            "right: 200 of 2,000 active", "binary, d = 2,000, E[d_t] = 200, std 2",
+            n_features=2000, active=200, std=2.0, examples=(200_000, 30_000),
+        ),
+    ]  # fmt: skip
 
 
-def _panel(name: str, kind: str, d: int, active: int, examples: tuple[int, int]) -> Panel:
-    return Panel(
-        name=name,
-        title=f"{kind}, d = {d:,}, E[d_t] = {active}, std 2",
-        generator="nonbinary" if kind == "nonbinary" else "random",
-        settings={"n_features": d, "active": active / d, "weight_std": 2.0},
-        n_features=d,
-        methods=methods.figure_methods(2.0),
-        active=active,
-        examples=examples,
-    )
-
-
-RECORD = simulated(
-    "figure5", "Figure 5: values in [0, 1]; many active features", panels, grid=(1, 2),
+run = simulated(
+    __name__, "Figure 5: values in [0, 1]; many active features", panels, grid=(1, 2),
     draws=(2, 3), minutes=(0.2, 0.5),
     what="regret over time; left: values uniform in [0, 1]; right: 200 of 2,000 features active",
 )  # fmt: skip

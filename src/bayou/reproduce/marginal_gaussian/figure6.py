@@ -25,8 +25,8 @@ def panels() -> list[Panel]:
     ]
 
 
-RECORD = simulated(
-    "figure6", "Figure 6: categorical features", panels, grid=(1, 2),
+run = simulated(
+    __name__, "Figure 6: categorical features", panels, grid=(1, 2),
     draws=(2, 3), minutes=(0.2, 0.7),
     what="regret over time; five features from each of 10 categories of 200, picked evenly or by exp(-n/20)",
 )  # fmt: skip

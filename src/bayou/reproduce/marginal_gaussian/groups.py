@@ -26,8 +26,8 @@ def panels() -> list[Panel]:
     ]
 
 
-RECORD = simulated(
-    "groups", "Section 4: several priors", panels, grid=(1, 2),
+run = simulated(
+    __name__, "Section 4: several priors", panels, grid=(1, 2),
     draws=(2, 3), minutes=(0.2, 1.0),
     what="section 4: several priors, each for a subset of 200 features",
 )  # fmt: skip

@@ -13,8 +13,8 @@ def panels() -> list[Panel]:
     return figure1.panels(WHO, (1_000_000, 5_000))
 
 
-RECORD = simulated(
-    "montecarlo", "Table 1, variational Bayes by samples", panels, grid=(1, 2),
+run = simulated(
+    __name__, "Table 1, variational Bayes by samples", panels, grid=(1, 2),
     draws=(2, 1), minutes=(0.3, 5.0),
     what="Table 1's rows VB-100 and VB-1000, beside Variational with 8 nodes: slow, so by itself",
 )  # fmt: skip

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayou import plots
-from bayou.plots import BLUE, GOLD, GREEN, GREY, INK, NAVY, OCHRE, ORANGE, PALE, PINK, PURPLE, SKY
+from bayou.plots import BLUE, GOLD, GREEN, GREY, INK, NAVY, OCHRE, ORANGE, PINK, PURPLE, SKY
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
@@ -41,9 +41,9 @@ HIGHEST = 3.2
 def curves(rows: int, columns: int) -> Any:
     """How to draw a grid of panels, row by row."""
 
-    def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
+    def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
         size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
-        with plots.picture(path, *size) as figure:
+        with report.picture(*size) as figure:
             axes = figure.subplots(rows, columns, squeeze=False)
             for k, panel in enumerate(panels):
                 regret_panel(axes.flat[k], panel, [score for score in found if score.panel == panel.name])
@@ -82,10 +82,8 @@ def regret_panel(axes: Any, panel: Panel, found: Sequence[Score]) -> None:
     if above:
         _note(axes, ["above the picture:", *above])
     axes.set_ylim(0, top)
-    axes.set_xscale("log")
-    axes.grid(axis="y", color=PALE)
-    axes.set_axisbelow(True)
-    axes.set_title(panel.title)
+    axes.set(xscale="log", title=panel.title)
+    plots.grid(axes)
 
 
 def bound_of(panel: Panel) -> float:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayou.reproduce.experiment import TextTable
-from bayou.reproduce.files import write_csv
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, Trace
 
 CURVE_COLUMNS = (
@@ -107,26 +104,24 @@ def final_r(trace: Trace) -> float:
     return float(trace.normalized[-1])
 
 
-def as_table(title: str, found: Sequence[Score], times: bool = True) -> TextTable:
-    """The paper's number beside ours."""
-    printed = any(score.paper for score in found)
-    several = len({score.panel for score in found}) > 1
+def as_table(scores: Sequence[Score]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and rows of a table with the paper's number beside ours."""
+    printed = any(score.paper for score in scores)
+    several = len({score.panel for score in scores}) > 1
     columns = ("stream",) * several + ("method", "setting") + ("paper",) * printed
-    columns += ("r = R/ln T", "± std", f"÷ {REFERENCE}", "± std") + ("paper time",) * (printed and times)
-    columns += ("CPU time",) * times
+    columns += ("r = R/ln T", "± std", f"÷ {REFERENCE}", "± std") + ("paper time",) * printed + ("CPU time",)
     rows, before = [], None
-    for score in found:
+    for score in scores:
         row: tuple[str, ...] = ("" if score.panel == before else score.panel,) * several
         row += (score.method, score.setting + " (edge of the grid)" * score.at_edge)
         row += (_number(score.paper and score.paper[1]),) * printed
         # One draw has no spread.
         spreads = (f"{score.r_std:.2f}", f"{score.ratio_std:.3f}") if len(score.traces) > 1 else ("", "")
         row += (_number(score.r), spreads[0], f"{score.ratio:.3f}", spreads[1])
-        row += (seconds(score.paper and score.paper[2]),) * (printed and times)
-        row += (seconds(score.seconds),) * times
-        rows.append(row)
+        row += (seconds(score.paper and score.paper[2]),) * printed
+        rows.append((*row, seconds(score.seconds)))
         before = score.panel
-    return TextTable(title, columns, tuple(rows))
+    return columns, rows
 
 
 def _number(value: float | None) -> str:
@@ -163,35 +158,26 @@ def _list(some: Sequence[Score]) -> str:
     return ", ".join(f"{score.method} ({score.r:.1f})" for score in some)
 
 
-def write_curves(folder: Path, name: str, traces: Iterable[Trace], shown: Iterable[Trace]) -> Path:
-    """Every curve of every learner of every grid; `shown` is 1 for those that tables and pictures show."""
+def curve_rows(traces: Iterable[Trace], shown: Iterable[Trace]) -> Iterable[tuple[Any, ...]]:
+    """Yield every curve of every learner of every grid; `shown` is 1 for those that tables and pictures show."""
     chosen = {(trace.panel, trace.method, trace.setting) for trace in shown}
-
-    def rows() -> Iterable[tuple[Any, ...]]:
-        for trace in traces:
-            who = (trace.panel, trace.method, trace.setting)
-            regrets: list[tuple[float | None, float | None]] = [(None, None)] * len(trace.example)
-            if trace.regret is not None:
-                regrets = [(_known(a), _known(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
-            for example, loss, regret in zip(trace.example, trace.loss, regrets, strict=True):
-                yield (*who, int(who in chosen), trace.draw, int(example), _known(loss), *regret)
-
-    return write_csv(folder, name, CURVE_COLUMNS, rows())
+    for trace in traces:
+        who = (trace.panel, trace.method, trace.setting)
+        regrets: list[tuple[float | None, float | None]] = [(None, None)] * len(trace.example)
+        if trace.regret is not None:
+            regrets = [(_finite(a), _finite(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
+        for example, loss, regret in zip(trace.example, trace.loss, regrets, strict=True):
+            yield (*who, int(who in chosen), trace.draw, int(example), _finite(loss), *regret)
 
 
-def write_summary(folder: Path, name: str, found: Sequence[Score]) -> Path:
-    """The table, in full precision."""
-    rows = (
-        (
-            score.panel, score.method, score.setting, score.examples, len(score.traces),
-            *((score.paper[0], _known(score.paper[1])) if score.paper else ("", "")),
-            *(_known(value) for value in (score.r, score.r_std, score.ratio, score.ratio_std)),
-            _known(score.paper[2]) if score.paper else "", _known(score.seconds),
-        )
-        for score in found
-    )  # fmt: skip
-    return write_csv(folder, f"{name}-summary", SUMMARY_COLUMNS, rows)
+def summary_rows(scores: Sequence[Score]) -> Iterable[tuple[Any, ...]]:
+    """Yield the rows of the table in full precision."""
+    for score in scores:
+        size, *paper = (score.paper[0], *map(_finite, score.paper[1:])) if score.paper else ("", "", "")
+        numbers = map(_finite, (score.r, score.r_std, score.ratio, score.ratio_std))
+        head = (score.panel, score.method, score.setting, score.examples, len(score.traces))
+        yield (*head, size, paper[0], *numbers, paper[1], _finite(score.seconds))
 
 
-def _known(value: Any) -> float | None:
+def _finite(value: Any) -> float | None:
     return None if value is None or np.isnan(value) else float(value)

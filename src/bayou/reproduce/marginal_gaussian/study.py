@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from bayou.core.files import whole_file
-from bayou.reproduce.experiment import Experiment, Findings, Options, in_words
+from bayou.reproduce.experiment import Experiment, Report, experiment, in_words
 from bayou.reproduce.jobs import run_all
-from bayou.reproduce.marginal_gaussian import PAPER, picture, results
-from bayou.reproduce.marginal_gaussian.methods import RIVALS
-from bayou.reproduce.marginal_gaussian.streams import Panel, PanelDraw, Trace
+from bayou.reproduce.marginal_gaussian import picture, results
+from bayou.reproduce.marginal_gaussian.methods import RIVALS, figure_methods
+from bayou.reproduce.marginal_gaussian.streams import Method, Panel, PanelDraw, Trace
 
-Draw = Callable[[Path, Sequence[Panel], Sequence[results.Score]], Any]
+Draw = Callable[[Report, Sequence[Panel], Sequence[results.Score]], Any]
+
+
+def random_panel(
+    name: str,
+    title: str,
+    *,
+    active: int,
+    std: float,
+    examples: tuple[int, int],
+    n_features: int = 200,
+    methods: tuple[Method, ...] | None = None,
+    generator: str = "random",
+    paper: Any = None,
+    **settings: Any,
+) -> Panel:
+    """A stream of random features, each of them active as often as the others, and weights of standard deviation std.
+
+    Args:
+        active: the number of features that an example has on average; methods: by default those of the figures.
+    """
+    settings = {"n_features": n_features, "active": active / n_features, "weight_std": float(std), **settings}
+    methods = figure_methods(std) if methods is None else methods
+    return Panel(name, title, generator, settings, n_features, methods, active, examples, paper or {})
 
 
 def simulated(
-    name: str,
+    module: str,
     title: str,
     panels: Callable[[], Sequence[Panel]],
     *,
@@ -26,69 +47,59 @@ def simulated(
     minutes: tuple[float, float],
     what: str,
 ) -> Experiment:
-    """The record of an experiment whose panels are drawn in a grid of (rows, columns)."""
-
-    def go(options: Options) -> Findings:
-        return run(name, title, panels(), options, picture.curves(*grid), draws=draws, minutes=minutes)
-
-    return Experiment(name, PAPER, what, minutes, go)
+    """Make the record of an experiment whose panels are drawn in a grid of (rows, columns)."""
+    return experiment(module, minutes=minutes, what=what)(
+        lambda report: run(report, title, panels(), picture.curves(*grid), draws=draws)
+    )
 
 
 def run(
-    name: str,
+    report: Report,
     title: str,
     panels: Sequence[Panel],
-    options: Options,
     draw: Draw,
     *,
     draws: tuple[int, int],
-    minutes: tuple[float, float],
+    share: float = 1.0,
     more: Sequence[Trace] = (),
     more_shown: Sequence[Trace] = (),
-) -> Findings:
-    """All panels over all draws; a table, two CSV files and a picture.
+) -> None:
+    """Learn all panels in all draws, and report a table, two CSV files and a picture.
 
     Args:
-        draws: the numbers of draws of the quick and of the full run; minutes: how long these take.
+        draws: the numbers of draws of the quick and of the full run.
+        share: the share of the usual time that these panels take.
         more: curves of the same figure that come from elsewhere; more_shown: those of them that are shown.
     """
+    options = report.options
     seeds = options.seeds(*draws)
     jobs = [
         PanelDraw(panel, seed, panel.n_examples(options.quick, options.examples)) for panel in panels for seed in seeds
     ]
-    estimate = _estimate(panels, jobs, options, draws, minutes)
     n_learners = sum(max(1, len(method.values)) for method in panels[0].methods)
     sizes = sorted({job.examples for job in jobs})
-    options.say(
-        f"{name}: {_count(panels, 'stream')}, {_count(seeds, 'draw')} of {' or '.join(f'{size:,}' for size in sizes)} "
-        f"examples, {n_learners} learners on each; {in_words(estimate)}"
+    report.say(
+        f"{_count(panels, 'stream')}, {_count(seeds, 'draw')} of {' or '.join(f'{size:,}' for size in sizes)} "
+        f"examples, {n_learners} learners on each; {in_words(share * _estimate(report, panels, jobs, draws))}"
     )
     traces = run_all(jobs, options.jobs, options.watch)
-    found = [score for panel in panels for score in results.scores(panel, traces)]
-    shown = [trace for score in found for trace in score.traces]
-    files = [results.write_curves(options.out, name, [*traces, *more], [*shown, *more_shown])]
-    files.append(results.write_summary(options.out, name, found))
-    with whole_file(options.out / f"{name}.png") as path:
-        draw(path, panels, found)
-    files.append(options.out / f"{name}.png")
-    title = f"{title}; {_count(seeds, 'draw')}"
-    table = results.as_table(f"{title}, T = {' and '.join(f'{size:,}' for size in sizes)}", found)
-    return Findings((table,), tuple(results.notes(found, RIVALS)), tuple(files))
+    scores = [score for panel in panels for score in results.scores(panel, traces)]
+    shown = [trace for score in scores for trace in score.traces]
+    report.csv(results.CURVE_COLUMNS, results.curve_rows([*traces, *more], [*shown, *more_shown]))
+    report.csv(results.SUMMARY_COLUMNS, results.summary_rows(scores), suffix="-summary")
+    draw(report, panels, scores)
+    title = f"{title}; {_count(seeds, 'draw')}, T = {' and '.join(f'{size:,}' for size in sizes)}"
+    report.table(title, *results.as_table(scores))
+    report.notes += results.notes(scores, RIVALS)
 
 
-def _estimate(
-    panels: Sequence[Panel],
-    jobs: Sequence[PanelDraw],
-    options: Options,
-    draws: tuple[int, int],
-    minutes: tuple[float, float],
-) -> float:
-    """Minutes, from those that the usual size takes with two processes."""
-    which = 0 if options.quick else 1
+def _estimate(report: Report, panels: Sequence[Panel], jobs: Sequence[PanelDraw], draws: tuple[int, int]) -> float:
+    """Estimate minutes from those that the usual size takes with two processes."""
+    options, which = report.options, 0 if report.options.quick else 1
     usual = sum(panel.n_examples(options.quick, None) * panel.active for panel in panels) * draws[which]
     asked = sum(job.examples * job.panel.active for job in jobs)
     at_once = min(2, len(panels) * draws[which]) / min(options.jobs, len(jobs))
-    return minutes[which] * asked / usual * at_once
+    return report.minutes[which] * asked / usual * at_once
 
 
 def _count(some: Sequence[Any], what: str) -> str:

@@ -7,12 +7,11 @@ Marginal, which come out alike) and the variational one are left out: ten millio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from bayou import plots
-from bayou.plots import GREY, INK, PALE
-from bayou.reproduce.experiment import Experiment, Findings, Options
-from bayou.reproduce.marginal_gaussian import PAPER, figure1, methods, picture, study
+from bayou.plots import GREY, INK
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.marginal_gaussian import figure1, methods, picture, study
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
@@ -25,18 +24,22 @@ LONG_METHODS = (
 )  # fmt: skip
 
 
-def run(options: Options) -> Findings:
+@experiment(
+    __name__, minutes=(0.4, 4.0),
+    what="regret and time of all methods, 20 or 40 of 200 features active, weights of std 1; "
+    "--examples 10000000 is the table's longer half",
+)  # fmt: skip
+def run(report: Report) -> None:
+    options = report.options
     long = (options.examples or 0) >= LONG
-    minutes = (RECORD.minutes[0], RECORD.minutes[1] * (LONG_SHARE if long else 1.0))
-    return study.run(
-        "table1", "Table 1: regret and time", figure1.panels(LONG_METHODS if long else figure1.ALL), options, draw,
-        draws=(2, 5), minutes=minutes,
-    )  # fmt: skip
+    panels = figure1.panels(LONG_METHODS if long else figure1.ALL)
+    share = LONG_SHARE if long and not options.quick else 1.0
+    study.run(report, "Table 1: regret and time", panels, draw, draws=(2, 5), share=share)
 
 
-def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
+def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
     """Every draw a dot, the paper's number a diamond, beside each other for each method."""
-    with plots.picture(path, 10.4, 4.8) as figure:
+    with report.picture(10.4, 4.8) as figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for one, panel in zip(axes, panels, strict=True):
             mine = [score for score in found if score.panel == panel.name]
@@ -51,10 +54,8 @@ def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
             one.set_yticks(range(len(mine)), [score.method for score in mine])
             one.set_ylim(len(mine) - 0.5, -0.5)
             one.set_xlim(left=0)
-            one.grid(axis="x", color=PALE)
-            one.set_axisbelow(True)
-            one.set_title(f"{panel.title}, T = {mine[0].examples:,}")
-            one.set_xlabel("regret / ln T")
+            plots.grid(one, axis="x")
+            one.set(title=f"{panel.title}, T = {mine[0].examples:,}", xlabel="regret / ln T")
         dot = axes[0].plot([], [], "o", color=GREY, markersize=5)[0]
         mean = axes[0].plot([], [], "|", color=GREY, markersize=16, markeredgewidth=2.4)[0]
         diamond = axes[0].plot([], [], "D", markersize=7, color=INK, markerfacecolor="none")[0]
@@ -63,10 +64,3 @@ def draw(path: Path, panels: Sequence[Panel], found: Sequence[Score]) -> None:
         paper = "the paper" + (f", T = {printed.pop():,}" if len(printed) == 1 else "")
         names = ["one draw", "mean", paper, "0.5 ln T per parameter"]
         figure.legend([dot, mean, diamond, bound], names, loc="outside lower center", ncols=4, frameon=False)
-
-
-RECORD = Experiment(
-    "table1", PAPER, run=run, minutes=(0.4, 4.0),
-    what="regret and time of all methods, 20 or 40 of 200 features active, weights of std 1; "
-    "--examples 10000000 is the table's longer half",
-)  # fmt: skip

@@ -11,8 +11,8 @@ def panels() -> list[Panel]:
     return figure4.panels("uniform")
 
 
-RECORD = simulated(
-    "uniform", "Appendix E: as figure 4, weights uniformly distributed", panels, grid=(3, 3),
+run = simulated(
+    __name__, "Appendix E: as figure 4, weights uniformly distributed", panels, grid=(3, 3),
     draws=(2, 3), minutes=(0.6, 4.0),
     what="appendix E: as figure 4, true weights uniform in +-std sqrt(3)",
 )  # fmt: skip

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,8 @@ from scipy.special import ndtr
 
 from bayou.core.batch import Batch
 from bayou.learners import FTRL, SpikeSlab
-from bayou.plots import BLUE, GREY, ORANGE, PALE, SKY
-from bayou.reproduce.experiment import Options, TextTable
-from bayou.reproduce.files import write_csv
+from bayou.plots import BLUE, GREY, ORANGE, SKY, grid
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.olss.data import Problem
 
 PRIORS = (
@@ -82,7 +82,7 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
     for tau in taus:
         for prior in PRIORS[::4] if quick else PRIORS:
             learner = SpikeSlab(n, inclusion_prior=prior, slab_variance=tau)
-            seconds = _timed(learner, batch)
+            seconds = timed(learner, batch)
             chosen = np.where(learner.log_odds > 0, learner.mean, 0.0)
             bias, setting = learner.intercept[0], f"rho0 {prior:g}, tau0 {tau:g}"
             size = int(np.count_nonzero(learner.log_odds > 0))
@@ -92,7 +92,7 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
     for alpha in ALPHAS[1::3] if quick else ALPHAS:
         for l1 in PENALTIES[::3] if quick else PENALTIES:
             rival = FTRL(n, alpha=alpha, l1=l1)
-            seconds = _timed(rival, batch)
+            seconds = timed(rival, batch)
             w, bias = rival.mean.astype(float), rival.intercept[0]
             yield judged(
                 RIVAL, f"alpha {alpha:g}, l1 {l1:g}", int(np.count_nonzero(w)),
@@ -104,7 +104,8 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
         yield judged(VW, "defaults", n, lambda Z: by_rows[id(Z)], seconds)
 
 
-def _timed(learner: Any, batch: Batch) -> float:
+def timed(learner: Any, batch: Batch) -> float:
+    """Return the seconds of CPU that learning a batch takes."""
     start = time.process_time()
     learner.learn(batch)
     return time.process_time() - start
@@ -169,8 +170,8 @@ def everything(found: Sequence[Model], method: str, measure: str, test: str | No
     return at_size(found, method, measure, 1 << 62, test)
 
 
-def table(title: str, found: Sequence[Model], measure: str, tests: bool = False) -> TextTable:
-    """Problems (and tests) and methods down, numbers of features across; all features last."""
+def add_table(report: Report, title: str, found: Sequence[Model], measure: str, tests: bool = False) -> None:
+    """Add a table: problems (and tests) and methods down, numbers of features across; all features last."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
         some = [model for model in found if model.problem == problem]
@@ -180,7 +181,7 @@ def table(title: str, found: Sequence[Model], measure: str, tests: bool = False)
                 cells = [_cell(at_size(some, method, measure, size, test)) for size in SIZES]
                 rows.append((what, method, *cells, _cell(everything(some, whole, measure, test)) if whole else "-"))
     columns = ("what", "method", *(f"{size:,}" for size in SIZES), "all")
-    return TextTable(f"{title}: {measure} with at most this many features", columns, tuple(rows))
+    report.table(f"{title}: {measure} with at most this many features", columns, rows)
 
 
 def _cell(values: np.ndarray) -> str:
@@ -190,8 +191,8 @@ def _cell(values: np.ndarray) -> str:
     return f"{values.mean():.3f}" + (f"±{values.std():.3f}" if len(values) > 1 else "")
 
 
-def seconds_table(found: Sequence[Model]) -> TextTable:
-    """Seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
+def add_seconds(report: Report, found: Sequence[Model]) -> None:
+    """Add a table of the seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
     rows = []
     for problem in dict.fromkeys(model.problem for model in found):
         some = [model for model in found if model.problem == problem]
@@ -202,11 +203,11 @@ def seconds_table(found: Sequence[Model]) -> TextTable:
             for method in (OURS, RIVAL, VW)
         ]  # fmt: skip
         rows.append((problem, *spent))
-    return TextTable("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), tuple(rows))
+    report.table("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), rows)
 
 
-def write(folder: Path, name: str, found: Sequence[Model]) -> Path:
-    """All models and what they are worth."""
+def write(report: Report, found: Sequence[Model]) -> None:
+    """Write all models and their measures."""
     measured = [f"valid_{measure}" for measure in MEASURES]
     columns = ["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES]
     rows = [
@@ -217,19 +218,18 @@ def write(folder: Path, name: str, found: Sequence[Model]) -> Path:
         for m in found
         for test, worth in m.test.items()
     ]  # fmt: skip
-    return write_csv(folder, name, columns, rows, end="\n")
+    report.csv(columns, rows, end="\n")
 
 
-def run_all(problems: Sequence[Problem], options: Options, draws: tuple[int, int]) -> list[Model]:
-    """Every problem in every order."""
-    orders = options.seeds(*draws)
+def run_all(report: Report, problems: Sequence[Problem]) -> list[Model]:
+    """Learn every problem in every order."""
+    orders = report.options.seeds(1, 3)
     found: list[Model] = []
-    for k, problem in enumerate(problems):
-        shape = f"{problem.X.shape[0]:,} rows, {problem.X.shape[1]:,} features, {len(orders)} orders"
-        options.say(f"{problem.name}: {shape}")
-        for at, order in enumerate(orders):
-            found += models(problem, order, options.quick)
-            options.watch(k * len(orders) + at + 1, len(problems) * len(orders))
+    for problem, order in report.each(list(product(problems, orders))):
+        if order == orders[0]:
+            rows, features = problem.X.shape
+            report.options.say(f"{problem.name}: {rows:,} rows, {features:,} features, {len(orders)} orders")
+        found += models(problem, order, report.options.quick)
     return found
 
 
@@ -246,12 +246,17 @@ def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, tit
         if there.any():
             mean, spread = worth[there].mean(axis=1), worth[there].std(axis=1)
             axes.plot(sizes[there], mean, color=COLOURS[method], linewidth=2.2, label=method)
-            axes.fill_between(
-                sizes[there], mean - spread, mean + spread, color=COLOURS[method], alpha=0.15, linewidth=0
-            )
+            low, high = mean - spread, mean + spread
+            axes.fill_between(sizes[there], low, high, color=COLOURS[method], alpha=0.15, linewidth=0)
     for method in (FULL, VW):
         worth = everything(found, method, measure, test)
         if len(worth) and not np.isnan(worth).any():
             axes.axhline(worth.mean(), color=COLOURS[method], linestyle=(0, (4, 2)), linewidth=1.4, label=method)
     axes.set(xscale="log", title=title, xlabel="features", ylabel=measure)
-    axes.grid(axis="y", color=PALE)
+    grid(axes)
+
+
+def legend(figure: Any, axes: Any) -> None:
+    """Draw the legend of one panel below all of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from bayou.core.errors import BadInput
-from bayou.reproduce.files import data_folder
+from bayou.reproduce.experiment import data_folder
 
 TOPICS = ("acq", "money-fx", "grain", "earn")
 # tau0: of rows of unit length, and of 0/1 features; the usual one in the middle.

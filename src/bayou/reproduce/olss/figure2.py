@@ -3,4 +3,4 @@
 from bayou.reproduce.olss import data
 from bayou.reproduce.olss.periods import later_periods
 
-RECORD = later_periods("olss-figure2", "Figure 2: flights", data.flights, minutes=(1.0, 12.0))
+run = later_periods(__name__, "Figure 2: flights", data.flights, minutes=(1.0, 12.0))

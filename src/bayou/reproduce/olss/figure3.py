@@ -3,4 +3,4 @@
 from bayou.reproduce.olss import data
 from bayou.reproduce.olss.periods import later_periods
 
-RECORD = later_periods("olss-figure3", "Figure 3: TalkingData", data.talkingdata, minutes=(0.5, 5.0))
+run = later_periods(__name__, "Figure 3: TalkingData", data.talkingdata, minutes=(0.5, 5.0))

@@ -9,20 +9,23 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Findings, Options
-from bayou.reproduce.files import drawn, write_csv
-from bayou.reproduce.olss import PAPER, comparison, data
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.olss import comparison, data
 from bayou.reproduce.olss.comparison import OURS, RIVAL, Model
 
 FEW = 50  # up to this number of features spike and slab should be ahead
 RATE = 0.1
 
 
-def run(options: Options) -> Findings:
-    where = data.folder(options.data)
-    text = comparison.run_all(data.text_problems(where, options.quick), options, (1, 3))
+@experiment(
+    __name__, minutes=(1.5, 25.0), takes_data=True,
+    what="AUC and F1 against number of features on text; rare clicks; inclusion probability against mean",
+)  # fmt: skip
+def run(report: Report) -> None:
+    where = data.folder(report.options.data)
+    text = comparison.run_all(report, data.text_problems(where, report.options.quick))
     rare = data.ipinyou(where)
-    clicks = comparison.run_all([rare, data.fewer_negatives(rare, RATE)], options, (1, 3))
+    clicks = comparison.run_all(report, [rare, data.fewer_negatives(rare, RATE)])
     flights = data.flights(where)
     learner = SpikeSlab(flights.X.shape[1], inclusion_prior=1e-3, slab_variance=1.0)
     learner.learn(Batch.from_csr(flights.X, flights.y))
@@ -32,25 +35,19 @@ def run(options: Options) -> Findings:
         (j, flights.groups[j], f"{m:.6g}", f"{p:.6g}")
         for j, m, p in zip(touched.tolist(), mean, inclusion, strict=True)
     ]
-    _draw(options, text, clicks, mean, inclusion)
-    tables = (
-        comparison.table("Figure 4a-d: text", text, "AUC"),
-        comparison.table("Figure 4a-d: text", text, "F1"),
-        comparison.table("Figure 4e: rare clicks", clicks, "AUC"),
-        comparison.seconds_table([*text, *clicks]),
-    )
+    _draw(report, text, clicks, mean, inclusion)
+    comparison.write(report, [*text, *clicks])
+    report.csv(("feature", "group", "mean", "inclusion"), lines, suffix="f", end="\n")
+    comparison.add_table(report, "Figure 4a-d: text", text, "AUC")
+    comparison.add_table(report, "Figure 4a-d: text", text, "F1")
+    comparison.add_table(report, "Figure 4e: rare clicks", clicks, "AUC")
+    comparison.add_seconds(report, [*text, *clicks])
     between = np.mean((inclusion > 0.1) & (inclusion < 0.9))
-    notes = (
+    report.notes += [
         ahead(text),
         f"Figure 4f: {len(touched):,} features of flights; {np.sum(inclusion > 0.5):,} are selected, and "
         f"{between:.1%} have an inclusion probability between 0.1 and 0.9.",
-    )
-    files = (
-        options.out / "olss-figure4.png",
-        comparison.write(options.out, "olss-figure4", [*text, *clicks]),
-        write_csv(options.out, "olss-figure4f", ("feature", "group", "mean", "inclusion"), lines, end="\n"),
-    )
-    return Findings(tables, notes, files)
+    ]
 
 
 def ahead(found: Sequence[Model]) -> str:
@@ -78,13 +75,13 @@ def ahead(found: Sequence[Model]) -> str:
     )
 
 
-def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion: np.ndarray) -> None:
+def _draw(report: Report, text: Any, clicks: Any, mean: np.ndarray, inclusion: np.ndarray) -> None:
     names = list(dict.fromkeys(model.problem for model in text))
     shown = [(text, name, measure) for name in (names if len(names) < 4 else names[::2]) for measure in ("AUC", "F1")]
     shown += [(clicks, name, "AUC") for name in dict.fromkeys(model.problem for model in clicks)]
     columns = 4
     rows = -(-(len(shown) + 1) // columns)
-    with drawn(options.out, "olss-figure4", 4.2 * columns, 3.4 * rows + 0.4, dpi=100, pad=None) as figure:
+    with report.picture(4.2 * columns, 3.4 * rows + 0.4, dpi=100, pad=None) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for one, (found, name, measure) in zip(axes, shown, strict=False):
             comparison.panel(one, [m for m in found if m.problem == name], measure, None, name)
@@ -93,11 +90,4 @@ def _draw(options: Options, text: Any, clicks: Any, mean: np.ndarray, inclusion:
         last.set(xlabel="posterior mean", ylabel="inclusion probability", title="flights: inclusion against mean")
         for one in axes[len(shown) + 1 :]:
             one.axis("off")
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-
-
-RECORD = Experiment(
-    "olss-figure4", PAPER, run=run, minutes=(1.5, 25.0), takes_data=True,
-    what="AUC and F1 against number of features on text; rare clicks; inclusion probability against mean",
-)  # fmt: skip
+        comparison.legend(figure, axes[0])

@@ -6,18 +6,21 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import drawn, write_csv
-from bayou.reproduce.olss import PAPER, data
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.olss import data
 from bayou.reproduce.olss.comparison import COLOURS, OURS
 
 
-def run(options: Options) -> Findings:
-    where = data.folder(options.data)
-    problems = [data.talkingdata(where)] if options.quick else [data.flights(where), data.talkingdata(where)]
+@experiment(
+    __name__, minutes=(0.2, 0.5), takes_data=True,
+    what="posterior variances of selected weights by group of features: flights and TalkingData",
+)  # fmt: skip
+def run(report: Report) -> None:
+    where, quick = data.folder(report.options.data), report.options.quick
+    problems = [data.talkingdata(where)] if quick else [data.flights(where), data.talkingdata(where)]
     rows, groups = [], {}
     for problem in problems:
-        options.say(f"olss-figure5: {problem.name}, {problem.X.shape[0]:,} rows")
+        report.say(f"{problem.name}, {problem.X.shape[0]:,} rows")
         learner = SpikeSlab(problem.X.shape[1], inclusion_prior=0.1, slab_variance=1.0)
         learner.learn(Batch.from_csr(problem.X, problem.y))
         kinds = np.array(problem.groups)
@@ -30,28 +33,16 @@ def run(options: Options) -> Findings:
             often = f"{np.median(met[chosen]):,.0f}" if len(chosen) else "-"
             rows.append((f"{problem.name}: {kind}", f"{(kinds == kind).sum():,}", f"{len(chosen):,}", often, spread))
     rows.sort(key=lambda row: (row[0].split(":")[0], int(row[1].replace(",", ""))))
-    lines = [(name, kind, size, f"{value:.6g}") for (name, kind), (size, some) in groups.items() for value in some]
-    with drawn(options.out, "olss-figure5", 6.2 * len(problems), 4.4, pad=None) as figure:
+    with report.picture(6.2 * len(problems), 4.4, pad=None) as figure:
         for axes, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
-            mine = {kind: found for (name, kind), found in groups.items() if name == problem.name and len(found[1])}
+            mine = {kind: group for (name, kind), group in groups.items() if name == problem.name and len(group[1])}
             order = sorted(mine, key=lambda kind: mine[kind][0])
             axes.boxplot([mine[kind][1] for kind in order], orientation="horizontal", widths=0.6, showfliers=False,
                          medianprops={"color": COLOURS[OURS], "linewidth": 2})  # fmt: skip
             axes.set_yticks(range(1, len(order) + 1), [f"{kind} ({mine[kind][0]:,})" for kind in order])
-            axes.set(
-                xscale="log", xlabel="posterior variance", title=f"{problem.name}: variance by group (cardinality)"
-            )
-    files = (
-        options.out / "olss-figure5.png",
-        write_csv(options.out, "olss-figure5", ("problem", "group", "cardinality", "variance"), lines, end="\n"),
-    )
+            title = f"{problem.name}: variance by group (cardinality)"
+            axes.set(xscale="log", xlabel="posterior variance", title=title)
+    lines = [(name, kind, size, f"{value:.6g}") for (name, kind), (size, some) in groups.items() for value in some]
+    report.csv(("problem", "group", "cardinality", "variance"), lines, end="\n")
     columns = ("what", "features", "selected", "median rows", "median variance")
-    return Findings(
-        (TextTable("Figure 5: posterior variance of selected weights, by group", columns, tuple(rows)),), (), files
-    )
-
-
-RECORD = Experiment(
-    "olss-figure5", PAPER, run=run, minutes=(0.2, 0.5), takes_data=True,
-    what="posterior variances of selected weights by group of features: flights and TalkingData",
-)  # fmt: skip
+    report.table("Figure 5: posterior variance of selected weights, by group", columns, rows)

@@ -16,9 +16,8 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.learners import Shrinkage
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable, in_words
-from bayou.reproduce.files import write_csv
-from bayou.reproduce.oslog import PAPER, sets
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.oslog import sets
 
 COLUMNS = ("what", "examples", "features", "penalty", "loss", "hindsight_loss", "regret", "theorem_2", "corollary_1")
 # As printed there is no floor; this one is never reached.
@@ -63,41 +62,38 @@ def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: floa
     return Measured(what, len(y), n, penalty, loss, best.loss, *bounds)
 
 
-def run(options: Options) -> Findings:
-    options.say(f"oslog-bound: {in_words(RECORD.minutes[0 if options.quick else 1])}")
-    loaded = sets.load(options.say)
-    found = []
-    for done, (one, X, y) in enumerate(loaded):
-        options.watch(done, len(loaded))
+@experiment(
+    __name__, minutes=(0.3, 3.0),
+    what="the paper's bound on the loss beside the loss, on eleven regression sets, and a case in which it is false",
+)  # fmt: skip
+def run(report: Report) -> None:
+    options = report.options
+    report.say_minutes()
+    bounds = []
+    for one, X, y in report.each(sets.load(options.say)):
         X, y = sets.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
-        found.append(measure(one.name, X, y, 1.0))
+        bounds.append(measure(one.name, X, y, 1.0))
     ones = np.ones((300, 1))
-    found.append(measure("x = y = 1, as printed", ones, ones[:, 0], 100.0, NO_FLOOR))
-    found.append(measure("x = y = 1, with a floor", ones, ones[:, 0], 100.0))
+    bounds.append(measure("x = y = 1, as printed", ones, ones[:, 0], 100.0, NO_FLOOR))
+    bounds.append(measure("x = y = 1, with a floor", ones, ones[:, 0], 100.0))
     lines = [
         (
             of.what, of.examples, of.features, of.penalty, of.loss, of.hindsight, of.loss - of.hindsight, of.theorem_2,
             of.corollary_1,
         )
-        for of in found
+        for of in bounds
     ]  # fmt: skip
-    rows = tuple(
+    report.csv(COLUMNS, lines)
+    rows = (
         (
             of.what, f"{of.examples:,} x {of.features:,}", f"{of.penalty:g}", f"{of.loss:,.1f}",
             f"{of.loss - of.hindsight:,.1f}", f"{of.theorem_2:,.1f}", f"{of.corollary_1:,.1f}",
             "holds" if of.loss <= of.theorem_2 else "FAILS",
         )
-        for of in found
+        for of in bounds
     )  # fmt: skip
     head = ("stream", "examples x features", "a", "summed loss", "regret", "Theorem 2", "Corollary 1", "Theorem 2")
-    return Findings(
-        (TextTable("The paper's bound beside what was measured (no intercept)", head, rows),),
-        ("The bound is the paper's, and its proof was never printed: bayou promises nothing of the kind.",),
-        (write_csv(options.out, "oslog-bound", COLUMNS, lines),),
+    report.table("The paper's bound beside what was measured (no intercept)", head, rows)
+    report.notes.append(
+        "The bound is the paper's, and its proof was never printed: bayou promises nothing of the kind."
     )
-
-
-RECORD = Experiment(
-    "oslog-bound", PAPER, run=run, minutes=(0.3, 3.0),
-    what="the paper's bound on the loss beside the loss, on eleven regression sets, and a case in which it is false",
-)  # fmt: skip

@@ -6,14 +6,10 @@ crosses 0, and d has not followed, they do not: the paper's "visible difference 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from bayou.plots import BLUE, GREEN, ORANGE, PALE
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import drawn, write_csv
-from bayou.reproduce.oslog import PAPER
+from bayou.plots import BLUE, GREEN, ORANGE, grid
+from bayou.reproduce.experiment import Report, experiment
 
 COLUMNS = ("point", "w", "l1", "square", "square_with_floor")
 # One weight goes from -1 to 1 in 200 steps: the kink is at the hundredth, as in the paper's picture.
@@ -30,10 +26,15 @@ def columns() -> np.ndarray:
     return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
 
 
-def run(options: Options) -> Findings:
-    found = columns()
-    files = (write_csv(options.out, "oslog-figure1", COLUMNS, found.T), draw(options.out, found))
-    _, w, l1, square, floored = found
+@experiment(
+    __name__, minutes=(0.05, 0.05),
+    what="the weighted square beside |w|, whose place it takes; nothing is learned",
+)  # fmt: skip
+def run(report: Report) -> None:
+    curves = columns()
+    report.csv(COLUMNS, curves.T)
+    draw(report, curves)
+    _, w, l1, square, floored = curves
     off, off_floored = np.abs(square - l1), np.abs(floored - l1)
     far = np.abs(w) > 0.1
     rows = (
@@ -42,29 +43,21 @@ def run(options: Options) -> Findings:
         ("steps at which it is no number, as printed", f"{int((~np.isfinite(square)).sum())}"),
         (f"largest difference with a floor of {FLOOR:g}", f"{off_floored.max():.4f}"),
     )
-    table = TextTable("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
-    return Findings((table,), (), files)
+    report.table("Figure 1: the square that stands for |w|", ("what", "ours"), rows)
 
 
-def draw(folder: Path, found: np.ndarray) -> Path:
-    point, _, l1, square, floored = found
-    with drawn(folder, "oslog-figure1", 8.6, 3.6) as figure:
+def draw(report: Report, curves: np.ndarray) -> None:
+    point, _, l1, square, floored = curves
+    with report.picture(8.6, 3.6) as figure:
         left, right = figure.subplots(1, 2)
         for axes in (left, right):
             axes.plot(point, l1, color=BLUE, linewidth=2.4, label="|w|")
             axes.plot(point, square, color=ORANGE, linewidth=1.6, linestyle=(0, (5, 2)), label="w² / |w before|")
             axes.plot(point, floored, color=GREEN, linewidth=1.4, label=f"with a floor of {FLOOR:g}")
             axes.set_xlabel("step; w goes from -1 to 1")
-            axes.grid(axis="y", color=PALE)
+            grid(axes)
         left.set_title("All of it")
         left.legend(frameon=False, fontsize=9)
         right.set_xlim(94, 106)
         right.set_ylim(0, 0.08)
         right.set_title("The kink")
-    return folder / "oslog-figure1.png"
-
-
-RECORD = Experiment(
-    "oslog-figure1", PAPER, run=run, minutes=(0.05, 0.05),
-    what="the weighted square beside |w|, whose place it takes; nothing is learned",
-)  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.reproduce.files import data_folder
+from bayou.reproduce.experiment import data_folder
 
 # The most rows of a quick run; fewer of wide sets, whose steps take longer.
 QUICK_ROWS, QUICK_WIDE_ROWS, WIDE = 400, 60, 200

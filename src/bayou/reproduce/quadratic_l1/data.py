@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Options
-from bayou.reproduce.files import data_folder
+from bayou.reproduce.experiment import Options, data_folder
 
 # Table 1's true weights: the intercept, then ten features of which three are redundant.
 TRUTH = np.array([0.259, 0.761, -0.360, 0.876, 0.913, -0.302, -0.820, 0.0, 0.0, 0.0, -0.319])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners.lasso import Lasso
-from bayou.plots import COLOURS, PALE
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import drawn, write_csv
-from bayou.reproduce.quadratic_l1 import PAPER, data
+from bayou.plots import COLOURS, grid
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.quadratic_l1 import data
 from bayou.reproduce.quadratic_l1.solutions import EXACT, MOST_PASSES, weights_of
 
 ROWS = 100_000
@@ -19,15 +16,15 @@ POINTS = 50
 PENALTY = 100.0
 
 
-def traces(options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def traces(report: Report) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(examples, online estimates, batch estimates), the estimates as (points, weights)."""
-    rows = options.examples or ROWS
-    X, y = data.simulated(options.first_seed, rows)
+    rows = report.options.examples or ROWS
+    X, y = data.simulated(report.options.first_seed, rows)
     sizes = np.unique(np.linspace(rows / POINTS, rows, POINTS).astype(int) // 10 * 10)
     learner = Lasso(X.shape[1], penalty=PENALTY, penalize_intercept=True)
     exact = Lasso(X.shape[1], algorithm="multipass", penalty=PENALTY, penalize_intercept=True, tolerance=EXACT)
     online, batches, before = [], [], 0
-    for done, size in enumerate(sizes):
+    for size in report.each(sizes.tolist()):
         learner.learn(Batch.from_csr(X[before:size], y[before:size]))
         online.append(weights_of(learner))
         whole, exact, before = Batch.from_csr(X[:size], y[:size]), exact.at_penalty(PENALTY), size
@@ -36,44 +33,38 @@ def traces(options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             if exact.end_pass():
                 break
         batches.append(weights_of(exact))
-        options.watch(done + 1, len(sizes))
     return sizes, np.array(online), np.array(batches)
 
 
-def write(options: Options, name: str, sizes: np.ndarray, online: np.ndarray, batch: np.ndarray) -> Path:
+def write(report: Report, sizes: np.ndarray, online: np.ndarray, batch: np.ndarray) -> None:
     lines = [
         (int(size), weight, float(online[k, weight]), float(batch[k, weight]))
         for k, size in enumerate(sizes)
         for weight in range(online.shape[1])
     ]
-    return write_csv(options.out, name, ("examples", "weight", "online", "batch"), lines)
+    report.csv(("examples", "weight", "online", "batch"), lines)
 
 
-def run(options: Options) -> Findings:
-    sizes, online, batch = traces(options)
-    with drawn(options.out, "l1-figure3", 8.4, 5.0) as figure:
+@experiment(
+    __name__, minutes=(0.3, 0.3),
+    what="online estimates of 11 weights beside the batch ones, gamma = 100, up to 100,000 examples",
+)  # fmt: skip
+def run(report: Report) -> None:
+    sizes, online, batch = traces(report)
+    write(report, sizes, online, batch)
+    with report.picture(8.4, 5.0) as figure:
         axes = figure.subplots()
         for j in range(online.shape[1]):
             colour = COLOURS[j % len(COLOURS)]
             axes.plot(sizes, online[:, j], color=colour, linewidth=2, label="online" if j == 0 else None)
             label = "batch" if j == 0 else None
             axes.plot(sizes, batch[:, j], color=colour, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
-        axes.set_title("Eleven weights, gamma = 100: online (solid) and batch (dashed)")
-        axes.set_xlabel("examples, t")
-        axes.set_ylabel("estimate")
-        axes.grid(axis="y", color=PALE)
+        title = "Eleven weights, gamma = 100: online (solid) and batch (dashed)"
+        axes.set(title=title, xlabel="examples, t", ylabel="estimate")
+        grid(axes)
         axes.legend(frameon=False)
     gap = np.abs(online - batch).sum(axis=1)
     picked = [0, len(sizes) // 4, len(sizes) // 2, len(sizes) - 1]
-    table = TextTable(
-        "l1-figure3: L1 distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)),
-        (("ours", *(f"{gap[k]:.3f}" for k in picked)),),
-    )  # fmt: skip
-    files = (write(options, "l1-figure3", sizes, online, batch), options.out / "l1-figure3.png")
-    return Findings((table,), (), files)
-
-
-RECORD = Experiment(
-    "l1-figure3", PAPER, run=run, minutes=(0.3, 0.3),
-    what="online estimates of 11 weights beside the batch ones, gamma = 100, up to 100,000 examples",
-)  # fmt: skip
+    columns = ("what", *(f"t = {sizes[k]:,}" for k in picked))
+    rows = [("ours", *(f"{gap[k]:.3f}" for k in picked))]
+    report.table("l1-figure3: L1 distance of online from batch", columns, rows)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.plots import COLOURS
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import drawn
-from bayou.reproduce.quadratic_l1 import PAPER, data, figure3
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.quadratic_l1 import data, figure3
 
 # Large and small, positive and negative.
 WEIGHTS = (0, 3, 5, 6)
 
 
-def run(options: Options) -> Findings:
-    sizes, online, batch = figure3.traces(options)
-    with drawn(options.out, "l1-figure4", 10.4, 6.4) as figure:
+@experiment(
+    __name__, minutes=(0.3, 0.3),
+    what="four of figure 3's weights, with the distance between online and batch",
+)  # fmt: skip
+def run(report: Report) -> None:
+    sizes, online, batch = figure3.traces(report)
+    figure3.write(report, sizes, online, batch)
+    with report.picture(10.4, 6.4) as figure:
         for axes, j in zip(figure.subplots(2, 2).flat, WEIGHTS, strict=True):
             axes.plot(sizes, online[:, j], color=COLOURS[0], linewidth=2, label="online")
             axes.plot(sizes, batch[:, j], color=COLOURS[0], linewidth=1.4, linestyle=(0, (4, 2)), label="batch")
-            axes.set_title(f"beta_{j}, true {data.TRUTH[j]:.3f}")
-            axes.set_xlabel("examples, t")
+            axes.set(title=f"beta_{j}, true {data.TRUTH[j]:.3f}", xlabel="examples, t")
             right = axes.twinx()
             right.plot(sizes, np.abs(online - batch)[:, j], color=COLOURS[2], linewidth=1.6, label="distance")
             right.set_ylim(bottom=0)
@@ -28,18 +31,9 @@ def run(options: Options) -> Findings:
             handles = axes.get_legend_handles_labels()[0] + right.get_legend_handles_labels()[0]
             axes.legend(handles=handles, frameon=False, fontsize=8.5)
     picked = [0, len(sizes) // 2, len(sizes) - 1]
-    rows = tuple(
+    rows = (
         (f"beta_{j}, true {data.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in picked))
         for j in WEIGHTS
     )
-    table = TextTable(
-        "l1-figure4: distance of online from batch", ("what", *(f"t = {sizes[k]:,}" for k in picked)), rows
-    )
-    files = (figure3.write(options, "l1-figure4", sizes, online, batch), options.out / "l1-figure4.png")
-    return Findings((table,), (), files)
-
-
-RECORD = Experiment(
-    "l1-figure4", PAPER, run=run, minutes=(0.3, 0.3),
-    what="four of figure 3's weights, with the distance between online and batch",
-)  # fmt: skip
+    columns = ("what", *(f"t = {sizes[k]:,}" for k in picked))
+    report.table("l1-figure4: distance of online from batch", columns, rows)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayou.plots import COLOURS, INK, PALE
-from bayou.reproduce.files import drawn
+from bayou.plots import COLOURS, INK, grid
+from bayou.reproduce.experiment import Report
 
 
 def by_pass(gaps: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -18,16 +17,15 @@ def by_pass(gaps: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(
-    folder: Path,
-    name: str,
+    report: Report,
     panels: Mapping[str, Mapping[str, tuple[Any, Any]]],
     labels: tuple[str, str],
     *,
     logarithmic: str = "y",
     marks: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-) -> Path:
-    """The picture of some panels, {title: {label: (x, y)}}; `marks` are the paper's numbers, as (x, y) by panel."""
-    with drawn(folder, name, 5.2 * len(panels) + 0.8, 4.4) as figure:
+) -> None:
+    """Draw panels, {title: {label: (x, y)}}; `marks` are the paper's numbers, as (x, y) by panel."""
+    with report.picture(5.2 * len(panels) + 0.8, 4.4) as figure:
         each = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (title, curves) in zip(each, panels.items(), strict=True):
             for number, (label, (x, y)) in enumerate(curves.items()):
@@ -38,14 +36,7 @@ def draw(
                     *zip(*marks[title], strict=True), "D", markersize=7, color=INK, markerfacecolor="none",
                     label="the paper",
                 )  # fmt: skip
-            if "y" in logarithmic:
-                axes.set_yscale("log")
-            if "x" in logarithmic:
-                axes.set_xscale("log")
-            axes.grid(axis="y", color=PALE)
-            axes.set_axisbelow(True)
-            axes.set_title(title)
-            axes.set_xlabel(labels[0])
+            axes.set(title=title, xlabel=labels[0], **{f"{axis}scale": "log" for axis in logarithmic})
+            grid(axes)
             axes.legend(frameon=False, fontsize=8.5)
         each[0].set_ylabel(labels[1])
-    return folder / f"{name}.png"

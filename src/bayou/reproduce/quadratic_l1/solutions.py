@@ -47,10 +47,28 @@ def online(batch: Batch, width: int, penalty: float, **more: Any) -> Lasso:
     return learner
 
 
-def gaps(batch: Batch, width: int, algorithm: str, penalty: float, exact: np.ndarray, **more: Any) -> list[float]:
-    """The L1 distance from the batch solution after each pass."""
-    found = passes(batch, width, algorithm, penalty, tolerance=EXACT, **more)
-    return [float(np.abs(weights_of(one) - exact).sum()) for one in found]
+class Problem:
+    """A penalised regression on some rows, solved online and as a batch.
+
+    Attributes:
+        learner: the batch solution; exact: its weights.
+        online: the weights of the online algorithm; online_gap: their L1 distance from the batch solution.
+    """
+
+    def __init__(self, X: Any, y: np.ndarray, penalty: float, **more: Any) -> None:
+        self.batch, self.width, self.penalty, self.more = Batch.from_csr(X, y), X.shape[1], penalty, more
+        self.learner = solved(self.batch, self.width, penalty, **more)
+        self.exact = weights_of(self.learner)
+        self.online = weights_of(online(self.batch, self.width, penalty, **more))
+        self.online_gap = self._gap(self.online)
+
+    def gaps(self, algorithm: str, **more: Any) -> list[float]:
+        """Return the L1 distance from the batch solution after each pass."""
+        more |= {"tolerance": EXACT, **self.more}
+        return [self._gap(weights_of(one)) for one in passes(self.batch, self.width, algorithm, self.penalty, **more)]
+
+    def _gap(self, weights: np.ndarray) -> float:
+        return float(np.abs(weights - self.exact).sum())
 
 
 def after(gaps: Sequence[float], z: int) -> float:

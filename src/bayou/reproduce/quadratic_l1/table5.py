@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import write_csv
-from bayou.reproduce.quadratic_l1 import PAPER, picture, solutions
+from bayou.reproduce.experiment import Options, Report, experiment
+from bayou.reproduce.quadratic_l1 import picture, solutions
 from bayou.reproduce.quadratic_l1.data import documents
-from bayou.reproduce.quadratic_l1.solutions import after, shown, weights_of
+from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown, weights_of
 
 SETS = {"IMDB": "imdb_reviews.jsonl.gz", "Enron": "enron_spam.jsonl.gz"}
 PART = 10  # one document in ten is in the small training set
@@ -57,46 +56,41 @@ def texts(options: Options, name: str) -> Texts:
     return Texts(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
 
-def run(options: Options) -> Findings:
-    rows, lines, panels, tables, notes = [], [], {}, [], []
-    for done, name in enumerate(SETS):
-        data = texts(options, name)
+@experiment(
+    __name__, minutes=(0.8, 3.0), takes_data=True,
+    what="IMDB and Enron (for RCV1): a tenth of the documents by all algorithms, all of them by reduced memory",
+)  # fmt: skip
+def run(report: Report) -> None:
+    columns = ("what", *PRINTED)
+    rows = [("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values()))]
+    lines, panels, words = [], {}, []
+    for name in report.each(list(SETS)):
+        data = texts(report.options, name)
         X, y = data.X[data.small], data.y[data.small]
-        batch, width = Batch.from_csr(X, y), X.shape[1]
-        options.say(f"l1-table5: {name}, {len(y):,} documents of {len(data.y):,}, {width:,} words")
-        exact = weights_of(solutions.solved(batch, width, PENALTY))
-        online = float(np.abs(weights_of(solutions.online(batch, width, PENALTY)) - exact).sum())
-        gaps = solutions.gaps(batch, width, "reduced", PENALTY, exact, max_active=ROOM)
-        ours = {"online": online} | {f"z = {z}": after(gaps, z) for z in (2, 5, 10)}
-        rows.append((f"{name}, {len(y):,} documents", *(shown(ours[column]) for column in PRINTED)))
-        lines += [(name, "online", 1, online), *((name, "RMMP", z + 1, gap) for z, gap in enumerate(gaps))]
+        report.say(f"{name}, {len(y):,} documents of {len(data.y):,}, {X.shape[1]:,} words")
+        problem = Problem(X, y, PENALTY)
+        gaps = problem.gaps("reduced", max_active=ROOM)
+        ours = (problem.online_gap, *(after(gaps, z) for z in (2, 5, 10)))
+        rows.append((f"{name}, {len(y):,} documents", *map(shown, ours)))
+        lines += [(name, "online", 1, problem.online_gap), *((name, "RMMP", z + 1, gap) for z, gap in enumerate(gaps))]
         panels[name] = {f"RMMP, k = {ROOM}": picture.by_pass(gaps)}
-        whole = solutions.solved(
-            Batch.from_csr(data.X, data.y), width, LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM
-        )
-        notes.append(
+        batch = Batch.from_csr(data.X, data.y)
+        whole = solutions.solved(batch, X.shape[1], LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM)
+        report.notes.append(
             f"{name}, all {len(data.y):,} documents, gamma = {LARGE_PENALTY:.0f}, k = {LARGE_ROOM}: "
             f"{whole.active_size} weights are not 0, {whole.n_passes} passes, violation "
             f"{whole.kkt_violation / LARGE_PENALTY:.1e} of the penalty."
         )
         weights = weights_of(whole)
         order = np.argsort(-np.abs(weights), kind="stable")[:10]
-        words = tuple(
-            ("intercept" if j == 0 else data.names[j - 1], f"{exact[j]:.3f}", f"{weights[j]:.3f}") for j in order
-        )
-        tables.append(TextTable(f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), words))
-        options.watch(done + 1, len(SETS))
-    rows.insert(0, ("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values())))
+        largest = [
+            ("intercept" if j == 0 else data.names[j - 1], f"{problem.exact[j]:.3f}", f"{weights[j]:.3f}")
+            for j in order
+        ]
+        words.append((f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), largest))
     title = f"l1-table5: L1 distance from the batch solution, gamma = {PENALTY:g}, RMMP with k = {ROOM}"
-    table = TextTable(title, ("what", *PRINTED), tuple(rows))
-    files = (
-        write_csv(options.out, "l1-table5", ("set", "method", "pass", "l1_gap"), lines),
-        picture.draw(options.out, "l1-table5", panels, ("passes", "L1 distance")),
-    )
-    return Findings((table, *tables), tuple(notes), files)
-
-
-RECORD = Experiment(
-    "l1-table5", PAPER, run=run, minutes=(0.8, 3.0), takes_data=True,
-    what="IMDB and Enron (for RCV1): a tenth of the documents by all algorithms, all of them by reduced memory",
-)  # fmt: skip
+    report.table(title, columns, rows)
+    for table in words:
+        report.table(*table)
+    report.csv(("set", "method", "pass", "l1_gap"), lines)
+    picture.draw(report, panels, ("passes", "L1 distance"))

@@ -15,9 +15,8 @@ from scipy.special import expit
 from sklearn.model_selection import StratifiedKFold
 
 from bayou.estimators import LassoClassifier, PathPoint
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
-from bayou.reproduce.files import write_csv
-from bayou.reproduce.quadratic_l1 import PAPER, picture, table5
+from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.quadratic_l1 import picture, table5
 
 # The paper's grid, and what lies between: a path costs little more.
 PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)
@@ -26,17 +25,19 @@ LARGE_PENALTIES = (100.0, 60.0, 40.0, 25.0, 16.0, 10.0, 6.0, 4.0, 2.5, 1.6, 1.0)
 PRINTED = {"optimized": (70.34, 83.96), "naive": (73.67, 87.11)}
 
 
-def run(options: Options) -> Findings:
+@experiment(
+    __name__, minutes=(1.5, 8.0), takes_data=True,
+    what="IMDB and Enron (for RCV1): cross-validated on a tenth of the documents against plain training on all",
+)  # fmt: skip
+def run(report: Report) -> None:
     rows = [(f"paper: RCV1, {name}", "", "", f"{r:.2f}", f"{p:.2f}", "", "") for name, (r, p) in PRINTED.items()]
     lines: list[tuple[Any, ...]] = []
     panels: dict[str, dict[str, tuple[Any, Any]]] = {}
-    for done, name in enumerate(table5.SETS):
-        data = table5.texts(options, name)
+    for name in report.each(list(table5.SETS)):
+        data = table5.texts(report.options, name)
         X, y = data.X[data.small], data.y[data.small]
-        options.say(
-            f"l1-table6: {name}, {len(y):,} and {len(data.y):,} documents to learn, {len(data.test_y):,} to test"
-        )
-        small, chosen = chosen_on(X, y, folds=3 if options.quick else 10)
+        report.say(f"{name}, {len(y):,} and {len(data.y):,} documents to learn, {len(data.test_y):,} to test")
+        small, chosen = chosen_on(X, y, folds=3 if report.options.quick else 10)
         large = model().path(data.X, data.y, LARGE_PENALTIES)
         alike = min(large, key=lambda point: abs(point.active_size - chosen.active_size))
         for what, documents, point in (("optimized", len(y), chosen), ("naive", len(data.y), alike)):
@@ -55,17 +56,11 @@ def run(options: Options) -> Findings:
                 (name, label, point.penalty, point.active_size, loss, float(point.kkt_violation.max()))
                 for point, loss in zip(path, losses, strict=True)
             ]
-        options.watch(done + 1, len(table5.SETS))
     columns = ("what", "gamma", "weights", "recall %", "precision %", "accuracy %", "log loss")
-    files = (
-        write_csv(
-            options.out, "l1-table6", ("set", "documents", "penalty", "weights", "log_loss", "kkt_violation"), lines
-        ),
-        picture.draw(
-            options.out, "l1-table6", panels, ("weights that are not 0", "log loss on test documents"), logarithmic="x"
-        ),
-    )
-    return Findings((TextTable("l1-table6: on test documents", columns, tuple(rows)),), (), files)
+    report.table("l1-table6: on test documents", columns, rows)
+    report.csv(("set", "documents", "penalty", "weights", "log_loss", "kkt_violation"), lines)
+    labels = ("weights that are not 0", "log loss on test documents")
+    picture.draw(report, panels, labels, logarithmic="x")
 
 
 def model() -> LassoClassifier:
@@ -93,9 +88,3 @@ def judged(point: PathPoint, X: Any, y: np.ndarray) -> Sequence[float]:
     hits = np.count_nonzero(said & right)
     loss = -np.mean(np.log(np.maximum(expit(np.where(right, score, -score)), 1e-300)))
     return hits / max(right.sum(), 1), hits / max(said.sum(), 1), float(np.mean(said == right)), float(loss)
-
-
-RECORD = Experiment(
-    "l1-table6", PAPER, run=run, minutes=(1.5, 8.0), takes_data=True,
-    what="IMDB and Enron (for RCV1): cross-validated on a tenth of the documents against plain training on all",
-)  # fmt: skip
