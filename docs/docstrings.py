@@ -6,6 +6,8 @@ Examples stand in docstrings as doctest wants them, and the site needs a fence a
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from typing import Any
 
@@ -19,7 +21,10 @@ class Docstrings(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = fenced(parted(obj.docstring.value))
+            text = obj.docstring.value
+            if obj.is_class and obj.module.path.startswith("bayou.estimators"):  # its list of parameters is completed
+                text = inspect.getdoc(getattr(importlib.import_module(obj.module.path), obj.name)) or text
+            obj.docstring.value = fenced(parted(text))
 
 
 def fenced(text: str) -> str:

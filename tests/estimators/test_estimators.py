@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayou
+import bayou.estimators
 from bayou import (
     AdaGradClassifier,
     BankClassifier,
@@ -55,6 +57,13 @@ EVERY_KIND = [
 @parametrize_with_checks(EVERY_KIND, expected_failed_checks=expected_failed_checks)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", bayou.estimators.__all__)
+def test_every_parameter_is_described_in_the_docstring(name):
+    kind = getattr(bayou, name)
+    described = set(re.findall(r"\w+", " ".join(re.findall(r"^    (\w+(?:, \w+)*): ", kind.__doc__, re.MULTILINE))))
+    assert set(inspect.signature(kind).parameters) <= described
 
 
 @ALL

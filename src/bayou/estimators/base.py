@@ -8,7 +8,7 @@ names; the four that all share are `fit_intercept` (the learner's `intercept`), 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import update_wrapper
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -27,6 +27,7 @@ from bayou.core.checks import shown, whole_number
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
 from bayou.estimators import validation
+from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
 from bayou.learners.classes.extending import extended, extends
 from bayou.learners.classes.stack import SUREST
@@ -52,9 +53,27 @@ class NeedsPosterior:
         return self.method.__get__(estimator, owner)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class OnlineEstimator(BaseEstimator):
-    """What classifiers and regressors share: one or more learners, taught in passes over shuffled rows."""
+    """Base of classifiers and regressors: one or more learners, trained in passes over shuffled rows.
+
+    Parameters that several of them have:
+
+        link: "logistic" or "probit".
+        prior_mean: the prior mean of every weight; a number or one per feature.
+        prior_variance: the prior variance of every weight; a number or one per feature.
+        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
+        predictive: "quadrature" integrates the link over the score; "closed" is the paper's faster approximation, which
+            leans to 1/2 where the score is large and uncertain.
+        noise_variance: the variance of the labels around their means; None learns it.
+        bounded: whether to predict no number beyond the labels that were learned from.
+        horizon: "later" predicts rows that come after learning has stopped, "next" the next row of a stream in which
+            each label is learned before the next prediction, as in a loop of predictions and `partial_fit`. Read when
+            predicting.
+        fit_intercept: whether there is an extra weight whose feature is always 1.
+        random_state: seeds the order in which `fit` takes the rows.
+        dtype: of the state, "float32" or "float64"; None is the learner's own choice.
+    """
 
     _learner_name: ClassVar[str]
     _learns_in_order: ClassVar[bool] = True  # else the result depends on which rows there are, not on their order
@@ -152,6 +171,44 @@ class OnlineEstimator(BaseEstimator):
         """Only the bank tells the next row from later ones, and has it as a parameter."""
         return str(getattr(self, "horizon", "later"))
 
+    # --- looking inside -------------------------------------------------------------------------------------
+
+    @property
+    def learner_(self) -> Any:
+        """The learner."""
+        check_is_fitted(self)
+        return self.learners_[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The means of the weights."""
+        return self._weights(self.learner_.mean)
+
+    @property
+    def coef_var_(self) -> np.ndarray:
+        """The variances of the weights."""
+        self._check_posterior()
+        return self._weights(self.learner_.variance)
+
+    @property
+    def intercept_(self) -> Any:
+        """The mean of the intercept."""
+        return self._scalars(self.learner_.intercept[0])
+
+    @property
+    def intercept_var_(self) -> Any:
+        """The variance of the intercept."""
+        self._check_posterior()
+        return self._scalars(self.learner_.intercept[1])
+
+    def _weights(self, values: np.ndarray) -> np.ndarray:
+        """Return values of weights in the shape that this kind of estimator shows."""
+        return values
+
+    def _scalars(self, values: Any) -> Any:
+        """Return values of the intercept in the shape that this kind of estimator shows."""
+        return values
+
     # --- for scikit-learn -----------------------------------------------------------------------------------
 
     @classmethod
@@ -174,7 +231,7 @@ class OnlineEstimator(BaseEstimator):
         return tags
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     """What all classifiers share; use one of its subclasses.
 
@@ -186,12 +243,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     Parameters are read when the learners are made: by `fit`, and by the first `partial_fit`.
 
     Args:
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        passes: how often `fit` goes over the data. To a Bayesian learner of one pass every further one counts all rows
-            as new evidence again, and intervals come out too narrow; a gradient needs more than one over few rows.
+        passes: the number of passes of `fit` over the data. A Bayesian learner of one pass counts all rows as new
+            evidence again in each further one, and its intervals become too narrow; a gradient needs more than one over
+            few rows.
         class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
-        random_state: seeds the order in which `fit` takes the rows, and what a learner draws.
-        dtype: of the state, "float32" or "float64"; None is the learner's own choice.
+        random_state: seeds the order in which `fit` takes the rows, and the draws of a learner.
 
     Attributes:
         classes_: the labels, sorted. Of two the second is the positive one.
@@ -381,27 +437,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         check_is_fitted(self)
         return getattr(self, "_many", None) or self.learners_[0]
 
-    @property
-    def coef_(self) -> np.ndarray:
-        """The weights' means."""
-        return self._by_class(np.atleast_2d(self.learner_.mean).T).T
+    def _weights(self, values: np.ndarray) -> np.ndarray:
+        return self._by_class(np.atleast_2d(values).T).T
 
-    @property
-    def coef_var_(self) -> np.ndarray:
-        """The weights' variances."""
-        self._check_posterior()
-        return self._by_class(np.atleast_2d(self.learner_.variance).T).T
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The intercept's mean."""
-        return self._by_class(np.atleast_1d(self.learner_.intercept[0]))
-
-    @property
-    def intercept_var_(self) -> np.ndarray:
-        """The intercept's variance."""
-        self._check_posterior()
-        return self._by_class(np.atleast_1d(self.learner_.intercept[1]))
+    def _scalars(self, values: Any) -> np.ndarray:
+        return self._by_class(np.atleast_1d(values))
 
 
 def _labelled(learner: Learner, batch: Batch, numbers: np.ndarray, weights: np.ndarray | None) -> Batch:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayou.estimators.base import OnlineClassifier
+from bayou.estimators.documented import estimator
 from bayou.outputs.plain_model import write_plain
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class BankClassifier(OnlineClassifier):
-    """Many Bayesian and gradient learners side by side, combined by evidence: nothing to tune. The one to start with.
+    """Many Bayesian and gradient learners side by side, combined by evidence; nothing to tune. Start with this one.
 
-    The learner, with its equations, is `bayou.learners.Bank`; parameters that all share are those of
-    `OnlineClassifier`. Features need no scaling.
+    The learner, with its equations, is `bayou.learners.Bank`. Features need no scaling.
 
     Args:
         preset: "slim" (8 lanes) or "wide" (16 lanes, a little better, half as fast).
-        lanes: lanes of your own instead: a list of `bayou.learners.bank.Lane`s, or of mappings with their fields.
+        lanes: your own lanes instead: a list of `bayou.learners.bank.Lane`s, or of mappings with their fields.
         combine: "stack", or "share" for a mixture alone.
         narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
         intercept_variance: the prior variance of the intercept; in each lane max(3, prior_variance) if None.
         pairs: "crosses", "factors", "auto" or "auto,factors" for lanes of pairs of features; for two classes.
         cross, pair_bits: which pairs, of features that have columns, and 2^pair_bits places for their weights.
-        horizon: what predictions are for: "later" for rows that come after learning has stopped, "next" for the next
-            row of a stream whose labels are all told before it, as in a loop of `predict_proba` and `partial_fit`.
-            Read when predicting.
 
     `coef_` and `coef_var_` are those of the combination linearised as it stands; `learner_.lanes` shows its parts.
 
@@ -54,25 +50,18 @@ class BankClassifier(OnlineClassifier):
     horizon: str = "later"
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class MarginalClassifier(OnlineClassifier):
     """Bayesian logistic or probit regression, learned in one pass, with a Gaussian for every weight.
 
-    The learner, with its equations, is `bayou.learners.Marginal`; parameters that all share are those of
-    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
-    the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Marginal`. Scale dense features, for example by
+    `StandardScaler`: the prior variance should be of the size of the weights' own spread.
 
     Args:
-        link: "logistic" or "probit".
         mean_update: "auto", "taylor" or "newton".
         variance_update: "laplace" or "peak".
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature.
         temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
         memory: how fast old evidence fades; 0 never forgets.
-        predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
-            which leans to 1/2 where the score is large and unsure.
-        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -99,22 +88,20 @@ class MarginalClassifier(OnlineClassifier):
     intercept_variance: float | None = None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class JointClassifier(OnlineClassifier):
     """Bayesian logistic regression whose weights are updated together, with a diagonal or a full covariance.
 
-    The learner, with its equations, is `bayou.learners.Joint`; parameters that all share are those of
-    `OnlineClassifier`. Scale dense features (`StandardScaler`, say). Full covariance is for dense problems of up to
-    some thousand features.
+    The learner, with its equations, is `bayou.learners.Joint`. Scale dense features, for example by `StandardScaler`.
+    Full covariance is for dense problems of up to some thousand features.
 
     Args:
         covariance: "diagonal", or "full" for dense problems.
         mean_update: "newton", or "taylor", which explodes with wide priors.
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature. A diagonal covariance wants it wider than the
-            weights' own spread.
-        batch_size: how many examples full covariance learns at once; `fit` ends with a smaller one.
-        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
+        prior_variance: the prior variance of every weight; a number or one per feature. A diagonal covariance wants it
+            wider than the weights' own spread.
+        batch_size: the number of examples that a full covariance learns at once; the last batch of `fit` may be
+            smaller.
         dtype: of the state, "float32" or "float64"; None is float32 for a diagonal covariance, float64 for a full one.
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -136,22 +123,15 @@ class JointClassifier(OnlineClassifier):
     intercept_variance: float | None = None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class MomentClassifier(OnlineClassifier):
     """Bayesian logistic or probit regression by moment matching (ADF), with a Gaussian for every weight.
 
-    The learner, with its equations, is `bayou.learners.Moment`; parameters that all share are those of
-    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
-    the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Moment`. Scale dense features, for example by `StandardScaler`:
+    the prior variance should be of the size of the weights' own spread.
 
     Args:
-        link: "logistic" or "probit".
         expectation: "exact" matches moments under the link itself, "probit" under a probit in its place.
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature.
-        predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
-            which leans to 1/2 where the score is large and unsure.
-        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -172,23 +152,17 @@ class MomentClassifier(OnlineClassifier):
     intercept_variance: float | None = None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class VariationalClassifier(OnlineClassifier):
     """Bayesian logistic regression by marginalised variational Bayes, with a Gaussian for every weight.
 
-    The learner, with its equations, is `bayou.learners.Variational`; parameters that all share are those of
-    `OnlineClassifier`. Scale dense features (`StandardScaler`, say): the prior variance should be of the size of
-    the weights' own spread.
+    The learner, with its equations, is `bayou.learners.Variational`. Scale dense features, for example by
+    `StandardScaler`: the prior variance should be of the size of the weights' own spread.
 
     Args:
         expectation: "quadrature" or "monte-carlo".
         n_points: nodes or draws for each weight and example; 8 nodes or 100 draws if None.
         mean_update: "newton" or "taylor".
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature.
-        predictive: "quadrature" integrates the link over the score; "closed" is the paper's quicker approximation,
-            which leans to 1/2 where the score is large and unsure.
-        intercept_variance: the prior variance of the intercept; max(3, prior_variance) if None.
         random_state: seeds the order in which `fit` takes the rows, and the draws of "monte-carlo".
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -211,18 +185,17 @@ class VariationalClassifier(OnlineClassifier):
     intercept_variance: float | None = None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class AdaGradClassifier(OnlineClassifier):
-    """Logistic regression by AdaGrad, stochastic gradient with a step per feature: the baseline people trust.
+    """Logistic regression by AdaGrad, stochastic gradient with a step per feature: a trusted baseline.
 
-    The learner, with its equations, is `bayou.learners.AdaGrad`; parameters that all share are those of
-    `OnlineClassifier`. There is no posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_`
-    raise `bayou.NoPosterior`.
+    The learner, with its equations, is `bayou.learners.AdaGrad`. There is no posterior: `predict_interval`,
+    `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
 
     Args:
-        learning_rate: the length of each feature's first step.
-        l2: strength of the pull towards 0, felt when a feature is active.
-        passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
+        learning_rate: the length of the first step of each feature.
+        l2: the strength of the pull towards 0, applied when a feature is active.
+        passes: the number of passes of `fit` over the data. A gradient needs more than one pass over few rows.
 
     >>> import numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0], [-3.0]]), ["up", "up", "down", "down"]
@@ -238,21 +211,20 @@ class AdaGradClassifier(OnlineClassifier):
     passes: int = 5
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class FTRLClassifier(OnlineClassifier):
-    """Logistic regression by FTRL-proximal: weights that are exactly zero, the sparse baseline people trust.
+    """Logistic regression by FTRL-proximal: weights that are exactly zero, a trusted sparse baseline.
 
-    The learner, with its equations, is `bayou.learners.FTRL`; parameters that all share are those of
-    `OnlineClassifier`. There is no posterior: `predict_interval`, `sample_proba`, `coef_var_` and `intercept_var_`
-    raise `bayou.NoPosterior`.
+    The learner, with its equations, is `bayou.learners.FTRL`. There is no posterior: `predict_interval`,
+    `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
 
     Args:
         alpha: the length of steps.
-        beta: how many gradients' worth of caution a feature starts with.
-        l1: how much evidence a weight needs to leave 0; larger makes a smaller model.
-        l2: strength of the pull towards 0.
+        beta: damps the first steps of a feature, as if it had seen gradients of this size before.
+        l1: the evidence that a weight needs to leave 0; a larger l1 makes a smaller model.
+        l2: the strength of the pull towards 0.
         fit_intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
-        passes: how often `fit` goes over the data. A gradient needs more than one pass over few rows.
+        passes: the number of passes of `fit` over the data. A gradient needs more than one pass over few rows.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
@@ -271,26 +243,26 @@ class FTRLClassifier(OnlineClassifier):
     passes: int = 5
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class SpikeSlabClassifier(OnlineClassifier):
-    """Sparse probit regression that says of each feature how probable it is to matter.
+    """Sparse probit regression with a probability for each feature to matter.
 
-    The learner, with its equations, is `bayou.learners.SpikeSlab`; parameters that all share are those of
-    `OnlineClassifier`. `SelectByInclusion` selects features for another model.
+    The learner, with its equations, is `bayou.learners.SpikeSlab`. `SelectByInclusion` selects features for another
+    model.
 
     Args:
-        inclusion_prior: how probable it is that a feature matters, before any data, down to 1e-30: it steers how many
-            are selected.
+        inclusion_prior: the prior probability that a feature matters, down to 1e-30; it controls how many are selected.
         slab_variance: the variance of the weights that matter: about 1 for 0/1 features, 3 to 50 for rows of length 1
             such as tf-idf.
-        refresh_every: for how many examples the prior's factor is held; 1 is best.
-        batch_size: how many examples meet the same posterior; more than 1 is for comparisons, and can diverge.
+        refresh_every: the number of examples for which the prior's factor is held; 1 is best.
+        batch_size: the number of examples that are learned from one posterior; more than 1 is for comparisons, and can
+            diverge.
         predictive: "selected", the means of the selected features alone, or "full", all of the posterior.
         link: "probit", the only one.
         fit_intercept: whether there is an extra weight whose feature is always 1; it is always selected.
         intercept_variance: the prior variance of the intercept; max(3, slab_variance) if None.
-        passes: how often `fit` goes over the data. Further passes bring the inclusion probabilities closer to the
-            exact ones, and count no row twice.
+        passes: the number of passes of `fit` over the data. Further passes bring the inclusion probabilities closer to
+            the exact ones, and count no row twice.
         dtype: of the state, "float64" (also for None) or "float32".
 
     Attributes:

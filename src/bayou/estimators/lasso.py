@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import OnlineClassifier
+from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
 from bayou.rounds.exact_shards import one_pass
 
@@ -48,20 +49,19 @@ class PathPoint(NamedTuple):
         return int(np.count_nonzero(self.coef))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class LassoClassifier(OnlineClassifier):
     """L1-penalised logistic or probit regression: what a batch solver finds, by passes over the rows, certified.
 
-    The learner, with its equations, is `bayou.learners.Lasso`; parameters that all share are those of
-    `OnlineClassifier`. With penalize_intercept=True it is scikit-learn's LogisticRegression(l1_ratio=1,
-    solver="liblinear") with C = 1 / penalty, without it that of saga. There is no posterior.
+    The learner, with its equations, is `bayou.learners.Lasso`. With penalize_intercept=True it is scikit-learn's
+    LogisticRegression(l1_ratio=1, solver="liblinear") with C = 1 / penalty, without it that of saga. There is no
+    posterior.
 
     Args:
         algorithm: "auto" is "reduced" for `fit`, which is exact, and "online" for `partial_fit`; or "online",
             "multipass", "reduced" for good.
         penalty: gamma; a number, or one for each feature (0 is free), "lookahead" (online: learned), or "cv": the best
             on held-out rows (`fit` only), of the penalties of `path`.
-        link: "logistic" or "probit".
         penalize_intercept: whether the intercept is penalised as well.
         max_active: how many features' curvature "reduced" keeps; raised if it proves too small.
         slack: "reduced" also watches features whose gradient is at least this share of the penalty.

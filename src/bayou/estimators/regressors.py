@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from bayou.core.batch import Batch
 from bayou.core.errors import WrongTask
 from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import NeedsPosterior, OnlineEstimator
+from bayou.estimators.documented import estimator
 
 
 class _OfClassifiers:
@@ -27,7 +26,7 @@ class _OfClassifiers:
         raise WrongTask(f"{owner.__name__} predicts numbers, so it has no {self.name}; see predict and sample_mean.")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class OnlineRegressor(RegressorMixin, OnlineEstimator):
     """What all regressors share; use one of its subclasses.
 
@@ -38,11 +37,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     Parameters are read when the learner is made: by `fit`, and by the first `partial_fit`.
 
     Args:
-        fit_intercept: whether there is an extra weight whose feature is always 1.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again, and intervals
-            come out too narrow.
-        random_state: seeds the order in which `fit` takes the rows.
-        dtype: of the state, "float32" or "float64"; None is the learner's own choice.
+        passes: the number of passes of `fit` over the data. More than one counts every row as new evidence again, and
+            intervals become too narrow.
 
     Attributes:
         n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
@@ -110,34 +106,6 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     # --- looking inside -------------------------------------------------------------------------------------
 
     @property
-    def learner_(self) -> Learner:
-        """The learner."""
-        check_is_fitted(self)
-        return self.learners_[0]
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """The weights' means."""
-        return self.learner_.mean
-
-    @property
-    def coef_var_(self) -> np.ndarray:
-        """The weights' variances."""
-        self._check_posterior()
-        return self.learner_.variance
-
-    @property
-    def intercept_(self) -> float:
-        """The intercept's mean."""
-        return self.learner_.intercept[0]
-
-    @property
-    def intercept_var_(self) -> float:
-        """The intercept's variance."""
-        self._check_posterior()
-        return self.learner_.intercept[1]
-
-    @property
     def noise_var_(self) -> float:
         """The noise variance, known or learned."""
         return float(self.learner_.predict(Batch.from_rows([{}]), self._horizon).noise[0])
@@ -146,18 +114,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     sample_proba = _OfClassifiers()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class BankRegressor(OnlineRegressor):
-    """Several Bayesian regressions side by side, combined by evidence: nothing to tune. The one to start with.
+    """Several Bayesian regressions side by side, combined by evidence, with nothing to tune. Start with this one.
 
-    The learner, with its equations, is `bayou.learners.NumberBank`; parameters that all share are those of
-    `OnlineRegressor`. Features and labels may have any unit, and need no scaling.
+    The learner, with its equations, is `bayou.learners.NumberBank`. Features and labels may have any unit, and need no
+    scaling.
 
     Args:
         dtype: in which weights are shown, "float64" (also for None) or "float32".
-        horizon: what predictions are for: "later" for rows that come after learning has stopped, "next" for the next
-            row of a stream whose labels are all told before it, as in a loop of `predict` and `partial_fit`. Read when
-            predicting.
 
     Intervals are those of a mixture of Student-t's, steered so that 90 % of the labels fell into those of 90 %.
     `coef_` and `coef_var_` are those of the combination as a sum over its parts, which `learner_.lanes` shows.
@@ -177,18 +142,16 @@ class BankRegressor(OnlineRegressor):
     horizon: str = "later"
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class GaussianRegressor(OnlineRegressor):
     """Bayesian linear regression for huge sparse problems, learned in one pass, with a Gaussian for every weight.
 
-    The learner, with its equations, is `bayou.learners.Gaussian`; parameters that all share are those of
-    `OnlineRegressor`. Scale dense features (`StandardScaler`, say).
+    The learner, with its equations, is `bayou.learners.Gaussian`. Scale dense features, for example by
+    `StandardScaler`.
 
     Args:
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
-        noise_variance: how far labels scatter around their means; None learns it.
-        bounded: whether to predict no number beyond the labels that were learned from.
+        prior_variance: the prior variance of every weight; a number or one per feature, in units of a noise variance
+            that is learned.
         intercept_variance: the prior variance of the intercept; max(1e6, prior_variance) if None,
             in units of the noise variance.
 
@@ -213,26 +176,24 @@ class GaussianRegressor(OnlineRegressor):
     intercept_variance: float | None = None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class ShrinkageRegressor(OnlineRegressor):
     """Online Bayesian lasso: weights that the data do not need shrink to nothing, the others keep their uncertainty.
 
-    The learner, with its equations, is `bayou.learners.Shrinkage`; parameters that all share are those of
-    `OnlineRegressor`. For dense problems of up to some thousand features, which should have one scale
-    (`StandardScaler`, say).
+    The learner, with its equations, is `bayou.learners.Shrinkage`. For dense problems of up to some thousand features,
+    which should have one scale (`StandardScaler`, say).
 
     Args:
         penalty: a, of a |w|; large values shrink more weights to nothing. None: three deviations of the labels.
         iterations: how often the weights are solved for after each example, at most.
         tolerance: fewer times if no weight moved by more than this share of the largest.
         floor: the smallest |w| that counts: what keeps weights of 0 alive.
-        noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
-        bounded: whether to predict no number beyond the labels that were learned from.
+        noise_variance: the variance of the labels around their means; None learns it, "paper" is 4 max|label|^2.
         ramp: the penalty grows in proportion to the examples, up to this many of them; 0 has it whole from the start.
         screening: how far scaled weights may be from those of an exact solution, relatively; 0 is exact.
         fit_intercept: whether labels may have a mean that no feature tells.
         centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
-        passes: how often `fit` goes over the data. More than once counts every row as new evidence again.
+        passes: the number of passes of `fit` over the data. More than one counts every row as new evidence again.
         dtype: in which weights are shown, "float64" (also for None) or "float32".
 
     `lasso_coef_` are the weights of scikit-learn's `Lasso(alpha=penalty / n)` on the same rows, zeros and all.
@@ -261,4 +222,4 @@ class ShrinkageRegressor(OnlineRegressor):
     @property
     def lasso_coef_(self) -> np.ndarray:
         """The exact lasso of all rows so far: what endless iterations would reach."""
-        return self.learner_.lasso()  # type: ignore[attr-defined]
+        return self.learner_.lasso()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.estimators.classifiers import SpikeSlabClassifier
+from bayou.estimators.documented import estimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class SelectByInclusion(SelectorMixin, BaseEstimator):
     """Keep the features that a spike-and-slab model finds likely to matter, in one pass over the data.
 
