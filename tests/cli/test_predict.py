@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou import simulate, sources
-from bayou.cli import app, options
+from bayou.cli import app
 from bayou.cli.terminal import output
 from bayou.core.extras import Extras
 from bayou.kernels.compiling import COMPILING
@@ -295,10 +295,6 @@ def test_a_table_without_a_column_that_is_needed_is_wrong_usage(run, tmp_path):
     done = run("predict", tmp_path / "t.csv", "--model", tmp_path / "m.bayou")
     assert done.exit_code == 2
     assert "there is no column 'city'" in done.stderr
-
-
-def test_the_command_knows_every_format():
-    assert sources.FORMATS == options.FORMATS
 
 
 def test_a_model_that_is_none_is_said(run, data, tmp_path):

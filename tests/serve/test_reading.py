@@ -1,7 +1,8 @@
 """Rows that come to a server are read as the model's own were."""
 
 import bayou
-from bayou.serve.reading import SVMLIGHT, VW, Reading
+from bayou.serve.log import SVMLIGHT, VW
+from bayou.serve.reading import Reading
 
 
 def test_crosses_of_numbered_features_are_read_and_named(tmp_path):

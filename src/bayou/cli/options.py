@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from bayou.cli.usage import BadUsage, usage
+from bayou.sources.formats.registry import FORMATS
 
-# As bayou.sources.FORMATS has them; that module is too heavy for showing help.
-FORMATS = ("auto", "svmlight", "vw", "csv", "tsv", "criteo", "parquet", "jsonl")
 ON_ERROR = ("raise", "skip")
 # As bayou.core.prediction has them.
 HORIZONS = ("next", "later")

@@ -24,8 +24,7 @@ from bayou.core import registry
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.kernels import cache
-
-READ = ("csv", "svmlight", "vw", "jsonl", "parquet")
+from bayou.sources.formats import registry as formats
 
 
 def learner(name: str) -> str:
@@ -35,7 +34,7 @@ def learner(name: str) -> str:
 
 def usual_tasks() -> list[str]:
     """What most people need: the default learner and every format."""
-    return [learner(registry.DEFAULT), *(f"read {format}" for format in READ)]
+    return [learner(registry.DEFAULT), *(f"read {record.name}" for record in formats.RECORDS if record.samples())]
 
 
 def all_tasks() -> list[str]:
@@ -152,36 +151,13 @@ def _learn(name: str) -> None:
 
 
 def _read(format: str) -> None:
-    # Cells that are empty, whole, broken and words; a CSV without quotes is cut by a kernel of its own.
-    rows = [("2.5", "oslo", 1), ("", "rome", 0), ("40", "oslo", 0), ("7", "bern", 1)]
-    names = ("size", "city", "clicked")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"toy.{format}"
-        if format == "parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
-            _read_file(path, format)
-            return
-        head = ",".join(names)
-        texts = {
-            "csv": [
-                [head, *(f"{size},{city},{label}" for size, city, label in rows)],
-                [head, *(f'{size},"{city}",{label}' for size, city, label in rows)],
-            ],
-            "svmlight": [[f"{label} 1:{size or 0} 7:1" for size, _, label in rows]],
-            "vw": [[f"{2 * label - 1} 'row |a size:{size or 0} {city} |b {city}" for size, city, label in rows]],
-            "jsonl": [[f'{{"size": {size or "null"}, "city": "{city}", "clicked": {y}}}' for size, city, y in rows]],
-        }
-        for lines in texts[format]:
-            path.write_text("\n".join(lines) + "\n")
-            _read_file(path, format)
-
-
-def _read_file(path: Path, format: str) -> None:
     from bayou import sources
 
-    recipe = None if format in ("svmlight", "vw") else {"label": "clicked"}
-    for _ in sources.open(str(path), format=format, recipe=recipe, threads=0, groups=True):
-        pass
+    record = formats.find(format)
+    recipe = {"label": "clicked"} if record.kinds[0] == "table" else None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"toy.{format}"
+        for sample in record.samples():
+            path.write_bytes(sample)
+            for _ in sources.open(str(path), format=format, recipe=recipe, threads=0, groups=True):
+                pass

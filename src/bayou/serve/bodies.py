@@ -12,18 +12,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
+from bayou.serve.log import ARROW, JSON, VW
+from bayou.sources.formats.registry import with_bodies
 
-TYPES = {
-    "application/json": JSON,
-    "application/x-ndjson": JSON,
-    "application/ndjson": JSON,
-    "application/jsonl": JSON,
-    "text/x-vw": VW,
-    "text/x-svmlight": SVMLIGHT,
-    "application/vnd.apache.arrow.stream": ARROW,
-}
-_LINES = {"application/x-ndjson", "application/ndjson", "application/jsonl"}
+TYPES = {kind: body.code for body in with_bodies() for kind in (*body.media_types, *body.other_types)}
+# Of JSON those that have a value in each line.
+_LINES = {kind for kind, code in TYPES.items() if code == JSON} - {"application/json"}
 # What senders say who say nothing.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 LONGEST_ID = 256

@@ -39,11 +39,12 @@ import xxhash
 from bayou.core.errors import BadModel
 from bayou.serve.clock import SteadyClock
 from bayou.serve.ids import EXPIRE, LABEL, LEARN, ROW, Ids
+from bayou.sources.formats.registry import code_of
 
 __all__ = ["ARROW", "EXPIRE", "JSON", "LABEL", "LEARN", "ROW", "SVMLIGHT", "VW", "BadLog", "Entry", "Item", "Log"]
 
-# How a body is written: JSON lines, VW text, svmlight, an Arrow stream.
-JSON, VW, SVMLIGHT, ARROW = range(4)
+# How a body is written, by its format's code.
+JSON, VW, SVMLIGHT, ARROW = (code_of(name) for name in ("jsonl", "vw", "svmlight", "arrow"))
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -8,6 +8,7 @@ from typing import Any
 from bayou import __version__
 from bayou.serve.bodies import LONGEST_ID
 from bayou.serve.ids import OUTCOMES
+from bayou.sources.formats.registry import with_bodies
 
 # How many features are told at once, at most.
 MAX_FEATURES = 100_000
@@ -20,12 +21,10 @@ _WEIGHT = {"type": "number", "minimum": 0, "maximum": 1_000_000}
 _ROW = {"type": "object", "additionalProperties": _VALUE, "example": {"age": 37, "site": "a.com"}}
 _ROWS = {"oneOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}
 _BODIES = {
-    "application/json": {"schema": _ROWS},
-    "application/x-ndjson": {"schema": {"type": "string"}},
-    "text/x-vw": {"schema": {"type": "string"}},
-    "text/x-svmlight": {"schema": {"type": "string"}},
-    "application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}},
-}
+    kind: {"schema": {"type": "string", "format": "binary"} if body.binary else {"type": "string"}}
+    for body in with_bodies()
+    for kind in body.media_types
+} | {"application/json": {"schema": _ROWS}}
 _VERSION = {"type": "integer", "description": "the last entry of the log that the model knew"}
 
 

@@ -18,22 +18,12 @@ from bayou.core.learner import Learner
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.bodies import Lines, as_json, text_of
-from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
-from bayou.sources.formats.jsonl import ID, JsonLines
-from bayou.sources.formats.svmlight import Svmlight
-from bayou.sources.formats.vw.reader import VW as VWReader
-from bayou.sources.json_rows import LABEL, WEIGHT, JsonRows, block_of
+from bayou.serve.log import ARROW, JSON, VW
+from bayou.sources.formats.jsonl import ID
+from bayou.sources.formats.registry import with_bodies
+from bayou.sources.json_rows import LABEL, WEIGHT, block_of
 from bayou.sources.reading.parsed import ParsedBlock
-from bayou.sources.reading.reader import TextParser
-from bayou.sources.table.plan import Plan
 
-FORMS = {"rows": (JSON, ARROW), "table": (JSON, ARROW), "vw": (VW,), "svmlight": (SVMLIGHT,)}
-IN_WORDS = {
-    JSON: "JSON rows (application/json, application/x-ndjson)",
-    VW: "VW text (text/x-vw)",
-    SVMLIGHT: "svmlight text (text/x-svmlight)",
-    ARROW: "an Arrow stream (application/vnd.apache.arrow.stream)",
-}
 # Labels of classes that will have a number once they are learned, in the order of the log.
 NEW_CLASS = 1 << 40
 # Rows of a request whose faults are described.
@@ -67,6 +57,7 @@ class Reading:
 
     Attributes:
         forms: how rows may be written for this model.
+        samples: rows by which a parser is tried, in the first of these ways.
         label: the name of the label in a JSON row.
         has_id: whether the name that is otherwise for ids is one of the table's own columns.
     """
@@ -82,61 +73,55 @@ class Reading:
         self._may_join = extras is learner.extras  # otherwise classes have numbers, and no names
         rule = replace(recipe, task="multiclass") if self._several else recipe
         self._learner, self._recipe, self._rule = learner, recipe, LabelRule(rule, extras.classes)
-        self.forms, self.kind = FORMS[recipe.kind], recipe.kind
+        bodies, self.kind = with_bodies(recipe.kind), recipe.kind
+        self.forms = tuple(body.code for body in bodies)
+        self.samples = next(iter(bodies)).samples[recipe.kind]
         self.label = recipe.label or LABEL
         self._weight = recipe.weight or (WEIGHT if recipe.kind == "rows" else None)
         self._classes = extras.classes
         read = [column for column in recipe.columns or () if column.role not in ("ignored", "id")]
         self.has_id = any(column.name == ID for column in read)
-        dtype = str(learner.parameters["dtype"])
-        self._parsers = {learns: self._parser(extras, dtype, learns) for learns in (True, False)}
-        self._tables: dict[Any, Any] = {}
-
-    def _parser(self, extras: Extras, dtype: str, learns: bool) -> Any:
-        recipe, names = self._recipe, extras.names if learns else None
-        groups = extras.groups = self._learner.wants_groups
-        if recipe.kind == "table":
-            return JsonLines(Plan(recipe, labels=learns, dtype=dtype, names=names, groups=groups))
-        parser: TextParser
-        if recipe.kind == "rows":
-            parser = JsonRows(recipe, names, labels=learns, dtype=dtype, several=self._several)
-        elif recipe.kind == "vw":
-            parser = VWReader(recipe, names, None, dtype=dtype)
-        else:
-            parser = Svmlight(recipe, dtype, names)
-        parser.groups = groups
-        return parser
+        extras.groups = learner.wants_groups
+        options = {"dtype": str(learner.parameters["dtype"]), "groups": extras.groups}
+        self._parsers = {
+            (body.code, learns): record.new_parser(
+                replace(extras, recipe=rule, names=extras.names if learns else None), labels=learns, **options
+            )
+            for body, record in bodies.items()
+            for learns in (True, False)
+            if not body.binary
+        }
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def check_form(self, form: int) -> None:
         """Refuse a way to write rows that the model cannot read."""
         if form not in self.forms:
-            wanted = " or ".join(IN_WORDS[known] for known in self.forms)
-            raise BadInput(f"this model reads {wanted}, not {IN_WORDS[form]}.")
+            words = {body.code: body.description for body in with_bodies()}
+            raise BadInput(f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[form]}.")
 
     def read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
         """Rows, one in each line; of an Arrow stream there is one line, the stream."""
         if form == ARROW:
             return self._arrow(lines[0], learns)
-        read = self._read(lines, learns)
+        read = self._read(form, lines, learns)
         if len(read.batch) + len(read.bad) < read.n and isinstance(lines, Lines):
             lines.drop_blank()
-            read = self._read(lines, learns)
+            read = self._read(form, lines, learns)
         if len(read.batch) + len(read.bad) < read.n:
-            self._describe(lines, learns, read)
+            self._describe(form, lines, learns, read)
         return read
 
-    def _read(self, lines: Sequence[bytes], learns: bool) -> Read:
-        parsed = self._parsers[learns].parse(block_of(text_of(lines)))
+    def _read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
+        parsed = self._parsers[form, learns].parse(block_of(text_of(lines)))
         return self._finished(parsed, parsed.lines, learns)
 
-    def _describe(self, lines: Sequence[bytes], learns: bool, read: Read) -> None:
+    def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: Read) -> None:
         """Say of every bad row what is wrong with it; parsers do so of the first few."""
         good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
         for row in range(len(lines)):
             if row not in good and row not in read.bad:
-                told = self._read([lines[row]], learns).bad if len(read.bad) < DESCRIBED else {}
+                told = self._read(form, [lines[row]], learns).bad if len(read.bad) < DESCRIBED else {}
                 read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> Read:
@@ -228,7 +213,7 @@ class Reading:
 
         parts, first = [], 0
         for batch in batches:
-            table = ArrowTable(self._parsers[learns].plan, names_of(batch.schema), "the table")
+            table = ArrowTable(self._parsers[JSON, learns].plan, names_of(batch.schema), "the table")
             read = self._finished(table.convert(batch), batch.num_rows, learns)
             bad = {first + row: why for row, why in read.bad.items()}
             good = set(np.asarray(_numbered(read.batch).positions).tolist())
@@ -236,7 +221,7 @@ class Reading:
                 bad[first + row] = "expected a row; this one is bad, too."
             parts.append(Read(read.batch, read.n, bad, read.names))
             first += batch.num_rows
-        return joined(parts) if parts else Read(self._read([], learns).batch, 0)
+        return joined(parts) if parts else Read(self._read(JSON, [], learns).batch, 0)
 
     # --- labels that come later ---------------------------------------------------------------------------------------
 

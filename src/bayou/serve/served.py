@@ -45,13 +45,6 @@ from bayou.serve.telemetry import Telemetry
 from bayou.serve.trouble import Trouble
 from bayou.serve.writers import differences, this_writer
 
-# Rows by which readers are tried.
-SAMPLES = {
-    "rows": [b'{"a":1,"b":"c","label":1}', rb'{"\u0061":1,"b":"c","label":1}', rb'{"\u0061":1,"label":1}'],
-    "table": [b"{}"],
-    "vw": [b"1 |a b:2 c"],
-    "svmlight": [b"1 1:1"],
-}
 # After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
 PAUSE = 50.0
 # How often a replica looks for a newer snapshot, in seconds.
@@ -521,7 +514,7 @@ def warm_up(model: LiveModel) -> None:
     if learner.record.task != "multiclass":
         learner.weights_at([0])
     learner.parts()
-    for line, learns in product(SAMPLES[reading.kind], (True, False)):
+    for line, learns in product(reading.samples, (True, False)):
         for names in reading.read(reading.forms[0], [line], learns).names:
             Names(learner.n_features).add(names)
 

@@ -10,7 +10,7 @@ A row gives the very bits that `Rows` gives. What is plain in it (no escapes, no
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
 from bayou.sources.row_kernels import tidy
 from bayou.sources.rows import Rows, hashes_of
 from bayou.sources.table.typed_values import text_of
+
+if TYPE_CHECKING:
+    from bayou.core.extras import Extras
 
 LABEL, WEIGHT = "label", "weight"
 # Longer rows are read by Python.
@@ -72,6 +75,15 @@ class _Room(NamedTuple):
             np.empty(features, np.uint8) if groups else NONE,
             np.zeros(4),
         )
+
+
+def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonRows:
+    """Return the parser for a recipe; see `formats.registry`."""
+    recipe = extras.required_recipe
+    several = bool(extras.classes) or recipe.task == "multiclass"
+    parser = JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several)
+    parser.groups = groups
+    return parser
 
 
 class JsonRows:

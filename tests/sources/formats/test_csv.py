@@ -312,7 +312,7 @@ def test_features_are_hashed_as_documented() -> None:
 
 def source_of(paths, recipe: Recipe, format: str = "csv", threads: int = 0, on_error: str = "skip", **more) -> Source:
     extras = Extras.new(recipe)
-    reader = DelimitedReader(Files([str(path) for path in paths]), format, extras, **more)
+    reader = DelimitedReader(Files([str(path) for path in paths]), extras, format=format, **more)
     return Source(reader, extras, on_error=on_error, threads=threads, labels=more.get("labels", True))
 
 

@@ -42,6 +42,11 @@ _WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.
 )
 
 
+def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonLines:
+    """Return the parser for a fitted recipe; see `formats.registry`."""
+    return JsonLines(Plan(extras.required_recipe, labels=labels, dtype=dtype, names=extras.names, groups=groups))
+
+
 class JsonLines:
     """Parses blocks of JSON lines: plain ones by a kernel where they stand, any other by Python."""
 

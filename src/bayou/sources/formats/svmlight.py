@@ -16,6 +16,8 @@ there are, too (`recipe.groups`); without ranges there are none.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from bayou.kernels.compiling import kernel
@@ -28,6 +30,9 @@ from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch
+
+if TYPE_CHECKING:
+    from bayou.core.extras import Extras
 
 # What was wrong, by the kernel's code.
 _WHAT = {
@@ -44,6 +49,13 @@ _WHAT = {
 _NEWLINE, _RETURN, _TAB, _BLANK, _COMMENT, _COLON = 10, 13, 9, 32, 35, 58
 _QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
 _TENTH = np.uint64(2**64 // 10)
+
+
+def new_parser(extras: Extras, *, dtype: str, groups: bool = False, **_: Any) -> Svmlight:
+    """Return the parser for a recipe; see `formats.registry`."""
+    parser = Svmlight(extras.required_recipe, dtype, extras.names)
+    parser.groups = groups
+    return parser
 
 
 class Svmlight:

@@ -120,6 +120,11 @@ class ChunkReader(ArrowReader):
         return self._data.batches()
 
 
+def open_reader(data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> ArrowReader:
+    """Return a reader of a table, or of one that comes in parts."""
+    return (ChunkReader if isinstance(data, Chunks) else ArrowReader)(data, extras, labels=labels, dtype=dtype)
+
+
 def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     missing = [name for name in names if name not in batch.schema.names]
     if missing:

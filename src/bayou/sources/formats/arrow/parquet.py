@@ -172,3 +172,27 @@ class _Opened:
             start += batch.num_rows
             if start >= parts[-1].last:
                 return
+
+
+class ParquetBatches:
+    """Record batches of Parquet files, with all their columns."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        for name in self._names:
+            with readable(name):
+                yield from pq.ParquetFile(name, memory_map=True).iter_batches()
+
+
+def file_of(columns: dict[str, Any]) -> bytes:
+    """Return a small table as a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue().to_pybytes()

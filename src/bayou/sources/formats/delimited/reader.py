@@ -41,6 +41,8 @@ from bayou.sources.table.plan import Plan
 from bayou.sources.table.summary import ColumnSummary, Looked
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bayou.core.extras import Extras
 
 _WHAT = {
@@ -164,7 +166,7 @@ class DelimitedReader(FittingReader):
     """The rows of delimited files, for a `Source`."""
 
     def __init__(
-        self, files: Files, format: str, extras: Extras, *, labels: bool = True, dtype: str = "float32"
+        self, files: Files, extras: Extras, *, format: str = "csv", labels: bool = True, dtype: str = "float32"
     ) -> None:
         super().__init__(extras, labels, dtype)
         self._format = format
@@ -220,3 +222,27 @@ class _RowCutter:
                 return 0
             self.layout = layout_of(Block(data, size, self._file), self._format)
         return cut(data, size, self.layout.delimiter, self.layout.width)
+
+
+class DelimitedBatches:
+    """Record batches of delimited files, with every cell as the text it is, so that it gives the file's features."""
+
+    def __init__(self, names: list[str], format: str) -> None:
+        self._names, self._format = names, format
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        for name in self._names:
+            layout = layout_of(Files([name]).first_lines(), self._format)
+            try:
+                with pa.input_stream(name) as file:
+                    yield from csv.open_csv(
+                        file,
+                        csv.ReadOptions(column_names=list(layout.names), skip_rows=layout.lines),
+                        csv.ParseOptions(delimiter=chr(layout.delimiter), newlines_in_values=True),
+                        csv.ConvertOptions(column_types={column: pa.string() for column in layout.names}),
+                    )
+            except (OSError, pa.ArrowException) as error:
+                raise BadInput(f"{name}: the file cannot be read: {str(error).splitlines()[0]}") from None

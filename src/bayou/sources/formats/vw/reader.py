@@ -58,6 +58,8 @@ by names. Crosses are in `crosses`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from bayou.recipe.feature_names import Names, NewNames
@@ -86,8 +88,18 @@ from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
 from bayou.sources.reading.scratch import Scratch
 
+if TYPE_CHECKING:
+    from bayou.core.extras import Extras
+
 # While names are being learned, a feature met again within this many others is not reported again.
 _RECENT = 1 << 14
+
+
+def new_parser(extras: Extras, *, dtype: str, tags: bool = False, groups: bool = False, **_: Any) -> VW:
+    """Return the parser for a recipe; see `formats.registry`."""
+    parser = VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags)
+    parser.groups = groups
+    return parser
 
 
 class VW:

@@ -3,7 +3,7 @@
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.detect import detect
+from bayou.sources.formats.registry import detect
 
 CRITEO = b"\t".join([b"0", *[b"1"] * 12, b"", *[b"68fd1e64"] * 26]) + b"\n"
 
@@ -45,7 +45,7 @@ CRITEO = b"\t".join([b"0", *[b"1"] * 12, b"", *[b"68fd1e64"] * 26]) + b"\n"
     ],
 )
 def test_detect(name: str, head: bytes, expected: str) -> None:
-    assert detect(name, head) == expected
+    assert detect(name, head).name == expected
 
 
 LONG = b" ".join(b"%d:10" % k for k in range(14_000))
@@ -54,7 +54,7 @@ LONG = b" ".join(b"%d:10" % k for k in range(14_000))
 @pytest.mark.parametrize("end", [b"", b"\n", b" 7", b" 7:1e", b" # so\n"])
 def test_a_long_line_is_told_at_once(end: bytes) -> None:
     assert len(LONG) > 100_000
-    assert detect("-", b"1 " + LONG + end) == "svmlight"
+    assert detect("-", b"1 " + LONG + end).name == "svmlight"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,258 @@
+"""The formats that data come in: a record for each, which all that depends on a format reads.
+
+    record = detect("clicks.csv.gz", first_bytes)
+    reader = record.open_reader(files, extras, labels=True, dtype="float32")
+
+To add a format, write its reader and a record here; nothing else lists formats. Records name modules as text and import
+them when they are used, so that the command's help can be shown without them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bayou.core.errors import BadInput
+from bayou.sources.formats import sniffing
+from bayou.sources.formats.sniffing import Head
+
+if TYPE_CHECKING:
+    from bayou.core.extras import Extras
+    from bayou.sources.reading.reader import Reader
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """How a format is sent to a server as the body of a request.
+
+    A body of text has a row in each line; a `binary` one is read as a whole.
+    """
+
+    code: int  # stored in the log of a server: never changes, and is never used again for another format
+    title: str
+    media_types: tuple[str, ...]  # Content-Types that the server's description lists
+    kinds: tuple[str, ...]  # of recipes whose models take such bodies
+    other_types: tuple[str, ...] = ()  # Content-Types that are taken as well
+    binary: bool = False
+    samples: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)  # rows to try a parser on, by kind
+
+    @property
+    def description(self) -> str:
+        return f"{self.title} ({', '.join(self.media_types)})"
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the rest of bayou may rely on about a format. Paths are "module:name".
+
+    A reader is called with the data, `Extras`, `labels` and `dtype`, a parser with `Extras`, `labels`, `dtype`, `tags`
+    and `groups`. A format with a parser alone is read block by block of lines (`TextReader`).
+
+    >>> find("csv").kinds, [record.name for record in RECORDS if record.body is not None]
+    (('table',), ['svmlight', 'vw', 'jsonl', 'arrow'])
+    """
+
+    name: str  # as --format has it
+    title: str
+    readers: Mapping[str, str] = field(default_factory=dict)  # path of the reader, by the kind of recipe
+    parsers: Mapping[str, str] = field(default_factory=dict)  # path of the parser of text, by the kind of recipe
+    reader_options: Mapping[str, Any] = field(default_factory=dict)
+    suffixes: tuple[str, ...] = ()
+    sniff: Callable[[Head], bool] = sniffing.never  # whether data begin like this format; tried in the records' order
+    sniff_first: bool = False  # whether that counts before the file's name
+    can_be_empty: bool = False  # whether empty data are read as this format, if the recipe's kind is the first of it
+    in_files: bool = True  # whether --format can name it
+    samples: Callable[[], Sequence[bytes]] = tuple  # small files that use all of its kernels
+    record_batches: str | None = None  # path of an iterable of all columns of files, from which some can be kept
+    body: Body | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of recipes that such data can be read by; new data get the first."""
+        return tuple(dict.fromkeys((*self.readers, *self.parsers)))
+
+    def open_reader(self, data: Any, extras: Extras, *, labels: bool, dtype: str, tags: bool = False) -> Reader:
+        """Return a reader of the data, by the recipe of `extras`."""
+        kind = extras.required_recipe.kind
+        if kind in self.readers:
+            return _load(self.readers[kind])(data, extras, labels=labels, dtype=dtype, **self.reader_options)
+        from bayou.sources.reading.reader import TextReader
+
+        return TextReader(data, lambda: self.new_parser(extras, labels=labels, dtype=dtype, tags=tags))
+
+    def new_parser(self, extras: Extras, **options: Any) -> Any:
+        """Return a parser of blocks of text, by the recipe of `extras`."""
+        return _load(self.parsers[extras.required_recipe.kind])(extras, **options)
+
+    def open_record_batches(self, names: list[str]) -> Any:
+        """Return an iterable of the files' record batches, which can be gone through more than once."""
+        assert self.record_batches is not None
+        return _load(self.record_batches)(names, **self.reader_options)
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _sample_parquet() -> Sequence[bytes]:
+    from bayou.sources.formats.arrow.parquet import file_of
+
+    return (
+        file_of({"size": ["2.5", "", "40", "7"], "city": ["oslo", "rome", "oslo", "bern"], "clicked": [1, 0, 0, 1]}),
+    )
+
+
+_HERE = "bayou.sources.formats"
+_DELIMITED: dict[str, Any] = {
+    "readers": {"table": f"{_HERE}.delimited.reader:DelimitedReader"},
+    "record_batches": f"{_HERE}.delimited.reader:DelimitedBatches",
+}
+
+# In the order in which people see them, and in which data are tried whose name says nothing.
+RECORDS = (
+    Format(
+        "svmlight",
+        "svmlight text",
+        parsers={"svmlight": f"{_HERE}.svmlight:new_parser"},
+        suffixes=("svm", "svmlight", "libsvm"),
+        sniff=sniffing.is_svmlight,
+        can_be_empty=True,
+        samples=lambda: (b"1 1:2.5 7:1\n0 1:0 7:1\n0 1:40 7:1\n1 1:7 7:1\n",),
+        body=Body(2, "svmlight text", ("text/x-svmlight",), ("svmlight",), samples={"svmlight": (b"1 1:1",)}),
+    ),
+    Format(
+        "vw",
+        "VW text",
+        parsers={"vw": f"{_HERE}.vw.reader:new_parser"},
+        suffixes=("vw",),
+        sniff=sniffing.is_vw,
+        can_be_empty=True,
+        samples=lambda: (
+            b"1 'row |a size:2.5 oslo |b oslo\n-1 'row |a size: rome |b rome\n"
+            b"-1 'row |a size:40 oslo |b oslo\n1 'row |a size:7 bern |b bern\n",
+        ),
+        body=Body(1, "VW text", ("text/x-vw",), ("vw",), samples={"vw": (b"1 |a b:2 c",)}),
+    ),
+    Format(
+        "csv",
+        "CSV",
+        **_DELIMITED,
+        reader_options={"format": "csv"},
+        suffixes=("csv",),
+        sniff=sniffing.is_csv,
+        # Cells that are empty, whole, broken and words; text without quotes is cut by a kernel of its own.
+        samples=lambda: (
+            b"size,city,clicked\n2.5,oslo,1\n,rome,0\n40,oslo,0\n7,bern,1\n",
+            b'size,city,clicked\n2.5,"oslo",1\n,"rome",0\n40,"oslo",0\n7,"bern",1\n',
+        ),
+    ),
+    Format(
+        "tsv",
+        "TSV",
+        **_DELIMITED,
+        reader_options={"format": "tsv"},
+        suffixes=("tsv",),
+        sniff=sniffing.is_tsv,
+    ),
+    Format(
+        "criteo",
+        "Criteo",
+        readers=_DELIMITED["readers"],
+        reader_options={"format": "criteo"},
+        sniff=sniffing.is_criteo,
+        sniff_first=True,  # the layout has no header, so that it cannot be read as a plain table
+    ),
+    Format(
+        "parquet",
+        "Parquet",
+        readers={"table": f"{_HERE}.arrow.parquet:ParquetReader"},
+        suffixes=("parquet", "pq"),
+        sniff=sniffing.is_parquet,
+        sniff_first=True,
+        samples=_sample_parquet,
+        record_batches=f"{_HERE}.arrow.parquet:ParquetBatches",
+    ),
+    Format(
+        "jsonl",
+        "JSON lines",
+        readers={"table": f"{_HERE}.jsonl:JsonReader"},
+        parsers={"table": f"{_HERE}.jsonl:new_parser", "rows": "bayou.sources.json_rows:new_parser"},
+        suffixes=("jsonl", "ndjson", "json"),
+        sniff=sniffing.is_jsonl,
+        can_be_empty=True,
+        samples=lambda: (
+            b'{"size": 2.5, "city": "oslo", "clicked": 1}\n{"size": null, "city": "rome", "clicked": 0}\n'
+            b'{"size": 40, "city": "oslo", "clicked": 0}\n{"size": 7, "city": "bern", "clicked": 1}\n',
+        ),
+        body=Body(
+            0,
+            "JSON rows",
+            ("application/json", "application/x-ndjson"),
+            ("rows", "table"),
+            other_types=("application/ndjson", "application/jsonl"),
+            samples={
+                "rows": (b'{"a":1,"b":"c","label":1}', rb'{"\u0061":1,"b":"c","label":1}', rb'{"\u0061":1,"label":1}'),
+                "table": (b"{}",),
+            },
+        ),
+    ),
+    Format(
+        "arrow",
+        "Arrow",
+        readers={"table": f"{_HERE}.arrow.chunks:open_reader"},
+        in_files=False,
+        body=Body(3, "an Arrow stream", ("application/vnd.apache.arrow.stream",), ("rows", "table"), binary=True),
+    ),
+)
+_BY_NAME = {record.name: record for record in RECORDS}
+_BY_SUFFIX = {suffix: record for record in RECORDS for suffix in record.suffixes}
+FORMATS = ("auto", *(record.name for record in RECORDS if record.in_files))
+
+
+def find(name: str) -> Format:
+    """Return the format of this name."""
+    return _BY_NAME[name]
+
+
+def code_of(name: str) -> int:
+    """Return how logs of servers call the bodies of a format."""
+    body = find(name).body
+    assert body is not None
+    return body.code
+
+
+def with_bodies(kind: str | None = None) -> dict[Body, Format]:
+    """Return the formats in which models with a recipe of this kind, or any, take bodies; by the bodies' codes."""
+    found = {record.body: record for record in RECORDS if record.body is not None}
+    return {body: found[body] for body in sorted(found, key=lambda body: body.code) if kind in (None, *body.kinds)}
+
+
+def empty_format(kind: str) -> Format:
+    """Return the format of data that hold nothing, for recipes of this kind."""
+    return next(record for record in RECORDS if record.can_be_empty and kind in record.kinds)
+
+
+def detect(name: str, start: bytes) -> Format:
+    """Return the format of a file by its name and by how its text begins."""
+    head, by_name = Head.of(start), _by_suffix(name)
+    for record in sorted(RECORDS, key=lambda record: not record.sniff_first):
+        if (record.sniff_first or by_name is None) and record.sniff(head):
+            return record
+    if by_name is not None:
+        return by_name
+    if not head.first:
+        return find("svmlight")  # an empty file has no examples in any format
+    raise BadInput(
+        f"{name}: the format cannot be told from the beginning of the data; say it with --format "
+        f"({', '.join(FORMATS[1:])})."
+    )
+
+
+def _by_suffix(name: str) -> Format | None:
+    parts = name.lower().rsplit("/", 1)[-1].split(".")
+    while len(parts) > 1 and parts[-1] in ("gz", "zst", "gzip", "zstd"):
+        parts.pop()
+    return _BY_SUFFIX.get(parts[-1]) if len(parts) > 1 else None

@@ -1,0 +1,137 @@
+"""Opening data: which format they have, and a `Source` that reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bayou.core.checks import float_type, one_of, texts, yes_or_no
+from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
+from bayou.recipe.recipe import Recipe
+from bayou.sources.formats.registry import FORMATS, Format, detect, empty_format, find
+from bayou.sources.formats.sniffing import check_text
+from bayou.sources.parquet_parts import ParquetParts
+from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.opening import expand
+from bayou.sources.source import Source
+
+
+def open(
+    data: Any,
+    *,
+    recipe: Recipe | Mapping[str, Any] | None = None,
+    extras: Extras | None = None,
+    format: str = "auto",
+    on_error: str = "raise",
+    labels: bool = True,
+    tags: bool = False,
+    threads: int | None = None,
+    dtype: str = "float32",
+    groups: bool | None = None,
+) -> Source:
+    """The batches of some data.
+
+    Args:
+        data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
+            DataFrame of pandas or polars, a DuckDB result, an Arrow table), or an iterable of such objects, which are
+            taken for the parts of one table; or `ParquetParts`, some rows of Parquet files.
+        recipe: how a raw row becomes an example, or some of a recipe's fields; what kind of data it is for is then
+            found out.
+        extras: those of a model, `learner.extras`, instead of a recipe: the data are read as the model's own were.
+        format: "auto" goes by the name and the beginning of the data.
+        on_error: "raise" a sentence at the first bad line, or "skip" bad lines, counting them.
+        labels: whether a row without a label is bad; without, it is fine, and its label is NaN.
+        tags: whether to keep the examples' tags.
+        threads: how many other threads read ahead; the results do not depend on it.
+        dtype: of the features' values.
+        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known:
+            for a learner that `wants_groups`. If not given, it is as the model whose extras these are has learned.
+
+    >>> import pyarrow as pa
+    >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
+    >>> source = open(clicks, recipe={"label": "clicked", "bits": 10})
+    >>> [(len(batch), batch.labels.tolist()) for batch in source], source.recipe.columns[0].role
+    ([(3, [1.0, -1.0, 1.0])], 'category')
+    """
+    labels, tags, dtype = yes_or_no("labels", labels), yes_or_no("tags", tags), float_type(dtype)
+    one_of("format", format, dict.fromkeys(FORMATS))
+    if not isinstance(recipe, Recipe | Mapping | None) or not isinstance(extras, Extras | None):
+        raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
+    stream = hasattr(data, "__arrow_c_stream__")
+    data = data if stream else parts_or_paths(data)
+    parts = data if isinstance(data, ParquetParts) else None
+    files = None if stream or parts is not None or hasattr(data, "batches") else Files(expand(data))
+    found = find("parquet" if parts is not None else "arrow") if files is None else _format(files, format)
+    extras = Extras.new(_recipe(recipe, found.kinds[0])) if extras is None else extras
+    if not labels:
+        extras = extras.for_predicting()
+    kind = extras.required_recipe.kind
+    if files is not None and kind != found.kinds[0] and not files.head().strip():
+        found = empty_format(kind)  # an empty pipe is no other kind of data
+    if kind not in found.kinds:
+        what = "a table" if files is None else f"{files.names[0]} ({found.name})"
+        raise BadInput(
+            f"{what} needs a recipe for {found.kinds[0]} data, but this one is for {kind} data; "
+            "give such data, or train a new model."
+        )
+    data = data if files is None else files
+    reader = found.open_reader(data, extras, labels=labels, dtype=dtype, tags=tags)
+    if parts is not None:
+        reader.what = parts.files[0] if parts.files else "nothing"
+    if files is not None:
+        reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
+    threads = spare_cores() if threads is None else threads
+    source = Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
+    source.read_as(dtype, extras.groups if groups is None else yes_or_no("groups", groups))
+    return source
+
+
+def parts_or_paths(data: Any) -> Any:
+    """The data as parts of a table, or as names of files, which they most often are; a table as it is."""
+    if isinstance(data, str | os.PathLike) or hasattr(data, "__arrow_c_stream__"):
+        return data
+    if isinstance(data, list) and all(isinstance(name, str) for name in data):
+        return data
+    from bayou.sources.formats.arrow import chunks
+
+    return chunks.parts_or_paths(data)
+
+
+def crosses_in_words(recipe: Recipe) -> str:
+    """How much crosses make of a row, and how much they may; nothing if there are none."""
+    if not recipe.crossed:
+        return ""
+    if recipe.kind == "table":
+        from bayou.sources.table.cells import MOST_PAIRS
+        from bayou.sources.table.crossed import check_crosses
+
+        least = f"{check_crosses(recipe):,}"
+        return f"crosses give a row {least} features or more; a row of more than {MOST_PAIRS:,} is skipped"
+    from bayou.sources.formats.vw.pairs import MOST_PAIRS
+
+    return f"crosses may give a line up to {MOST_PAIRS:,} features; a line of more is skipped"
+
+
+def spare_cores() -> int:
+    """How many threads can read ahead while this one learns."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count - 1, 16)  # a handful of parsers keeps any learner busy
+
+
+def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe
+    fields = {} if recipe is None else recipe
+    for name in texts("recipe", fields, "a Recipe, or some of its fields by name"):
+        one_of("a field of the recipe", name, Recipe.__dataclass_fields__)
+    return Recipe(**{"kind": kind, **fields})
+
+
+def _format(files: Files, format: str) -> Format:
+    if format == "parquet":
+        return find(format)
+    head = files.head()
+    check_text(files.names[0], head)
+    return detect(files.names[0], head) if format == "auto" else find(format)
