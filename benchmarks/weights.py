@@ -34,7 +34,7 @@ from bayou import sources
 from bayou.core.extras import Extras
 from bayou.learners import Bank, Classes
 from bayou.learners.bank.weights import mean_row_log_odds, row_coefficients, row_weights
-from bayou.outputs.shown_weights import ShownWeights, frame_of, shown_weights
+from bayou.outputs.features import FeatureStrengths, feature_strengths, seen_features
 
 SHARE, USED, LARGE, FEW = 0.7, 50, 0.1, 20
 
@@ -72,7 +72,7 @@ def rows_of(learner: Any, frame: pd.DataFrame) -> tuple[sparse.csr_matrix, np.nd
     return sparse.vstack(X).tocsr(), np.concatenate(y), np.concatenate(told)
 
 
-def centred(weights: np.ndarray, uses: np.ndarray, shown: ShownWeights) -> np.ndarray:
+def centred(weights: np.ndarray, uses: np.ndarray, shown: FeatureStrengths) -> np.ndarray:
     weights = weights.copy()
     for k, family in enumerate(shown.families):
         own = shown.family == k
@@ -83,7 +83,7 @@ def centred(weights: np.ndarray, uses: np.ndarray, shown: ShownWeights) -> np.nd
 
 def missed(learner: Any, frame: pd.DataFrame) -> float:
     """What is left for `others` once all features are told, as a share of what is explained (roots of mean squares)."""
-    several, known = isinstance(learner, Classes), frame_of(learner)
+    several, known = isinstance(learner, Classes), seen_features(learner)
     learners = learner.learners if several else [learner]
     asked = [partial(learner.reading_of, label) for label in learner.labels] if several else [learner.reading]
     readings = [reading(known.features, squares=known.squares) for reading in asked]
@@ -126,7 +126,7 @@ def measure(name: str, rows: int | None) -> None:
     print(f"  missed {missed(learner, frame[:cut]):.3f}, of later rows {missed(learner, frame[cut:]):.3f}")
     if learner.name != "bank":
         return
-    shown, associated = shown_weights(learner), shown_weights(learner, view="associated")
+    shown, associated = feature_strengths(learner), feature_strengths(learner, view="associated")
     X, y, told = rows_of(learner, frame[:cut])
     later, _, told_later = rows_of(learner, frame[cut:])
     uses = np.asarray((X != 0).sum(axis=0)).ravel()
@@ -145,7 +145,7 @@ def measure(name: str, rows: int | None) -> None:
     few = [c for c in shown.columns() if c.features <= FEW]
     print(f"  raw: intercept {learner.intercept[0]:+.2f}")
     for column in shown.columns()[:4] + [c for c in few if c.name == "origin"]:
-        values = ", ".join(f"{shown.name(i)} {shown.mean[i]:+.2f} ± {shown.sd[i]:.2f}" for i in column.telling[:3])
+        values = ", ".join(f"{shown.name(i)} {shown.mean[i]:+.2f} ± {shown.sd[i]:.2f}" for i in column.top_features[:3])
         print(f"  {column.name:16} {column.spread:.3f}  {values}")
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
     from bayou.core.errors import WrongTask as WrongTask
     from bayou.core.storage import load as load
     from bayou.estimators import *  # noqa: F403
+    from bayou.runs.features import features as features
     from bayou.runs.look import look as look
     from bayou.runs.predict import predict as predict
     from bayou.runs.train import train as train
@@ -40,6 +41,7 @@ _HOME = {
     "SelectByInclusion": "bayou.estimators",
     "WrongTask": "bayou.core.errors",
     "load": "bayou.core.storage",
+    "features": "bayou.runs.features",
     "look": "bayou.runs.look",
     "predict": "bayou.runs.predict",
     "train": "bayou.runs.train",

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch
 from bayou.cli import app
-from bayou.cli.features import _highest
 from bayou.core.extras import Extras
 from bayou.learners import FTRL, AdaGrad, Classes, Marginal, SpikeSlab
 from bayou.recipe.feature_names import NewNames
@@ -87,12 +86,6 @@ def test_a_file_holds_what_standard_output_has(run, model, tmp_path):
 @pytest.mark.parametrize("top", [0, 1, 2, 1000])
 def test_as_many_as_wanted(run, model, top):
     assert len(table(run("features", model, "--top", top, "--out", "-").stdout)) == 1 + min(top, 3)
-
-
-@pytest.mark.parametrize("top", [0, 1, 4, 5, 6, 9])
-def test_the_highest_are_those_of_a_stable_sort(top):
-    key = np.array([2.0, np.nan, 5.0, 2.0, 5.0, np.inf, 2.0, 0.0, -np.inf])
-    assert _highest(key, top).tolist() == [5, 2, 4, 0, 3, 6, 7, 1, 8][:top]
 
 
 def test_by_certainty(run, tmp_path):
@@ -233,7 +226,7 @@ def test_by_column(run, flights):
 
 def test_views_and_columns_that_are_not_there(run, model, flights):
     done = run("features", flights / "marginal.bayou", "--view", "associated")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "marginal models have one view of their weights" in done.stderr
     done = run("features", model, "--by", "column")
     assert (done.exit_code, done.stdout) == (2, "")
@@ -260,6 +253,49 @@ def test_what_is_no_model_exits_1(run, tmp_path):
     assert run("features", tmp_path / "none.bayou").exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ([], {}),
+        (["--top", 2, "--index"], {"top": 2, "index": True}),
+        (["--by", "z"], {"by": "z"}),
+        (["--by", "column", "--top", 1], {"by": "column", "top": 1}),
+        (["--view", "associated"], {"view": "associated"}),
+    ],
+)
+def test_python_gets_the_table_of_the_file(run, flights, tmp_path, options, arguments):
+    written = written_and_returned(run, flights / "bank.bayou", tmp_path, options, arguments)
+    assert len(written) > 1
+    loaded = bayou.load(flights / "bank.bayou")
+    assert bayou.features(loaded, **arguments).equals(bayou.features(str(flights / "bank.bayou"), **arguments))
+
+
+def written_and_returned(run, model, tmp_path, options, arguments):
+    """What the command writes, equal to what `bayou.features` returns."""
+    done = run("features", model, *options, "--out", tmp_path / "f.json")
+    assert done.exit_code == 0, done.output
+    written, returned = json.loads((tmp_path / "f.json").read_text()), bayou.features(model, **arguments)
+    assert returned.column_names == list(written[0])
+    rounded = [
+        {name: float(f"{cell:.9g}") if isinstance(cell, float) else cell for name, cell in row.items()}
+        for row in returned.to_pylist()
+    ]
+    assert rounded == written
+    return written
+
+
+def test_python_is_refused_what_a_model_does_not_have(flights):
+    for arguments, said in (
+        ({"by": "inclusion"}, "marginal models have no inclusion"),
+        ({"by": "swamp"}, "by is 'swamp'; it must be one of 'mean', 'z', 'inclusion', 'column'"),
+        ({"pairs": True}, "the model has no pairs"),
+        ({"selected": True}, "marginal models select no features"),
+        ({"top": -1}, "top"),
+    ):
+        with pytest.raises(bayou.BadInput, match=said):
+            bayou.features(flights / "marginal.bayou", **arguments)
+
+
 # --- several classes ------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +317,19 @@ def test_of_several_classes_each_has_its_weights(run, wines):
     assert [row["feature"] for row in table(run("features", wines, "--top", 1, "--out", "-").stdout)][1::2] == [
         "region=baden", "region=mosel", "region=pfalz"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ([], {}),
+        (["--top", 1], {"per_class": 1}),
+        (["--class", "pinot", "--top", 2], {"class_name": "pinot", "top": 2}),
+        (["--by", "column"], {"by": "column"}),
+    ],
+)
+def test_python_gets_the_table_of_several_classes(run, wines, tmp_path, options, arguments):
+    written_and_returned(run, wines, tmp_path, options, arguments)
 
 
 def test_one_class_and_its_columns(run, wines, tmp_path):

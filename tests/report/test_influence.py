@@ -5,8 +5,8 @@ import pytest
 
 from bayou import Batch
 from bayou.learners import AdaGrad, Marginal
-from bayou.report import Recorder
-from bayou.report.influence import Influence
+from bayou.report import Data, Recorder, Run
+from bayou.report.facts import RunFacts
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +21,20 @@ def trained():
     return X, weights, recorder
 
 
+def facts_of(recorder, names=None):
+    """Of a run whose rows all count."""
+    facts = RunFacts(Run(recorder, None), Data(names=names))
+    facts.__dict__["late"] = recorder.sample()
+    return facts
+
+
 def test_a_features_share_is_its_part_of_the_scores_variance(trained) -> None:
     X, weights, recorder = trained
-    found = Influence.of(recorder.learner, recorder.sample())
+    found = facts_of(recorder).strengths
     mean = recorder.learner.mean.astype(float)[:12]
     centre = np.average(X, axis=0, weights=weights)
     carried = mean**2 * np.average((X - centre) ** 2, axis=0, weights=weights)
-    assert np.array_equal(found.touched, np.arange(12))
+    assert np.array_equal(found.features, np.arange(12))
     assert found.share == pytest.approx(carried / carried.sum(), abs=1e-6)
     assert found.share[11] == pytest.approx(0.0, abs=1e-9)
     assert found.seen == pytest.approx(np.average(X != 0, axis=0, weights=weights))
@@ -40,34 +47,33 @@ def test_the_first_are_the_largest_and_have_names(trained) -> None:
         def name_of(self, indices):
             return [f"<b>{k}" if k % 2 else None for k in indices.tolist()]
 
-    found = Influence.of(recorder.learner, recorder.sample(), Names())
-    top = found.first(5, found.share)
-    assert np.array_equal(top.index, np.argsort(-found.share)[:5])
-    assert top.name == [f"<b>{k}" if k % 2 else f"feature {k}" for k in top.index.tolist()]
-    assert top.sd == pytest.approx(np.sqrt(recorder.learner.variance[top.index]))
-    assert len(found.first(50, found.share)) <= 12
+    found = facts_of(recorder, Names()).strengths
+    top = found.top(5, "share")
+    assert np.array_equal(top, np.argsort(-found.share)[:5])  # all twelve features were seen
+    assert [found.name(k, "feature ") for k in top] == [f"<b>{k}" if k % 2 else f"feature {k}" for k in top]
+    assert found.sd[top] == pytest.approx(np.sqrt(recorder.learner.variance[top]))
+    assert len(found.top(50, "share")) <= 12
 
 
 def test_the_least_known_features_of_a_row(trained) -> None:
     _, _, recorder = trained
-    found = Influence.of(recorder.learner, recorder.sample())
+    found = facts_of(recorder)
     variance = recorder.learner.variance
     row = np.array([1, 3, 8], np.uint32), np.array([1.0, 1.0, 9.0])
     order = sorted((1, 3, 8), key=lambda k: -variance[k] * (81.0 if k == 8 else 1.0))
-    assert found.unsure_of(row, 2) == [f"feature {k}" for k in order[:2]]
-    assert found.unsure_of(None, 2) == []
+    assert found.uncertain_features(row, 2) == [f"feature {k}" for k in order[:2]]
+    assert found.uncertain_features(None, 2) == []
 
 
 def test_without_a_posterior_there_is_no_surety() -> None:
     recorder = Recorder(AdaGrad(8))
     recorder.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[1, 0]))
-    found = Influence.of(recorder.learner, recorder.sample())
-    assert found.sd is None
-    assert found.surety is None
-    assert found.unsure_of((np.array([0]), np.array([1.0])), 3) == []
+    found = facts_of(recorder)
+    assert found.strengths.sd is None
+    assert len(found.strengths.top(3, "z")) == 0
+    assert found.uncertain_features((np.array([0]), np.array([1.0])), 3) == []
 
 
 def test_a_learner_that_saw_nothing_has_nothing_to_show() -> None:
     recorder = Recorder(Marginal(8))
-    found = Influence.of(recorder.learner, recorder.sample())
-    assert len(found.first(10, found.share)) == 0
+    assert len(facts_of(recorder).strengths.top(10, "share")) == 0

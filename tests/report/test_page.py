@@ -77,8 +77,8 @@ def report():
 def test_single_predictions_say_what_moved_them(report):
     """By the weights at the end, nearly those of the bank's mean row."""
     parsed, facts = report
-    weights = facts.influence.shown  # without columns nothing is centred
-    mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.uses.mean, strict=True), strict=True))
+    weights = facts.strengths  # without columns nothing is centred
+    mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.moments.mean, strict=True), strict=True))
     for sample in (facts.surprising, facts.unsure):
         for row, moved in zip(sample.features, facts.moved(sample), strict=True):
             parts = [w * (x - m) for i, x in zip(*row, strict=True) for w, m in [mean[int(i)]]]
@@ -136,8 +136,8 @@ def test_numbers_in_the_figures_are_those_of_the_run(report) -> None:
         assert sum(trace["y"]) == pytest.approx(1.0, abs=1e-3)
     weights = views["features"][0]["data"][0]
     learner = facts.learner
-    shown = facts.influence.shown
-    places = np.searchsorted(shown.features, facts.top.index)
+    shown = facts.strengths
+    places = shown.top(24, "share")
     assert np.corrcoef(shown.mean, learner.mean[shown.features])[0, 1] > 0.999
     assert weights["x"] == pytest.approx(shown.mean[places], rel=1e-3)
     assert weights["error_x"]["array"] == pytest.approx(1.96 * shown.sd[places], rel=1e-2)

@@ -7,8 +7,8 @@ import pytest
 import bayou
 from bayou import BadInput, sources
 from bayou.outputs.explanations import Explainer
-from bayou.outputs.shown_pairs import has_pairs, shown_pairs
-from bayou.outputs.shown_weights import shown_weights
+from bayou.outputs.features import feature_strengths
+from bayou.outputs.pair_features import has_pairs, pair_strengths
 from bayou.runs.compare import compare
 
 
@@ -40,10 +40,10 @@ def test_a_cross_is_a_lane_of_the_bank_and_a_feature_of_others(trained):
 
 
 def test_pairs_have_names_and_explain(trained):
-    shown = shown_pairs(trained)
+    shown = pair_strengths(trained)
     assert has_pairs(trained)
-    found = {shown.name(k): shown.mean[k] for k in shown.largest(4)}
-    weights = shown_weights(trained)  # of features alone
+    found = {shown.name(k): shown.mean[k] for k in shown.top(4)}
+    weights = feature_strengths(trained)  # of features alone
     assert 0.001 < weights.sd.min() < weights.sd.max() < 0.5
     assert trained.variance[weights.features].min() > 1e-6
     assert {name for name, mean in found.items() if mean > 0} == {"user=young & ad=game", "user=old & ad=tea"}
@@ -85,7 +85,7 @@ def test_numbers_have_no_lanes_of_pairs():
 def test_all_pairs_of_columns_are_the_default_and_several_classes_are_refused():
     learner = bayou.train(pa.table(clicks(300)), label="clicked", settings={"pairs": "auto"}, bits=12).learner
     assert (learner.parameters["pairs"], learner.parameters["cross"]) == ("auto", "columns")
-    assert len(shown_pairs(learner).mean) == 4 + 2 * 10
+    assert len(pair_strengths(learner).mean) == 4 + 2 * 10
     with pytest.raises(BadInput, match="lanes of pairs are for two classes"):
         bayou.train(pa.table(clicks(300)), label="hour", settings={"pairs": "auto"}, bits=12)
     several = bayou.train(pa.table(clicks(300)), label="hour", cross=[("user", "ad")], bits=12).learner
@@ -108,7 +108,7 @@ def test_namespaces_and_ranges_are_crossed_in_the_lane(format, tmp_path):
     if format == "svm":
         options["ranges"] = [("user", 1, 2), ("ad", 3, 4)]
     learner = bayou.train(path, bits=12, **options).learner
-    shown = shown_pairs(learner)
+    shown = pair_strengths(learner)
     assert len(shown.mean) == 4
     signs = {shown.name(k): bool(shown.mean[k] > 0) for k in range(4)}
     expected = (

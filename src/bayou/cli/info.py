@@ -41,7 +41,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
     """Everything, as JSON can say it."""
     import numpy as np
 
-    from bayou.outputs.shown_priors import shown_priors
+    from bayou.outputs.group_priors import group_priors
 
     parameters, extras = learner.parameters, learner.extras
     attached, later = extras.to_json(), learner.later_loss()
@@ -55,7 +55,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "intercept": _intercept(learner),
         "classes": _classes(learner),
         "parts": learner.parts(),
-        "priors": [prior._asdict() for prior in shown_priors(learner)],
+        "priors": [prior._asdict() for prior in group_priors(learner)],
         "later_loss": None if later is None else later.as_dict(),
         "recipe": attached.get("recipe"),
         "counters": attached.get("counters"),
@@ -85,7 +85,7 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
     from bayou.cli.terminal import model as words
-    from bayou.outputs.shown_priors import ShownPrior
+    from bayou.outputs.group_priors import GroupPrior
     from bayou.runs.memory import bytes_in_words
 
     plain = _plain(path, learner)
@@ -104,7 +104,7 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
     lines += _titled("seen", words.seen(plain))
     lines += _titled("parts", words.parts_in_words(plain["parts"]))
-    lines += _titled("priors", words.priors_in_words([ShownPrior(**prior) for prior in plain["priors"]]))
+    lines += _titled("priors", words.priors_in_words([GroupPrior(**prior) for prior in plain["priors"]]))
     recipe = learner.extras.recipe
     if recipe is None:
         lines.append(("recipe", "none: the model was trained from Python; it can predict svmlight data"))

@@ -34,7 +34,7 @@ from bayou.learners.bank import Bank
 from bayou.learners.bank.pair_parts import PAIR, explain_pairs
 from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
-from bayou.outputs.shown_weights import AND, Frame, frame_of
+from bayou.outputs.features import AND, SeenFeatures, seen_features
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.table.features import CLIP
@@ -104,7 +104,7 @@ class Explainer:
         names: Any = None,
         uses: Uses | None = None,
     ) -> None:
-        frame = frame_of(learner, recipe=recipe, names=names, uses=uses)
+        frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
         if frame.moments is None:
             raise BadInput(
                 "the model does not know the average row to explain scores by: how often features came is counted "
@@ -251,7 +251,7 @@ def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np
     return np.where(np.isin(features, learner.selected), weights, 0.0) if selects else np.asarray(weights, np.float64)
 
 
-def _groups(frame: Frame, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
+def _groups(frame: SeenFeatures, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
     """Which column each feature is added up with, -1 for itself, and what those are called."""
     numbers = np.full(len(frame.families) + 1, -1)
     found: dict[str, int] = {}

@@ -24,6 +24,18 @@ INTERCEPT = "(intercept)"
 NameOf = Callable[[np.ndarray], Sequence[str | None]]
 
 
+def selected_features(learner: Any) -> np.ndarray:
+    """Return the indices of the features that a sparse model selected, in ascending order.
+
+    Raises:
+        BadInput: if the learner does not select features.
+    """
+    selected = getattr(learner, "selected", None)
+    if selected is None:
+        raise BadInput(f"{learner.name} models select no features; spike-slab and ftrl do.")
+    return np.asarray(selected)
+
+
 def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, Any]:
     """The selected features of a learner that selects, with their weights, as JSON can say it.
 
@@ -38,9 +50,7 @@ def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, An
     >>> plain_model(learner, lambda chosen: ["abc"[k] for k in chosen])["features"]
     [{'feature': 'b', 'weight': 0.02}]
     """
-    chosen, negative_rate = getattr(learner, "selected", None), learner.negative_rate
-    if chosen is None:
-        raise BadInput(f"{learner.name} models select no features; spike-slab and ftrl do.")
+    chosen, negative_rate = selected_features(learner), learner.negative_rate
     columns = {"weight": learner.weights_at(chosen).mean}
     inclusion = getattr(learner, "inclusion", None)
     if inclusion is not None:

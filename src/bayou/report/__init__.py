@@ -4,8 +4,8 @@
     result = evaluate.progressive(recorder, recorder.cut(batches))
     write("report.html", Run(recorder, result))
 
-`recorder` remembers, `uncertainty` tells what more examples would remove from what they would not, `influence` finds
-the features that matter, `words` and `figures` show it in sentences and plots, and `page` puts it all into one file.
+`recorder` remembers, `uncertainty` tells what more examples would remove from what they would not, `facts` computes all
+other numbers, `words` and `figures` show them in sentences and plots, and `page` puts it all into one file.
 """
 
 from bayou.report.facts import Data, Run

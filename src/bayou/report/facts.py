@@ -14,19 +14,20 @@ from scipy.special import entr
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import class_names
 from bayou.core.prediction import Scores
+from bayou.outputs.class_features import ClassStrengths
 from bayou.outputs.explanations import Explainer
-from bayou.outputs.shown_classes import ShownClasses
-from bayou.outputs.shown_weights import ColumnShown
+from bayou.outputs.features import ColumnStrength, FeatureStrengths, feature_strengths
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import collision_rate
 from bayou.recipe.recipe import Recipe
-from bayou.report.influence import Features, Influence, counted
 from bayou.report.recorder import STRETCHES, Guess, Recorder, Sample
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 
 # The number of features that are named in words, and that are drawn.
 NAMED, DRAWN = 12, 24
+# What stands before the index of a feature without a name.
+UNNAMED = "feature "
 # The number of classes, the commonest, that have a plot each.
 CLASSES = 9
 # The number of predictions shown that it was unsure of, or surprised by, and what moved each.
@@ -295,24 +296,38 @@ class RunFacts:
 
     # --- which features ---------------------------------------------------------------------------------------------
 
-    @cached_property
-    def influence(self) -> Influence:
-        """Of several classes, that of the commonest."""
-        if self.is_multiclass:
-            return self.influences[0][1]
-        return Influence.of(self.learner, self.late, self.data.names, self.data.recipe)
+    @property
+    def strengths(self) -> FeatureStrengths:
+        """Feature strengths; with several classes those of the commonest."""
+        return self.class_strengths[0][1]
 
     @cached_property
-    def influences(self) -> list[tuple[str, Influence]]:
-        """Of several classes, each of the commonest with its name."""
-        shown = ShownClasses(self.learner, recipe=self.data.recipe, names=self.data.names, uses=self._uses)
+    def class_strengths(self) -> list[tuple[str, FeatureStrengths]]:
+        """Feature strengths of each of the commonest classes, with its name; without several classes one, without."""
+        reading: dict[str, Any] = {"recipe": self.data.recipe, "names": self.data.names, "uses": self._uses}
+        if not self.is_multiclass:
+            return [("", feature_strengths(self.learner, **reading))]
+        strengths = ClassStrengths(self.learner, **reading)
         commonest = np.argsort(-self.learner.counts, kind="stable")[:CLASSES].tolist()
         names = self.class_names(self.learner.labels)
-        return [(names[k], Influence(shown.of(k), self.data.names)) for k in commonest]
+        return [(names[k], strengths.of(k)) for k in commonest]
 
-    @property
+    @cached_property
     def _uses(self) -> Uses:
-        return self.learner.extras.uses or counted(self.late)
+        """Features as the model counted them, or else in the remembered rows of the run's second half."""
+        return self.learner.extras.uses or self.late.feature_counts()
+
+    def uncertain_features(self, row: tuple[np.ndarray, np.ndarray] | None, n: int) -> list[str]:
+        """Return the n features of a row that make its score most uncertain, by x^2 v."""
+        strengths = self.strengths
+        if row is None or strengths.sd is None or not len(strengths):
+            return []
+        indices, values = row[0].astype(np.int64), row[1].astype(np.float64)
+        place = np.minimum(np.searchsorted(strengths.features, indices), len(strengths) - 1)
+        seen = strengths.features[place] == indices
+        place, variance = place[seen], (values**2 * strengths.sd[place] ** 2)[seen]
+        order = np.argsort(-variance, kind="stable")[:n]
+        return [strengths.name(k, UNNAMED) for k in place[order].tolist()]
 
     def moved(self, sample: Sample) -> list[list[tuple[str, float]]]:
         """What moved each score most away from the average row's, and by how much; nothing of very long rows.
@@ -336,17 +351,13 @@ class RunFacts:
         return found
 
     @cached_property
-    def columns(self) -> list[ColumnShown]:
+    def columns(self) -> list[ColumnStrength]:
         """Those that carry the most; none where the data have no columns, or only one."""
-        return self.columns_of(self.influence)
+        return self.columns_of(self.strengths)
 
-    def columns_of(self, influence: Influence) -> list[ColumnShown]:
-        columns = [column for column in influence.shown.columns() if column.spread > 0]
+    def columns_of(self, strengths: FeatureStrengths) -> list[ColumnStrength]:
+        columns = [column for column in strengths.columns() if column.spread > 0]
         return columns[:DRAWN] if len(columns) > 1 else []
-
-    @cached_property
-    def top(self) -> Features:
-        return self.influence.first(DRAWN, self.influence.share)
 
     @cached_property
     def touched(self) -> np.ndarray:

@@ -26,8 +26,7 @@ from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.core.printable import printable, shorten
 from bayou.report import figures, words
-from bayou.report.facts import DRAWN, Data, Run, RunFacts
-from bayou.report.influence import Influence
+from bayou.report.facts import DRAWN, UNNAMED, Data, Run, RunFacts
 from bayou.report.recorder import Sample
 
 # A quicker level makes the file 4 % larger than the slowest one.
@@ -239,7 +238,7 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
             "label": words.label(facts, sample, k),
             "moved": "; ".join(f"{words.shortened(name, 40)} {words.signed(by)}" for name, by in moved[k]),
             "features": "; ".join(
-                words.shortened(name, 40) for name in facts.influence.unsure_of(sample.features[k], ROW_FEATURES)
+                words.shortened(name, 40) for name in facts.uncertain_features(sample.features[k], ROW_FEATURES)
             ),
         }
         for k in range(len(sample))
@@ -254,39 +253,28 @@ def _columns(facts: RunFacts) -> list[dict[str, str]]:
             "name": column.name,
             "spread": f"{column.spread:.4f}",
             "values": f"{column.features:,}",
-            "telling": "; ".join(
-                f"{words.shortened(influence.shown.name(i), 40)} {words.signed(influence.shown.mean[i])}"
-                for i in column.telling.tolist()
-            ),
+            "telling": "; ".join(words.feature_values(strengths, column.top_features)),
         }
-        for name, influence in _each(facts)
-        for column in facts.columns_of(influence)[: OF_EACH if facts.is_multiclass else None]
+        for name, strengths in facts.class_strengths
+        for column in facts.columns_of(strengths)[: OF_EACH if facts.is_multiclass else None]
     ]
 
 
 def _features(facts: RunFacts) -> list[dict[str, str]]:
     """Those that carry the most, of several classes for each."""
-    found = [
-        (name, influence.first(OF_EACH if facts.is_multiclass else DRAWN, influence.share))
-        for name, influence in _each(facts)
-    ]
     return [
         {
             "class": name,
-            "name": top.name[k],
-            "mean": f"{top.mean[k]:+.4f}",
-            "sd": "" if top.sd is None else f"{top.sd[k]:.4f}",
-            "inclusion": "" if top.inclusion is None else words.percent(top.inclusion[k]),
-            "seen": words.percent(top.seen[k]),
-            "share": words.percent(top.share[k]),
+            "name": strengths.name(k, UNNAMED),
+            "mean": f"{strengths.mean[k]:+.4f}",
+            "sd": "" if strengths.sd is None else f"{strengths.sd[k]:.4f}",
+            "inclusion": "" if strengths.inclusion is None else words.percent(strengths.inclusion[k]),
+            "seen": words.percent(strengths.seen[k]),
+            "share": words.percent(strengths.share[k]),
         }
-        for name, top in found
-        for k in range(len(top))
+        for name, strengths in facts.class_strengths
+        for k in strengths.top(OF_EACH if facts.is_multiclass else DRAWN, "share").tolist()
     ]
-
-
-def _each(facts: RunFacts) -> list[tuple[str, Influence]]:
-    return facts.influences if facts.is_multiclass else [("", facts.influence)]
 
 
 def _classes(facts: RunFacts) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from bayou.core.class_prediction import ClassPrediction
 from bayou.core.learner import AT_ONCE, Learner, Prediction
 from bayou.core.registry import Record
 from bayou.learners.bank.later import next_block
+from bayou.recipe.feature_counts import Uses
 from bayou.report.uncertainty import split_classes
 
 STRETCHES = 20
@@ -59,6 +60,14 @@ class Sample:
         numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, np.int64)
         columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _COLUMNS}
         return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
+
+    def feature_counts(self) -> Uses:
+        """Count the features of the rows; of very long rows they are not known."""
+        counts, known = Uses(), {k: row for k, row in enumerate(self.features) if row is not None}
+        if known:
+            features, values = (np.concatenate(parts) for parts in zip(*known.values(), strict=True))
+            counts.add(np.array([len(row[0]) for row in known.values()]), features, values, self.mass[list(known)])
+        return counts
 
     def second_half(self) -> Sample:
         """The rows of the second half of the run."""

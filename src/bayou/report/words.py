@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayou.evaluate.later import in_words
-from bayou.report.facts import NAMED, Run, RunFacts
+from bayou.outputs.features import FeatureStrengths, top_positive
+from bayou.report.facts import NAMED, UNNAMED, Run, RunFacts
 from bayou.report.recorder import Guess, Sample
 
 # From this weight in the mixture on, a bank has settled on a lane.
@@ -152,10 +153,10 @@ def _columns(facts: RunFacts) -> str:
     """Which columns move the score, and the most telling value of each of the first."""
     if facts.is_multiclass or not facts.columns:  # each class has its own
         return ""
-    found, shown = facts.columns[:LEADING], facts.influence.shown
+    found, strengths = facts.columns[:LEADING], facts.strengths
     told = []
     for column in found:
-        values = [f"{shortened(shown.name(i), 40)} {signed(shown.mean[i])}" for i in column.telling[:2].tolist()]
+        values = feature_values(strengths, column.top_features[:2])
         most = f"; most telling: {', '.join(values)}" if values else ""
         told.append(f"{shortened(column.name, 40)} ({number(column.spread)}{most})")
     return f"From row to row these move the score the most, each by so much as a standard deviation: {listed(told)}."
@@ -164,21 +165,23 @@ def _columns(facts: RunFacts) -> str:
 def _features(facts: RunFacts) -> str:
     if facts.is_multiclass:
         return _features_of_classes(facts)
-    top = facts.influence.first(NAMED, facts.influence.share)
+    strengths = facts.strengths
+    top = strengths.top(NAMED, "share")
     if not len(top):
         return ""
-    names = [f"{shortened(name, 40)} ({signed(mean)})" for name, mean in zip(top.name, top.mean, strict=True)]
+    names = [f"{shortened(strengths.name(k, UNNAMED), 40)} ({signed(strengths.mean[k])})" for k in top.tolist()]
     who = "One feature carries" if len(top) == 1 else f"The {len(top)} strongest features carry"
-    share = percent(float(top.share.sum()))
+    share = percent(float(strengths.share[top].sum()))
     return f"{who} {share} of the variation of the score; with the mean of each weight: {', '.join(names)}."
 
 
 def _features_of_classes(facts: RunFacts) -> str:
     told = []
-    for name, influence in facts.influences[:LEADING]:
-        top = influence.first(OF_EACH, influence.share * (influence.mean > 0))
+    for name, strengths in facts.class_strengths[:LEADING]:
+        top = top_positive(strengths.share * (strengths.mean > 0), OF_EACH)
         if len(top):
-            told.append(f"{shortened(name, 40)} by {listed([shortened(feature, 40) for feature in top.name])}")
+            names = [shortened(strengths.name(k, UNNAMED), 40) for k in top.tolist()]
+            told.append(f"{shortened(name, 40)} by {listed(names)}")
     return f"What speaks most for a class, against the average one: {'; '.join(told)}." if told else ""
 
 
@@ -267,6 +270,11 @@ def percent(value: float | None) -> str:
         return "<0.01%" if value < 0.5 else ">99.99%"
     digits = 0 if edge >= 0.1 or edge <= 0 else 1 if edge >= 0.01 else 2
     return f"{100 * value:.{digits}f}%"
+
+
+def feature_values(strengths: FeatureStrengths, rows: np.ndarray) -> list[str]:
+    """Return some features with their weights, such as "site=a +0.5"."""
+    return [f"{shortened(strengths.name(k), 40)} {signed(strengths.mean[k])}" for k in rows.tolist()]
 
 
 def signed(value: float) -> str:

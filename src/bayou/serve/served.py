@@ -26,7 +26,7 @@ from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.printable import shorten
 from bayou.core.storage import load
-from bayou.outputs.shown_weights import shown_weights
+from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
 from bayou.serve import history
@@ -523,14 +523,11 @@ def largest(learner: Learner, top: int) -> dict[str, Any]:
     """The largest weights, by name."""
     if learner.record.task == "multiclass":
         raise BadInput("each class has weights of its own; `bayou replay` gives the model, to be asked from Python.")
-    shown = shown_weights(learner)
-    order = np.argsort(-np.abs(shown.mean), kind="stable")[:top]
-    features = [
-        {"feature": shorten(shown.name(k)), "mean": float(shown.mean[k])}
-        | ({} if shown.sd is None else {"sd": float(shown.sd[k])})
-        for k in order.tolist()
-    ]
-    return {"features": features, "intercept": float(shown.intercept), "touched": len(shown.features)}
+    table = feature_table(learner, top=top)
+    assert table.strengths is not None
+    listed = table.rows[len(table.rows) - table.n_listed :]  # without the intercept
+    features = [{"feature": shorten(name)} | dict(zip(("mean", "sd"), cells, strict=False)) for name, *cells in listed]
+    return {"features": features, "intercept": float(table.strengths.intercept), "touched": table.n_seen}
 
 
 def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any]) -> Learner:

@@ -9,7 +9,7 @@ from bayou.core.printable import printable, shorten
 from bayou.recipe.recipe import Column, Recipe
 
 if TYPE_CHECKING:
-    from bayou.outputs.shown_priors import ShownPrior
+    from bayou.outputs.group_priors import GroupPrior
 
 # How many classes are named.
 CLASSES = 20
@@ -108,7 +108,7 @@ def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
     return _beside([part["name"] for part in parts], numbers)
 
 
-def priors_in_words(priors: list[ShownPrior]) -> list[str]:
+def priors_in_words(priors: list[GroupPrior]) -> list[str]:
     """How large the weights of each column are, before any of them is known."""
     said = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
     return _beside([shorten(prior.name) for prior in priors], said)

@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 
 from bayou.core.prediction import reach
-from bayou.outputs.shown_pairs import ShownPairs, has_pairs, shown_pairs
-from bayou.outputs.shown_priors import ShownPrior, shown_priors
-from bayou.outputs.shown_weights import ColumnShown
+from bayou.outputs.features import ColumnStrength, FeatureStrengths
+from bayou.outputs.group_priors import GroupPrior, group_priors
+from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
 from bayou.report import words
-from bayou.report.facts import DRAWN, RunFacts
+from bayou.report.facts import DRAWN, UNNAMED, RunFacts
 from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
-from bayou.report.influence import Features, Influence
 
 # How many values of a column are named where it is pointed at.
 NAMED_VALUES = 5
 
 
 def columns(facts: RunFacts) -> Figure | None:
-    each = facts.influences if facts.is_multiclass else [("spread", facts.influence)]
     views = [
-        _columns_view(name, influence, found) for name, influence in each if (found := facts.columns_of(influence))
+        _columns_view(name if facts.is_multiclass else "spread", strengths, found)
+        for name, strengths in facts.class_strengths
+        if (found := facts.columns_of(strengths))
     ]
     if not views:
         return None
-    priors = [prior for prior in shown_priors(facts.learner) if prior.column is not None]
+    priors = [prior for prior in group_priors(facts.learner) if prior.column is not None]
     how = (
         "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
         "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
@@ -42,15 +42,14 @@ def columns(facts: RunFacts) -> Figure | None:
     return Figure("columns", "Columns", how, views, height=height, wide=True)
 
 
-def _columns_view(view: str, influence: Influence, found: list[ColumnShown]) -> View:
-    shown = influence.shown
+def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStrength]) -> View:
     custom = [
         [
             escaped(words.shortened(column.name, 80)),
             words.count(column.features, "feature"),
             "<br>".join(
-                f"{words.signed(shown.mean[i])} {escaped(words.shortened(shown.name(i), 60))}"
-                for i in column.telling[:NAMED_VALUES].tolist()
+                f"{words.signed(strengths.mean[i])} {escaped(words.shortened(strengths.name(i), 60))}"
+                for i in column.top_features[:NAMED_VALUES].tolist()
             ),
         ]
         for column in found
@@ -62,7 +61,7 @@ def _columns_view(view: str, influence: Influence, found: list[ColumnShown]) -> 
     )
 
 
-def _priors_view(priors: list[ShownPrior]) -> View:
+def _priors_view(priors: list[GroupPrior]) -> View:
     custom = [[escaped(words.shortened(prior.name, 80)), words.count(prior.features, "feature")] for prior in priors]
     sizes, names = [prior.sd for prior in priors], [prior.name for prior in priors]
     hover = "weights of about %{x:.3g}"
@@ -86,20 +85,18 @@ def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custo
 def features(facts: RunFacts) -> Figure | None:
     if facts.is_multiclass:
         return _features_of_classes(facts)
-    influence = facts.influence
-    orders = [("carry the most", facts.top), ("largest", influence.first(DRAWN, np.abs(influence.mean)))]
-    if influence.surety is not None:
-        orders.append(("surest", influence.first(DRAWN, influence.surety)))
-    views = [_weights_view(name, features) for name, features in orders if len(features)]
+    strengths = facts.strengths
+    orders = (("carry the most", "share"), ("largest", "mean"), ("surest", "z"))
+    views = [_weights_view(name, strengths, top) for name, by in orders if len(top := strengths.top(DRAWN, by))]
     if not views:
         return None
-    intervals = " with 95% intervals" if influence.sd is not None else ""
+    intervals = " with 95% intervals" if strengths.sd is not None else ""
     pull = "make the number larger" if facts.is_regression else "make a positive more likely"
     how = (
         f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
         "feature's share of the variance of the scores; a large weight of a rare feature carries little."
     )
-    if any(family.complete for family in influence.shown.families):
+    if strengths.centred_columns:
         how += " Of a column that every row has a value of, 0 is the mean over the rows."
     if not facts.learner.record.linear:
         how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
@@ -110,10 +107,10 @@ def features(facts: RunFacts) -> Figure | None:
 def pairs(facts: RunFacts) -> Figure | None:
     if not has_pairs(facts.learner):
         return None
-    shown = shown_pairs(facts.learner)
+    shown = pair_strengths(facts.learner)
     if not len(shown.mean):
         return None
-    views = [_pairs_view(name, shown, shown.largest(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
+    views = [_pairs_view(name, shown, shown.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
     how = (
         f"What two features say only together, with 95% intervals: of {words.count(len(shown.mean), 'pair')} that "
         "were met. Right of 0 both together make a positive more likely than each by itself does."
@@ -122,7 +119,7 @@ def pairs(facts: RunFacts) -> Figure | None:
     return Figure("pairs", "Pairs of features", how, views, height=height, wide=True)
 
 
-def _pairs_view(name: str, shown: ShownPairs, chosen: list[int]) -> View:
+def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
     names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
     trace = {
         "type": "scatter",
@@ -143,46 +140,49 @@ def _intervals(sd: np.ndarray) -> dict[str, Any]:
 
 def _features_of_classes(facts: RunFacts) -> Figure | None:
     """A view for each of the commonest classes."""
-    found = [(name, influence.first(DRAWN, influence.share)) for name, influence in facts.influences]
-    views = [_weights_view(words.shortened(name, 16), top) for name, top in found if len(top)]
+    views = [
+        _weights_view(words.shortened(name, 16), strengths, top)
+        for name, strengths in facts.class_strengths
+        if len(top := strengths.top(DRAWN, "share"))
+    ]
     if not views:
         return None
-    intervals = " with 95% intervals" if facts.influence.sd is not None else ""
+    intervals = " with 95% intervals" if facts.strengths.sd is not None else ""
     how = (
         f"For each of the commonest classes, the weights that carry the most{intervals}, against the average class: "
         "right of 0 they speak for it, left of it against it. They are a linear picture of the score."
     )
-    if any(family.complete for family in facts.influence.shown.families):
+    if facts.strengths.centred_columns:
         how += " Of a column that every row has a value of, 0 is the mean over the rows."
     height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
     return Figure("features", "Features of each class", how, views, height=height, wide=True)
 
 
-def _weights_view(name: str, features: Features) -> View:
-    n = len(features)
-    sd = features.sd
+def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> View:
+    mean, sd = strengths.mean[top], None if strengths.sd is None else strengths.sd[top]
+    names = [strengths.name(k, UNNAMED) for k in top.tolist()]
     custom = [
         [
-            escaped(words.shortened(features.name[k], 80)),
-            "" if sd is None else f" ± {sd[k]:.3g} (sd)",
-            words.percent(features.seen[k]),
-            words.percent(features.share[k]),
+            escaped(words.shortened(names[n], 80)),
+            "" if sd is None else f" ± {sd[n]:.3g} (sd)",
+            words.percent(strengths.seen[k]),
+            words.percent(strengths.share[k]),
         ]
-        for k in range(n)
+        for n, k in enumerate(top.tolist())
     ]
     trace = {
         "type": "scatter",
-        "x": numbers(features.mean),
-        "y": list(range(n)),
+        "x": numbers(mean),
+        "y": list(range(len(top))),
         "mode": "markers",
-        "marker": {"color": ["@blue" if mean >= 0 else "@orange" for mean in features.mean], "size": 8},
+        "marker": {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8},
         "customdata": custom,
         "hovertemplate": "<b>%{customdata[0]}</b><br>weight %{x:+.3g}%{customdata[1]}<br>in %{customdata[2]} of the "
         "examples<br>carries %{customdata[3]}<extra></extra>",
     }
     if sd is not None:
         trace["error_x"] = _intervals(sd)
-    return View(name, [trace], _named_rows(features.name) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
+    return View(name, [trace], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
 
 
 def _named_rows(names: list[str]) -> dict[str, Any]:
@@ -201,39 +201,42 @@ def _named_rows(names: list[str]) -> dict[str, Any]:
 
 
 def inclusion(facts: RunFacts) -> Figure | None:
-    influence = facts.influence
-    if influence.inclusion is None or not len(influence.inclusion):
+    strengths = facts.strengths
+    if strengths.inclusion is None or not len(strengths):
         return None
-    top = influence.first(DRAWN, influence.inclusion)
+    top = strengths.top(DRAWN, "inclusion")
     axis = {"title": {"text": "probability that the feature is needed"}, "range": [-0.02, 1.02], "tickformat": ".0%"}
     layout = {"xaxis": {"title": {"text": "weight"}, "zeroline": True}, "yaxis": axis, "showlegend": False}
-    views = [View("all", [_needed(influence.first(DOTS, influence.inclusion))], layout | {"hovermode": "closest"})]
+    views = [View("all", [_needed(strengths, strengths.top(DOTS, "inclusion"))], layout | {"hovermode": "closest"})]
     if len(top):
-        dots = _needed(top)
+        dots = _needed(strengths, top)
         dots["x"], dots["y"] = dots["y"], list(range(len(top)))
         dots["hovertemplate"] = dots["hovertemplate"].replace("%{y", "%{x")
-        views.append(View("by name", [dots], _named_rows(top.name) | {"xaxis": axis}))
-    expected = float(influence.inclusion.sum())
+        views.append(
+            View("by name", [dots], _named_rows([strengths.name(k, UNNAMED) for k in top.tolist()]) | {"xaxis": axis})
+        )
+    expected = float(strengths.inclusion.sum())
     how = (
         "How probable it is that a feature is needed at all, beside its weight. Of "
-        f"{words.count(len(influence.inclusion), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
+        f"{words.count(len(strengths), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
     )
     height = 110 + 22 * max(len(top), 8)
     return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)
 
 
-def _needed(features: Features) -> dict[str, Any]:
+def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:
     """A dot for each feature: its weight, and the probability that it is needed."""
+    assert strengths.inclusion is not None
     return {
         "type": "scatter",
-        "x": numbers(features.mean),
-        "y": numbers(features.inclusion),
+        "x": numbers(strengths.mean[top]),
+        "y": numbers(strengths.inclusion[top]),
         "mode": "markers",
         "cliponaxis": False,
         "marker": {"color": "@blue/65", "size": 8},
         "customdata": [
-            [escaped(words.shortened(name, 80)), words.signed(mean)]
-            for name, mean in zip(features.name, features.mean, strict=True)
+            [escaped(words.shortened(strengths.name(k, UNNAMED), 80)), words.signed(strengths.mean[k])]
+            for k in top.tolist()
         ],
         "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}"
         "<extra></extra>",

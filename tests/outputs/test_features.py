@@ -11,7 +11,7 @@ from bayou.core.extras import Extras
 from bayou.learners import FTRL, Bank, Marginal
 from bayou.learners.bank import Lane
 from bayou.learners.bank.weights import lane_part
-from bayou.outputs.shown_weights import shown_weights
+from bayou.outputs.features import feature_strengths, top_rows
 
 
 def table(n=900, seed=0):
@@ -51,7 +51,7 @@ def families(shown) -> dict:
 
 
 def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner, data):
-    shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
+    shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
     raw = learner.reading(learner.touched, squares=(X**2).mean(axis=0))
     assert families(shown) == {
         ("site", "value"): True,
@@ -76,7 +76,7 @@ def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner
 
 def test_variances_are_those_of_the_contrasts(learner, data):
     """By draws: one of the parts, then its weights."""
-    shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
+    shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
     parts = learner.reading(learner.touched, squares=(X**2).mean(axis=0)).parts
     rng, n = np.random.default_rng(0), 40_000
     drawn = []
@@ -112,7 +112,7 @@ def test_a_banks_weights_add_up_to_the_log_odds(data):
 
 
 def test_what_a_column_carries_is_the_spread_of_its_part_of_the_score(marginal, data):
-    shown, X = shown_weights(marginal), matrix(marginal, data)[:, marginal.touched]
+    shown, X = feature_strengths(marginal), matrix(marginal, data)[:, marginal.touched]
     found = {column.name: column for column in shown.columns()}
     parts = X * shown.mean
     for name in ("site", "hour", "size"):
@@ -122,7 +122,7 @@ def test_what_a_column_carries_is_the_spread_of_its_part_of_the_score(marginal, 
     words = np.array([family.column == "title" for family in shown.families])[shown.family]
     assert found["title"].spread == pytest.approx(np.sqrt(parts[:, words].var(axis=0).sum()), rel=1e-5)
     assert list(found) == sorted(found, key=lambda name: -found[name].spread)
-    telling = found["site"].telling
+    telling = found["site"].top_features
     assert shown.name(telling[0]) == "site=b"
     assert (np.abs(shown.mean[telling]) > 1.6 * shown.sd[telling]).all()
 
@@ -133,7 +133,7 @@ def test_a_stronger_columns_weights_are_not_hidden_by_where_the_level_lies():
     n = 6000
     site, level = rng.integers(0, 2, n), np.where(np.arange(n) % 2000 < 1000, -2.0, 2.0)
     y = rng.random(n) < 1.0 / (1.0 + np.exp(-level - site))
-    shown = shown_weights(bayou.train(pa.table({"site": site.astype(str), "y": y.astype(int)}), label="y").learner)
+    shown = feature_strengths(bayou.train(pa.table({"site": site.astype(str), "y": y.astype(int)}), label="y").learner)
     site0, site1 = (shown.mean[shown.names.index(f"site={k}")] for k in range(2))
     assert -0.7 < site0 < 0.0 < site1 < 0.7
     assert abs(shown.intercept) < 3.0
@@ -143,14 +143,14 @@ def test_a_stronger_columns_weights_are_not_hidden_by_where_the_level_lies():
 def test_what_was_never_counted_is_shown_as_it_is(marginal):
     marginal = marginal.snapshot()
     marginal.extras = Extras(marginal.extras.recipe, marginal.extras.names)
-    shown = shown_weights(marginal)
+    shown = feature_strengths(marginal)
     np.testing.assert_array_equal(shown.mean, marginal.weights_at(marginal.touched).mean)
-    assert (shown.intercept, shown.uses, shown.columns()) == (marginal.intercept[0], None, [])
+    assert (shown.intercept, shown.moments, shown.columns()) == (marginal.intercept[0], None, [])
 
 
 def test_weights_of_exactly_0_stay(data):
     learner = bayou.train(data, learner="ftrl", settings={"l1": 3.0}, **OPTIONS).learner
-    shown = shown_weights(learner)
+    shown = feature_strengths(learner)
     assert isinstance(learner, FTRL)
     assert (shown.mean == 0).any()
     np.testing.assert_array_equal(shown.mean == 0, learner.weights_at(learner.touched).mean == 0)
@@ -161,12 +161,12 @@ def test_weights_of_exactly_0_stay(data):
 def test_crosses_and_namespaces_are_columns_too(tmp_path):
     data = table(300)
     learner = bayou.train(data, learner="marginal", cross=[("site", "title")], **OPTIONS).learner
-    names = {family.column for family in shown_weights(learner).families}
+    names = {family.column for family in feature_strengths(learner).families}
     assert "site & title" in names
     lines = ["1 |site a |user x y", "-1 |site b |user x", "1 |site a |user z"] * 50
     (tmp_path / "d.vw").write_text("\n".join(lines) + "\n")
     learner = bayou.train(tmp_path / "d.vw", learner="marginal", bits=10).learner
-    assert families(shown_weights(learner)) == {("site", "value"): True, ("user", "value"): False}
+    assert families(feature_strengths(learner)) == {("site", "value"): True, ("user", "value"): False}
 
 
 def test_the_associated_view_is_the_banks_most_careful_lane(data):
@@ -192,10 +192,10 @@ def test_a_standardised_number_keeps_its_weight():
     label = (size + rng.normal(size=600) > 0).astype(int)
     data = pa.table({"size": size, "site": rng.choice(["a", "b"], 600), "y": label})
     learner = bayou.train(data, label="y", learner="marginal", bits=10).learner
-    shown = shown_weights(learner)
+    shown = feature_strengths(learner)
     place = shown.names.index("size")
-    assert shown.uses.seen[place] == pytest.approx(1.0, abs=0.01)
-    assert shown.uses.square[place] == pytest.approx(1.0, abs=0.02)
+    assert shown.moments.seen[place] == pytest.approx(1.0, abs=0.01)
+    assert shown.moments.square[place] == pytest.approx(1.0, abs=0.02)
     assert shown.mean[place] == learner.mean[shown.features[place]]
     assert shown.mean[place] > 1.0
 
@@ -208,7 +208,7 @@ def test_slopes_and_parts_of_dates():
     late = rng.random(n) < 1 / (1 + np.exp(2.0 - 0.2 * step - 0.5 * size))
     data = pa.table({"when": pa.array(when), "step": step, "size": size, "y": late.astype(int)})
     learner = bayou.train(data, label="y", learner="marginal", bits=14).learner
-    shown, X = shown_weights(learner), matrix(learner, data)[:, learner.touched]
+    shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
     assert families(shown) == {
         **{("when", part): True for part in ("hour", "weekday", "month", "weekend hour")},
         **{("step", "value"): True, ("step", "slope"): False, ("size", "bin"): True, ("size", "slope"): False},
@@ -217,3 +217,9 @@ def test_slopes_and_parts_of_dates():
     for name, close in {"step": 1e-5, "size": 0.05}.items():  # within a bin a slope is taken at one place
         own = [k for k, feature in enumerate(shown.names) if feature.startswith(name)]
         assert spread[name] == pytest.approx(np.std(X[:, own] @ shown.mean[own]), rel=close)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 6, 9])
+def test_the_top_rows_are_those_of_a_stable_sort(n):
+    key = np.array([2.0, np.nan, 5.0, 2.0, 5.0, np.inf, 2.0, 0.0, -np.inf])
+    assert top_rows(key, n).tolist() == [5, 2, 4, 0, 3, 6, 7, 1, 8][:n]

@@ -1,4 +1,4 @@
-"""Weights as people read them: centred by column, around the score of the mean row.
+"""Feature strengths: the weights of a model as people read them, and the order in which they are listed.
 
 Weights of a table are known only up to a constant for each column: where every row has one value of `origin`, adding 1
 to the weights of all origins and taking 1 from the intercept changes no score. So for every column that gives each row
@@ -12,15 +12,18 @@ those of the contrasts, part by part of a mixture (`Reading`), with weights inde
 
     Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
 
-**What a column carries** is the standard deviation over the rows of its part of the score. A number's two features, bin
-and value, or one of them and a slope, are added up first (a slope by its mean in a bin). Words of a text count as
-independent of each other.
+**What a feature contributes** is the variance over the rows of w x, its part of the score (0 where it is absent): a
+large weight of a rare feature contributes little, and so does that of a feature whose value is always the same. Shares
+are of the sum over features; that features come together does not enter. The spread of a column is the standard
+deviation over the rows of its part of the score. A number's two features, bin and value, or one of them and a slope,
+are added up first (a slope by its mean in a bin). Words of a text count as independent of each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +38,8 @@ from bayou.sources.table.plan_arrays import names_of_bins
 
 # A column gives each row one feature if their uses add up to the rows within this.
 COMPLETE = 0.01
-# The most telling values of a column, and how many standard deviations from 0 they are at least.
-TELLING, SURE = 5, 1.64
+# The features of a column that are listed, and how many standard deviations from 0 their weights are at least.
+MAX_TOP_FEATURES, MIN_Z = 5, 1.64
 AND = " & "
 
 
@@ -49,27 +52,33 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnShown:
-    """What a column carries; `telling` are places of its most telling features, the first tells most.
+class ColumnStrength:
+    """How far a column moves the score; `top_features` are the rows of those that contribute most, the largest first.
 
-    >>> ColumnShown("month", spread=0.5, features=12, telling=np.array([3, 7])).spread
+    >>> ColumnStrength("month", spread=0.5, features=12, top_features=np.array([3, 7])).spread
     0.5
     """
 
     name: str
-    spread: float  # sd over the rows of its part of the score
+    spread: float  # standard deviation over the rows of its part of the score
     features: int
-    telling: np.ndarray
+    top_features: np.ndarray
 
 
 @dataclass(frozen=True)
-class ShownWeights:
-    """The weights of some features, and the intercept, as they are shown.
+class FeatureStrengths:
+    """The weights of some features, one row per feature, and the intercept.
+
+    Attributes:
+        sd: None without a posterior; `intercept_sd` is NaN then.
+        inclusion: the probability that each feature is needed; None of a learner that does not say.
+        moments: how often features occurred; None where that was not counted: then nothing is centred.
+        family: the number of each feature's family in `families`, -1 for none.
 
     >>> import pyarrow as pa
     >>> import bayou
     >>> flights = pa.table({"origin": ["EWR", "JFK"] * 500, "late": [1, 0, 0, 0] * 250})
-    >>> shown = shown_weights(bayou.train(flights, label="late").learner)
+    >>> shown = feature_strengths(bayou.train(flights, label="late").learner)
     >>> [name for name, mean in zip(shown.names, shown.mean) if mean > 0]
     ['origin=EWR']
     >>> bool(abs(shown.mean.sum()) < 1e-6), [column.name for column in shown.columns()]
@@ -79,55 +88,80 @@ class ShownWeights:
     features: np.ndarray
     names: list[str | None]
     mean: np.ndarray
-    sd: np.ndarray | None  # None without a posterior
+    sd: np.ndarray | None
     intercept: float
-    intercept_sd: float  # NaN without a posterior
-    uses: Moments | None  # None where they were not counted: then nothing is centred
-    family: np.ndarray  # of each feature, -1 for none
+    intercept_sd: float
+    moments: Moments | None
+    family: np.ndarray
     families: list[Family]
     recipe: Recipe | None
+    inclusion: np.ndarray | None = None
 
-    def name(self, place: int) -> str:
-        """That of one of the features; its number, if it has none."""
-        known = self.names[place]
-        return str(self.features[place]) if known is None else known
+    def __len__(self) -> int:
+        return len(self.features)
 
-    @property
-    def centred_in_words(self) -> str:
-        """Which weights are centred, as the end of a sentence; nothing where none is."""
-        columns = list(dict.fromkeys(family.column for family in self.families if family.complete))
-        if not columns:
-            return ""
-        some = f"{len(columns)} columns are" if len(columns) > 1 else f"{columns[0]} are"
-        return f"; weights of {some} centred: 0 is their mean over the rows"
+    def name(self, row: int, unnamed: str = "") -> str:
+        """Return the name of a feature; of one without a name its index, after the prefix `unnamed`."""
+        name = self.names[row]
+        return f"{unnamed}{self.features[row]}" if name is None else name
 
     @property
-    def carried(self) -> np.ndarray:
-        """Of each feature, the variance over the rows of its part of the score; those of a column's values add up."""
-        if self.uses is None:
-            return np.zeros(len(self.features))
+    def centred_columns(self) -> list[str]:
+        """Columns whose weights are centred."""
+        return list(dict.fromkeys(family.column for family in self.families if family.complete))
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Fraction of the rows that each feature occurred in; 0 where that was not counted."""
+        return np.zeros(len(self)) if self.moments is None else self.moments.seen
+
+    @property
+    def contribution_variance(self) -> np.ndarray:
+        """Variance over the rows of each feature's part of the score; those of a column's values add up."""
+        if self.moments is None:
+            return np.zeros(len(self))
         complete = _of_complete(self.family, self.families)
-        return self.mean**2 * np.where(complete, self.uses.seen, self.uses.square - self.uses.mean**2)
+        return self.mean**2 * np.where(complete, self.moments.seen, self.moments.square - self.moments.mean**2)
 
-    def columns(self) -> list[ColumnShown]:
-        """All columns, those that carry most first; none where uses were not counted or data have no columns."""
-        if self.uses is None:
+    @cached_property
+    def share(self) -> np.ndarray:
+        """Contribution variance of each feature as a fraction of their sum."""
+        variance = self.contribution_variance
+        total = variance.sum()
+        return variance / total if total > 0 else np.zeros(len(self))
+
+    def key(self, by: str) -> np.ndarray | None:
+        """Return what features are ordered by, largest first ("mean", "z", "inclusion", "share"); None if unknown."""
+        if by == "mean":
+            return np.abs(self.mean)
+        if by == "z":
+            return None if self.sd is None else z_scores(self.mean, self.sd)
+        return self.inclusion if by == "inclusion" else self.share
+
+    def top(self, n: int, by: str = "mean") -> np.ndarray:
+        """Return the rows of the n features with the largest keys above 0, the largest first."""
+        key = self.key(by)
+        return np.empty(0, np.int64) if key is None else top_positive(key, n)
+
+    def columns(self) -> list[ColumnStrength]:
+        """Return the columns by spread, largest first; none if features were not counted or data have no columns."""
+        if self.moments is None:
             return []
-        carried, found = self.carried, []
+        variances, found = self.contribution_variance, []
         for name in dict.fromkeys(family.column for family in self.families):
             own = [k for k, family in enumerate(self.families) if family.column == name]
             there = np.flatnonzero(np.isin(self.family, own))
-            sure = there if self.sd is None else there[np.abs(self.mean[there]) > SURE * self.sd[there]]
-            telling = sure[np.argsort(-carried[sure], kind="stable")[:TELLING]]
+            sure = there if self.sd is None else there[np.abs(self.mean[there]) > MIN_Z * self.sd[there]]
+            top_features = sure[np.argsort(-variances[sure], kind="stable")[:MAX_TOP_FEATURES]]
             variance = self._joined(name, own)
-            variance = float(carried[there].sum()) if variance is None else variance
-            found.append(ColumnShown(name, float(np.sqrt(max(variance, 0.0))), len(there), telling))
+            variance = float(variances[there].sum()) if variance is None else variance
+            found.append(ColumnStrength(name, float(np.sqrt(max(variance, 0.0))), len(there), top_features))
         return sorted(found, key=lambda column: -column.spread)
 
     def _joined(self, name: str, own: list[int]) -> float | None:
         """The variance of a number's two features together; None for other columns."""
         column = _columns(self.recipe).get(name)
-        if column is None or self.uses is None:
+        if column is None or self.moments is None:
             return None
         if column.knots:
             return self._with_slope(column, own)
@@ -138,7 +172,7 @@ class ShownWeights:
             for kind in ("value", "bin")
         )
         of_bin = np.zeros(len(column.edges) + 1)
-        rest = self.uses.seen[bins].copy()  # rows whose number is not whole, or missing
+        rest = self.moments.seen[bins].copy()  # rows whose number is not whole, or missing
         place = {self.names[i]: n for n, i in enumerate(bins.tolist())}
         texts = names_of_bins(column)
         for k, text in enumerate(texts):
@@ -148,14 +182,14 @@ class ShownWeights:
         bin_of = np.searchsorted(column.edges, numbers, side="right")
         for k, text in enumerate(texts):
             if text in place:
-                rest[place[text]] -= self.uses.seen[values[bin_of == k]].sum()
-        shares = np.append(self.uses.seen[values], np.maximum(rest, 0.0))
+                rest[place[text]] -= self.moments.seen[values[bin_of == k]].sum()
+        shares = np.append(self.moments.seen[values], np.maximum(rest, 0.0))
         parts = np.append(self.mean[values] + of_bin[bin_of], self.mean[bins])
         return _variance(parts, shares)
 
     def _with_slope(self, column: Column, own: list[int]) -> float:
         """The variance of a number's slope and its bins or values together."""
-        assert self.uses is not None
+        assert self.moments is not None
         of_kind = {self.families[k].kind: k for k in own}
         slope = np.flatnonzero(self.family == of_kind.get("slope", -2))
         steep = float(self.mean[slope[0]]) if len(slope) else 0.0
@@ -169,7 +203,25 @@ class ShownWeights:
         else:
             x = np.array([float(text[place:] or "nan") for text in names])
         value = np.where(np.isnan(x), 0.0, SLOPE * (2.0 * np.interp(x, column.knots, column.levels) - 1.0))
-        return _variance(self.mean[others] + steep * value, self.uses.seen[others])
+        return _variance(self.mean[others] + steep * value, self.moments.seen[others])
+
+
+def z_scores(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """Return how many standard deviations each weight is away from 0; 0 where the sd is."""
+    return np.divide(np.abs(mean), sd, out=np.zeros_like(mean), where=sd > 0)
+
+
+def top_rows(key: np.ndarray, n: int) -> np.ndarray:
+    """Return where the n largest stand, in order, the first of equal ones first; only the candidates are sorted."""
+    last, key = len(key) - n, np.where(np.isnan(key), -np.inf, key)
+    candidates = np.flatnonzero(key >= np.partition(key, last)[last]) if 0 < last < len(key) else np.arange(len(key))
+    return candidates[np.argsort(-key[candidates], kind="stable")[:n]]
+
+
+def top_positive(key: np.ndarray, n: int) -> np.ndarray:
+    """Return where the n largest values above 0 stand, in order."""
+    rows = top_rows(key, n)
+    return rows[key[rows] > 0]
 
 
 def _variance(parts: np.ndarray, shares: np.ndarray) -> float:
@@ -179,15 +231,15 @@ def _variance(parts: np.ndarray, shares: np.ndarray) -> float:
     return float(np.average((parts - centre) ** 2, weights=shares))
 
 
-def shown_weights(
+def feature_strengths(
     learner: Learner,
     *,
     view: str = "model",
     recipe: Recipe | None = None,
     names: Any = None,
     uses: Uses | None = None,
-) -> ShownWeights:
-    """What to show of the features that a learner has met; recipe, names and uses are its own if not given.
+) -> FeatureStrengths:
+    """Return the strengths of the features that a learner has seen; recipe, names and uses are its own if not given.
 
     `view` is "model", or of a bank "associated": see `Learner.reading`.
 
@@ -195,16 +247,22 @@ def shown_weights(
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=4)
     >>> p = learner.learn(Batch.from_rows([{2: 1.0}], labels=[1]))
-    >>> shown = shown_weights(learner)  # nothing is known of its rows: weights are as they are
+    >>> shown = feature_strengths(learner)  # nothing is known of its rows: weights are as they are
     >>> shown.name(0), bool(shown.mean[0] == learner.mean[2])
     ('2', True)
     """
-    frame = frame_of(learner, recipe=recipe, names=names, uses=uses)
-    return shown_of(frame, learner.reading(frame.features, view, frame.squares))
+    seen = seen_features(learner, recipe=recipe, names=names, uses=uses)
+    strengths = strengths_of(seen, learner.reading(seen.features, view, seen.squares))
+    inclusion = getattr(learner, "inclusion", None)
+    return (
+        strengths
+        if inclusion is None
+        else replace(strengths, inclusion=np.asarray(inclusion, np.float64)[seen.features])
+    )
 
 
-class Frame(NamedTuple):
-    """What is known of the features that a learner has met, whatever their weights."""
+class SeenFeatures(NamedTuple):
+    """The features that a learner has seen, whatever their weights: names, counts and families."""
 
     features: np.ndarray
     names: list[str | None]
@@ -219,19 +277,21 @@ class Frame(NamedTuple):
         return None if self.moments is None else self.moments.square
 
 
-def frame_of(learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: Uses | None = None) -> Frame:
-    """Recipe, names and uses are the learner's own if not given."""
+def seen_features(
+    learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: Uses | None = None
+) -> SeenFeatures:
+    """Return the features that a learner has seen; recipe, names and uses are its own if not given."""
     extras = learner.extras
     recipe, names = recipe or extras.recipe, names or extras.names
     uses = extras.uses if uses is None else uses
     features = learner.touched
     known = [None] * len(features) if names is None else list(names.name_of(features))
     moments = None if uses is None or not uses.counted else uses.at(features)
-    return Frame(features, known, moments, *_families(known, recipe), recipe)
+    return SeenFeatures(features, known, moments, *_families(known, recipe), recipe)
 
 
-def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights:
-    """What to show of a reading. `zeros` is whether weights of exactly 0 were left out on purpose, and stay 0."""
+def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> FeatureStrengths:
+    """Return the strengths of a reading. `zeros`: weights of exactly 0 were left out on purpose, and stay 0."""
     moments, family = frame.moments, frame.family
     families = _completed(frame, reading.mean if zeros else None)
     shares = np.zeros(len(frame.features)) if moments is None else moments.mean
@@ -262,7 +322,7 @@ def shown_of(frame: Frame, reading: Reading, zeros: bool = True) -> ShownWeights
     variance -= np.square(first, out=first)
     sd = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance) if reading.parts else None
     intercept_sd = np.sqrt(max(intercept_variance - intercept_first**2, 0.0)) if reading.parts else np.nan
-    return ShownWeights(
+    return FeatureStrengths(
         *(frame.features, frame.names, mean, sd, intercept, float(intercept_sd), moments, family, families),
         recipe=frame.recipe,
     )
@@ -299,7 +359,7 @@ def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.nd
     return family, list(found)
 
 
-def _completed(frame: Frame, mean: np.ndarray | None) -> list[Family]:
+def _completed(frame: SeenFeatures, mean: np.ndarray | None) -> list[Family]:
     """Which families are complete: a row has one feature of them, of value 1, and none of their weights is 0."""
     moments, family, size = frame.moments, frame.family, len(frame.families)
     if moments is None or not size:

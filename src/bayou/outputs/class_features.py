@@ -1,7 +1,7 @@
-"""The weights of several classes as people read them: each class against the average one.
+"""Feature strengths of several classes: each class against the average one.
 
 Every class has its own weights w_k, changes of its log-odds against the rest, shown as those of two classes are
-(`shown_weights`). What most classes have in common tells none of them apart, so of each the mean over classes is taken:
+(`feature_strengths`). What most classes have in common tells none of them apart, so their mean is subtracted:
 
     w_k - sum_j w_j / K        Var = (1 - 2/K) v_k + sum_j v_j / K^2        classes taken as independent
 """
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from bayou.learners.classes import Classes
-from bayou.outputs.shown_weights import ShownWeights, frame_of, shown_of
+from bayou.outputs.features import FeatureStrengths, seen_features, strengths_of
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.recipe import Recipe
 
 
-class ShownClasses:
-    """What to show of each class of a learner; recipe, names and uses are its own if not given.
+class ClassStrengths:
+    """Feature strengths of each class of a learner; recipe, names and uses are its own if not given.
 
     Attributes:
         names: of the classes, in the order of the learner's `labels`.
@@ -28,8 +28,8 @@ class ShownClasses:
     >>> from bayou import Batch
     >>> learner = Classes(n_features=3, learner="marginal")
     >>> p = learner.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}, {2: 1.0}] * 9, labels=[4, 5, 6] * 9))
-    >>> shown = ShownClasses(learner)
-    >>> shown.names, int(shown.of(1).mean.argmax())
+    >>> strengths = ClassStrengths(learner)
+    >>> strengths.names, int(strengths.of(1).mean.argmax())
     (['4', '5', '6'], 1)
     """
 
@@ -43,7 +43,7 @@ class ShownClasses:
         uses: Uses | None = None,
     ) -> None:
         self._learner, self._view, self.names = learner, view, learner.class_names
-        self._frame = frame_of(learner, recipe=recipe, names=names, uses=uses)
+        self._frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
         # Not kept of each class, of which there may be many: sums over all, and each anew when it is asked for.
         self._mean, self._variance = np.zeros((2, len(self._frame.features)))
         self._intercept = self._intercept_variance = 0.0
@@ -60,16 +60,18 @@ class ShownClasses:
 
     @property
     def features(self) -> np.ndarray:
-        """All that were met."""
+        """Indices of all features that were seen."""
         return self._frame.features
 
-    def _of(self, number: int) -> ShownWeights:
-        """Against the rest."""
+    def _of(self, number: int) -> FeatureStrengths:
+        """Return the strengths of a class against the rest."""
         label, frame = self._learner.labels[number], self._frame
-        return shown_of(frame, self._learner.reading_of(label, frame.features, self._view, frame.squares), zeros=False)
+        return strengths_of(
+            frame, self._learner.reading_of(label, frame.features, self._view, frame.squares), zeros=False
+        )
 
-    def of(self, number: int) -> ShownWeights:
-        """A class against the average one, by its place in `names`."""
+    def of(self, number: int) -> FeatureStrengths:
+        """Return the strengths of a class against the average one, by its place in `names`."""
         own, left = self._of(number), 1.0 - 2.0 / len(self.names)
         sd = own.sd
         if sd is not None:

@@ -1,0 +1,209 @@
+"""The table of feature strengths: what is in it, in which order and how much of it, for every face that shows one.
+
+`bayou features`, `bayou.features` and the server's /features call `feature_table`; the report draws the same strengths
+(`outputs.features`). The intercept is a row before all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayou.core.checks import did_you_mean, one_of, whole_number
+from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.core.printable import printable, shorten
+from bayou.outputs.class_features import ClassStrengths
+from bayou.outputs.features import FeatureStrengths, feature_strengths, top_rows
+from bayou.outputs.pair_features import has_pairs, pair_strengths
+from bayou.outputs.plain_model import INTERCEPT, selected_features
+from bayou.recipe.feature_counts import Uses
+
+# Orders, and the quantity that each needs; views of the weights, as `Learner.reading` has them.
+ORDERS = {"mean": "mean", "z": "sd", "inclusion": "inclusion", "column": "columns"}
+VIEWS = {"model": "model", "associated": "associated"}
+# Features listed; of each of several classes; and classes, where there is a limit.
+MAX_FEATURES, MAX_FEATURES_PER_CLASS, MAX_CLASSES = 50, 5, 20
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Rows of a table, a cell for each name of `header`; None where there is nothing to say.
+
+    Attributes:
+        n_seen: how many features, or pairs, the learner has seen; n_listed: how many of them are in the table.
+        n_classes, n_listed_classes: the same of classes; 0 without several classes.
+        strengths: what the table was made of; that of the last class of several, None of pairs.
+    """
+
+    header: list[str]
+    rows: list[list[Any]]
+    n_seen: int
+    n_listed: int
+    strengths: FeatureStrengths | None = None
+    n_classes: int = 0
+    n_listed_classes: int = 0
+
+
+def feature_table(
+    learner: Learner,
+    *,
+    top: int | None = MAX_FEATURES,
+    by: str = "mean",
+    view: str = "model",
+    per_class: int | None = MAX_FEATURES_PER_CLASS,
+    class_name: str | None = None,
+    max_classes: int | None = None,
+    selected: bool = False,
+    pairs: bool = False,
+    index: bool = False,
+) -> FeatureTable:
+    """Return the strengths of the first features in some order.
+
+    Args:
+        learner: the model.
+        top: number of features, or columns, to list; None for all.
+        by: the order, one of `ORDERS`. "column" lists columns by spread, each with the features that contribute most.
+        view: one of `VIEWS`.
+        per_class: the number of features of each class, where there are several and `class_name` is not given.
+        class_name: of several classes the one to list.
+        max_classes: list the commonest classes only; None for all.
+        selected: all features that the model selected, and no others.
+        pairs: the pairs of features of a bank with pairs.
+        index: whether there is a column for the indices of features.
+
+    >>> from bayou import Batch
+    >>> from bayou.learners import Marginal
+    >>> learner = Marginal(n_features=4)
+    >>> p = learner.learn(Batch.from_rows([{2: 1.0}, {3: 1.0}], labels=[1, 0]))
+    >>> table = feature_table(learner, top=1, index=True)
+    >>> table.header, [row[:2] for row in table.rows], (table.n_listed, table.n_seen)
+    (['feature', 'index', 'mean', 'sd'], [['(intercept)', None], ['2', 2]], (1, 2))
+    """
+    one_of("by", by, ORDERS)
+    one_of("view", view, VIEWS)
+    top, per_class = (None if n is None else whole_number("top", n, 0) for n in (top, per_class))
+    if index and by == "column":
+        raise BadInput("a table by column lists columns, which have no index; leave the index out.")
+    chosen = selected_features(learner) if selected else None
+    if pairs:
+        return _table_of_pairs(learner, by, top)
+    if learner.record.task == "multiclass":
+        return _table_of_classes(learner, by, view, top, per_class, class_name, max_classes, index)
+    if class_name is not None:
+        raise BadInput(
+            f"the class is {class_name}, but this is a {learner.name} model, which does not tell several apart."
+        )
+    # What was selected is a model of its own, and adds up as it is.
+    strengths = feature_strengths(learner, view=view, uses=Uses() if selected else None)
+    if chosen is not None:
+        chosen, top = np.flatnonzero(np.isin(strengths.features, chosen)), None
+    header, rows = _rows_of(learner, strengths, by, top, chosen, index)
+    return FeatureTable(header, rows, len(strengths), len(rows) - bool(learner.parameters["intercept"]), strengths)
+
+
+def _table_of_pairs(learner: Learner, by: str, top: int | None) -> FeatureTable:
+    if by not in ("mean", "z"):
+        raise BadInput(f"pairs have a mean and an sd, but no {by}; order them by mean or z.")
+    if not has_pairs(learner):
+        dropped = learner.parameters.get("pairs") is not None
+        why = "its lane did not pay and was dropped" if dropped else "--pairs and --cross of bayou train make some"
+        raise BadInput(f"the model has no pairs to show: {why}.")
+    strengths = pair_strengths(learner)
+    rows = [[strengths.name(k), float(strengths.mean[k]), float(strengths.sd[k])] for k in strengths.top(top, by)]
+    return FeatureTable(["pair", "mean", "sd"], rows, len(strengths), len(rows))
+
+
+def _table_of_classes(
+    learner: Any,
+    by: str,
+    view: str,
+    top: int | None,
+    per_class: int | None,
+    class_name: str | None,
+    max_classes: int | None,
+    index: bool,
+) -> FeatureTable:
+    """Return the rows of each class, one class after another, with its name in the first column."""
+    names, counts = learner.class_names, learner.counts
+    if class_name is not None and class_name not in names:
+        known = ", ".join(printable(shorten(name)) for name in sorted(names, key=_in_order)[:MAX_CLASSES])
+        more = " and more" * (len(names) > MAX_CLASSES)
+        raise BadInput(
+            f"there is no class {class_name}; the model's classes are {known}{more}.{did_you_mean(class_name, names)}"
+        )
+    listed = list(range(len(names))) if class_name is None else [names.index(class_name)]
+    if max_classes is not None and len(listed) > max_classes:
+        listed = sorted(listed, key=lambda k: -counts[k])[:max_classes]
+    strengths, header = ClassStrengths(learner, view=view), ["class"]
+    rows: list[list[Any]] = []
+    own: FeatureStrengths | None = None
+    for k in sorted(listed, key=lambda k: _in_order(names[k])):
+        own = strengths.of(k)
+        columns, cells = _rows_of(learner, own, by, per_class if class_name is None else top, None, index)
+        header = ["class", *columns]
+        rows += [[names[k], *row] for row in cells]
+    return FeatureTable(header, rows, len(strengths.features), len(rows), own, len(names), len(listed))
+
+
+def _in_order(name: str) -> tuple[float, str]:
+    """Return what classes are sorted by: numbers by size, before all else."""
+    try:
+        return float(name), name
+    except ValueError:
+        return float("inf"), name
+
+
+def _rows_of(
+    learner: Learner, strengths: FeatureStrengths, by: str, top: int | None, chosen: np.ndarray | None, index: bool
+) -> tuple[list[str], list[list[Any]]]:
+    """Return the header and the rows of some features, all if `chosen` is None."""
+    if by == "column":
+        return ["column", "spread", "values", "feature", "mean", "sd", "seen"], list(_rows_by_column(strengths, top))
+    key = strengths.key(by)
+    if key is None:
+        raise BadInput(f"{learner.name} models have no {ORDERS[by]} to order features by; order them by mean.")
+    if chosen is None:
+        listed = top_rows(key, len(key) if top is None else top)
+    else:
+        listed = chosen[top_rows(key[chosen], len(chosen) if top is None else top)]
+    columns = {"mean": strengths.mean, "sd": strengths.sd, "inclusion": strengths.inclusion}
+    known = {name: column for name, column in columns.items() if column is not None}
+    cells = zip(*(column[listed].tolist() for column in known.values()), strict=True)
+    names = [[strengths.name(row), *([feature] if index else [])] for row, feature in
+             zip(listed.tolist(), strengths.features[listed].tolist(), strict=True)]  # fmt: skip
+    rows = [[*name, *numbers] for name, numbers in zip(names, cells, strict=True)]
+    if learner.parameters["intercept"]:
+        intercept = _intercept(learner, strengths)
+        rows.insert(0, [INTERCEPT, *([None] if index else []), *(intercept[name] for name in known)])
+    return ["feature", *(["index"] if index else []), *known], rows
+
+
+def _intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float]:
+    """Return the row of the intercept, corrected for negatives that were left out of the data."""
+    mean = strengths.intercept
+    if learner.record.task != "multiclass":
+        mean += learner.score_rule.shift(learner.negative_rate)
+    return {"mean": float(mean), "sd": strengths.intercept_sd, "inclusion": 1.0}
+
+
+def _rows_by_column(strengths: FeatureStrengths, top: int | None) -> Iterable[list[Any]]:
+    """Yield a row for each of the features that contribute most to a column, one without a feature if none do."""
+    columns = strengths.columns()[:top]
+    if not columns:
+        why = (
+            "its data have no columns"
+            if strengths.moments is not None
+            else "it does not know how often features came: an earlier version wrote it, or it was trained from Python"
+        )
+        raise BadInput(f"an order by column needs a model trained from a table; of this one, {why}.")
+    for column in columns:
+        head = [column.name, column.spread, column.features]
+        for row in column.top_features.tolist():
+            sd = None if strengths.sd is None else float(strengths.sd[row])
+            yield [*head, strengths.name(row), float(strengths.mean[row]), sd, float(strengths.seen[row])]
+        if not len(column.top_features):
+            yield [*head, None, None, None, None]
