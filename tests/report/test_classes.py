@@ -13,7 +13,7 @@ from bayou.learners import Classes, Gaussian
 from bayou.report import Recorder, Run, page
 from bayou.report.facts import CLASSES, RunFacts
 from bayou.report.figures.parts import usual
-from bayou.report.recorder import Guess
+from bayou.report.recorder import TopClass
 from bayou.report.uncertainty import split_classes
 from tests.report.runs import NASTY, classes, far_out
 from tests.report.test_page import Parsed
@@ -84,7 +84,7 @@ def test_nasty_names_of_classes_are_text(report):
 def test_surprises_are_rows_that_were_taken_for_another_class(report):
     _, facts = report
     surprising = facts.surprising
-    guess = Guess.of(surprising.guess)
+    guess = TopClass.of(surprising.guess)
     assert len(surprising) > 0
     assert (guess.label != surprising.label).all()
     assert (np.diff(surprising.expected) >= 0).all()  # the least expected first
@@ -103,7 +103,7 @@ def test_what_is_remembered_of_a_row_is_what_was_said_of_it(learner):
         recorder.learn(part)
     said, sample = other.observe(batch), recorder.sample()
     kept = sample.row
-    guess = Guess.of(sample.guess)
+    guess = TopClass.of(sample.guess)
     np.testing.assert_allclose(sample.expected, said.chance_of(batch.labels)[kept])
     np.testing.assert_array_equal(sample.label, batch.labels[kept])
     assert np.isnan(guess.label[0])  # of the first row no class was known

@@ -50,6 +50,17 @@ class ClassScores(NamedTuple):
         return cls(*map(together, cls._fields))
 
 
+class BestClass(NamedTuple):
+    """The most probable class of each row; an array each, None for what a learner without a posterior does not know."""
+
+    column: np.ndarray  # where it stands among the classes
+    probability: np.ndarray
+    mean: np.ndarray  # of its log-odds
+    variance: np.ndarray | None
+    low: np.ndarray | None  # of the interval of its probability
+    high: np.ndarray | None
+
+
 @dataclass(frozen=True)
 class ClassPrediction:
     """A learner's belief about the classes of some examples; arrays have shape (rows, classes).
@@ -126,11 +137,34 @@ class ClassPrediction:
         return self._shaped(self._flat.log_odds)
 
     @property
-    def best(self) -> np.ndarray:
-        """The label of the most probable class of each row."""
+    def best_index(self) -> np.ndarray:
+        """The column of the most probable class of each row."""
         if not len(self.labels):
             raise BadInput("no class is known yet, so none is the most probable one; learn some examples first.")
-        return self.labels[self._scores.expected.argmax(axis=1)]
+        return self._scores.expected.argmax(axis=1)
+
+    @property
+    def best(self) -> np.ndarray:
+        """The label of the most probable class of each row."""
+        return self.labels[self.best_index]
+
+    def best_with_interval(self, level: float = 0.95) -> BestClass:
+        """Return the most probable class of each row, its score, and the interval of its probability.
+
+        >>> from bayou import Batch
+        >>> from bayou.learners import Classes
+        >>> learner = Classes(n_features=8, learner="marginal", classes=[4, 9])
+        >>> p = learner.learn(Batch.from_rows([{0: 1.0}] * 20, labels=[9] * 20))
+        >>> prediction = learner.predict(Batch.from_rows([{0: 1.0}]))
+        >>> best = prediction.best_with_interval()
+        >>> prediction.labels[best.column], bool(best.low[0] < best.probability[0] < best.high[0])
+        (array([9.]), True)
+        """
+        best = self.best_index
+        rows = np.arange(len(best))
+        columns = [self.probability, self.mean, self.variances]
+        columns += [None, None] if self.variances is None else self.interval(level)
+        return BestClass(best, *(None if column is None else column[rows, best] for column in columns))  # type: ignore[arg-type]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): each class's probability lies between them with posterior probability `level`."""

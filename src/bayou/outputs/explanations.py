@@ -139,7 +139,7 @@ class Explainer:
         """What the learner has predicted of some rows."""
         predicted = predicted.of_data_as_learned()
         if isinstance(self._learner, Classes):
-            best, log_odds = predicted.probability.argmax(axis=1), predicted.log_odds
+            best, log_odds = predicted.best_index, predicted.log_odds
             score = log_odds[np.arange(len(batch)), best] - log_odds.mean(axis=1)
         else:
             best, told = np.zeros(len(batch), np.int64), self.score

@@ -1,21 +1,58 @@
-"""What is written down of a prediction, by columns.
+"""Columns of predictions: which there are, what they mean, and their values.
 
-Of two classes the probability, the score and an interval; of several the most probable class, its probability with an
-interval, and the probabilities of all; of a number its mean, variance, interval and quantiles.
+Files and tables have the columns whose `in_tables` is set, the server's responses those whose `in_responses` is. A
+column is added in `COLUMNS`; all faces and the server's description of itself follow. Of several classes, columns are
+about the most probable one; in tables its name stands before them, and the probabilities of all behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayou.core.errors import BadInput
 
-COLUMNS = ("probability", "mean", "variance", "low", "high")
-REGRESSION_COLUMNS = ("mean", "variance", "low", "high")
 CLASS = "class"
+_ALL = ("binary", "multiclass", "regression")
+
+
+class PredictionColumn(NamedTuple):
+    """A column of numbers: for which tasks, its values, whether it needs a posterior, and where it stands."""
+
+    name: str
+    tasks: Sequence[str]
+    values: Callable[[Any, Any], np.ndarray]  # from a prediction, or a `BestClass`, and (low, high)
+    needs_posterior: bool = False
+    in_tables: bool = True
+    in_responses: bool = True
+    description: str = ""  # in the server's own description
+
+
+_CLASSES, _ONE, _ALL = ("binary", "multiclass"), ("binary", "regression"), ("binary", "multiclass", "regression")
+COLUMNS = (
+    PredictionColumn(
+        *("probability", _CLASSES, lambda prediction, interval: prediction.probability),
+        description="of the positive class, or of the most probable one",
+    ),
+    PredictionColumn(
+        *("mean", ("binary",), lambda prediction, interval: prediction.mean),
+        description="of the score (log-odds); of a number its expectation",
+    ),
+    PredictionColumn("mean", ("regression",), lambda prediction, interval: prediction.expected),
+    PredictionColumn("variance", _ONE, lambda prediction, interval: prediction.variance, True, in_responses=False),
+    PredictionColumn(
+        *("sd", _ONE, lambda prediction, interval: np.sqrt(prediction.variance), True),
+        in_tables=False,
+        description="standard deviation of that mean",
+    ),
+    PredictionColumn("low", _ALL, lambda prediction, interval: interval[0], True),
+    PredictionColumn(
+        *("high", _ALL, lambda prediction, interval: interval[1], True),
+        description="low and high hold it with the probability `level`",
+    ),
+)
 
 
 class PredictionRows(NamedTuple):
@@ -25,25 +62,37 @@ class PredictionRows(NamedTuple):
     classes: Sequence[str] | None = None
 
 
+def number_columns(learner: Any, in_tables: bool = True) -> list[PredictionColumn]:
+    """Return the columns of numbers that a learner's predictions have, in tables or in responses."""
+    return [
+        column
+        for column in COLUMNS
+        if learner.record.task in column.tasks
+        and (learner.posterior or not column.needs_posterior)
+        and (column.in_tables if in_tables else column.in_responses)
+    ]
+
+
 def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
-    """What can be said of its predictions. The first column is text where there are several classes."""
-    task, sure = learner.record.task, not learner.posterior
-    if quantiles and (task != "regression" or sure):
+    """Return the names of the columns of a table. The first is text where there are several classes."""
+    task = learner.record.task
+    if quantiles and (task != "regression" or not learner.posterior):
         raise BadInput(f"--quantiles are of numbers with an interval, which {learner.name} does not predict.")
+    columns = [column.name for column in number_columns(learner)]
     if task == "multiclass":
-        names = learner.class_names
-        head = ("probability",) if sure else ("probability", "low", "high")
-        return (CLASS, *head, *(f"P({name})" for name in names))
-    if task == "regression":
-        own = ("mean",) if sure else REGRESSION_COLUMNS
-        return (*own, *(f"q{share:g}" for share in quantiles))
-    return COLUMNS[:2] if sure else COLUMNS
+        return (CLASS, *columns, *(f"P({name})" for name in learner.class_names))
+    return (*columns, *(f"q{share:g}" for share in quantiles))
+
+
+def column_values(learner: Any, prediction: Any, interval: Any, in_tables: bool = True) -> dict[str, np.ndarray]:
+    """Return the values of a learner's columns of numbers; of several classes `prediction` is a `BestClass`."""
+    return {column.name: column.values(prediction, interval) for column in number_columns(learner, in_tables)}
 
 
 def prediction_table(
     learner: Any, predicted: Any, level: float = 0.95, quantiles: Sequence[float] = ()
 ) -> PredictionRows:
-    """The columns of `columns_of(learner)`, with a number for each example.
+    """Return the columns of `columns_of(learner)`, with a number for each example.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal
@@ -52,20 +101,11 @@ def prediction_table(
     array([[0.5  , 0.   , 3.   , 0.032, 0.968]])
     """
     if learner.record.task == "multiclass":
-        return _of_classes(learner, predicted, level)
-    table = [predicted.expected] if learner.record.task == "regression" else [predicted.probability, predicted.mean]
-    if learner.posterior:
-        table += [predicted.variance, *predicted.interval(level)]
-    return PredictionRows(np.stack([*table, *(predicted.quantile(share) for share in quantiles)]))
-
-
-def _of_classes(learner: Any, predicted: Any, level: float) -> PredictionRows:
-    names, probability = learner.class_names, predicted.probability
-    best = probability.argmax(axis=1) if probability.shape[1] else None
-    if best is None:
-        raise BadInput("the model has met no class yet, so it can predict none; train it first.")
-    table = [probability]
-    if learner.posterior:
-        table += predicted.interval(level)
-    own = [np.take_along_axis(part, best[:, None], axis=1)[:, 0] for part in table]
-    return PredictionRows(np.vstack([*own, probability.T]), [names[k] for k in best.tolist()])
+        if not len(predicted.labels):
+            raise BadInput("the model has met no class yet, so it can predict none; train it first.")
+        best = predicted.best_with_interval(level)
+        numbers = column_values(learner, best, (best.low, best.high)).values()
+        names = learner.class_names
+        return PredictionRows(np.vstack([*numbers, predicted.probability.T]), [names[k] for k in best.column.tolist()])
+    numbers = column_values(learner, predicted, predicted.interval(level) if learner.posterior else None).values()
+    return PredictionRows(np.stack([*numbers, *(predicted.quantile(share) for share in quantiles)]))

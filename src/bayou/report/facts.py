@@ -20,7 +20,7 @@ from bayou.outputs.features import ColumnStrength, FeatureStrengths, feature_str
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import collision_rate
 from bayou.recipe.recipe import Recipe
-from bayou.report.recorder import STRETCHES, Guess, Recorder, Sample
+from bayou.report.recorder import STRETCHES, Recorder, Sample, TopClass
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 
@@ -204,9 +204,9 @@ class RunFacts:
         return self.learner.posterior and len(self.sample) > 0
 
     @cached_property
-    def guess(self) -> Guess:
+    def guess(self) -> TopClass:
         """Of several classes, the most probable one of each row of the sample."""
-        return Guess.of(self.sample.guess)
+        return TopClass.of(self.sample.guess)
 
     @cached_property
     def split(self) -> Split:
@@ -278,7 +278,7 @@ class RunFacts:
     def surprising(self) -> Sample:
         """Predictions of the second half that were most wrong."""
         losses = self._losses(self.late)
-        wrong = Guess.of(self.late.guess).label != self.late.label if self.is_multiclass else losses > np.log(2.0)
+        wrong = TopClass.of(self.late.guess).label != self.late.label if self.is_multiclass else losses > np.log(2.0)
         order = np.argsort(-losses, kind="stable")
         return self.late[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
 
@@ -288,7 +288,7 @@ class RunFacts:
         Of several classes it is that of the most probable one, and always of 95 %.
         """
         if self.is_multiclass:
-            return Guess.of(sample.guess).low, Guess.of(sample.guess).high
+            return TopClass.of(sample.guess).low, TopClass.of(sample.guess).high
         noise = sample.noise if self.is_regression else None
         tails = sample.tails if self.learner.score_rule.degrees else None
         scores = Scores(sample.expected, sample.mean, sample.variance, noise, tails)
@@ -337,7 +337,7 @@ class RunFacts:
         classes, uses = np.zeros(len(sample), np.int64), self._uses
         if self.is_multiclass:
             place = {label: k for k, label in enumerate(self.learner.labels.tolist())}
-            classes = np.array([place.get(label, -1) for label in Guess.of(sample.guess).label.tolist()])
+            classes = np.array([place.get(label, -1) for label in TopClass.of(sample.guess).label.tolist()])
         known = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]
         found: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
         if known and uses.counted:

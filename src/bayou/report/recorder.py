@@ -39,7 +39,7 @@ class Sample:
     variance: np.ndarray
     noise: np.ndarray  # variance of a number around its expectation; NaN for a class
     tails: np.ndarray  # those of `Prediction`, of a learner that knows them; else nothing of each row
-    guess: np.ndarray  # of several classes, what there is to say of the most probable one (`Guess`); else nothing
+    guess: np.ndarray  # of several classes, what there is to say of the most probable one (`TopClass`); else nothing
     label: np.ndarray  # 1 or 0, a number, or the label of a class
     weight: np.ndarray  # the example's own
     stands_for: np.ndarray  # the number of rows of the stream that it stands for
@@ -77,7 +77,7 @@ class Sample:
 _COLUMNS = ("row", "expected", "mean", "variance", "noise", "tails", "guess", "label", "weight", "stands_for", "line")
 
 
-class Guess(NamedTuple):
+class TopClass(NamedTuple):
     """The most probable of several classes, and how sure that was; a column of `Sample.guess` each."""
 
     label: Any  # NaN where no class was known
@@ -88,7 +88,7 @@ class Guess(NamedTuple):
     epistemic: Any
 
     @classmethod
-    def of(cls, said: np.ndarray) -> Guess:
+    def of(cls, said: np.ndarray) -> TopClass:
         """From the columns that were kept."""
         return cls(*said.T)
 
@@ -266,26 +266,16 @@ class Recorder:
 
 
 def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
-    """What was believed of several classes."""
-    rows, unknown = np.arange(len(labels)), np.full(len(labels), np.nan)
+    """Return what was predicted of several classes, a column each; NaN where no class was known."""
+    unknown = np.full(len(labels), np.nan)
     mean = variance = unknown
-    guess = Guess(*np.full((6, len(labels)), np.nan))
+    guess = TopClass(*[unknown] * len(TopClass._fields))
     if len(told.labels):
-        best = told.probability.argmax(axis=1)
-        known = told.probability[rows, best] > 0.0
-        aleatoric, epistemic = split_classes(told.probability, told.mean, told.variances)
-        guess = Guess(
-            np.where(known, told.labels[best], np.nan),
-            told.probability[rows, best],
-            unknown,
-            unknown,
-            aleatoric,
-            epistemic,
-        )
-        mean = told.mean[rows, best]
-        if told.variances is not None:
-            low, high = told.interval(0.95)
-            variance, guess = told.variances[rows, best], guess._replace(low=low[rows, best], high=high[rows, best])
+        best = told.best_with_interval()
+        label = np.where(best.probability > 0.0, told.labels[best.column], np.nan)
+        low, high, variance = (unknown if c is None else c for c in (best.low, best.high, best.variance))
+        split = split_classes(told.probability, told.mean, told.variances)
+        mean, guess = best.mean, TopClass(label, best.probability, low, high, *split)
     nothing = np.empty((len(labels), 0))
     return [told.chance_of(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
 

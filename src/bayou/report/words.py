@@ -9,7 +9,7 @@ import numpy as np
 from bayou.evaluate.later import in_words
 from bayou.outputs.features import FeatureStrengths, top_positive
 from bayou.report.facts import NAMED, UNNAMED, Run, RunFacts
-from bayou.report.recorder import Guess, Sample
+from bayou.report.recorder import Sample, TopClass
 
 # From this weight in the mixture on, a bank has settled on a lane.
 SETTLED = 0.5
@@ -220,7 +220,7 @@ def said(facts: RunFacts, sample: Sample, k: int) -> str:
     """A prediction: a probability as a percentage, with the class that has it; or a number."""
     if not facts.is_multiclass:
         return amount(facts, sample.expected[k])
-    guess = Guess.of(sample.guess)
+    guess = TopClass.of(sample.guess)
     (name,) = facts.class_names([guess.label[k]])
     return f"{shortened(name, 30)} {percent(guess.probability[k])}"
 

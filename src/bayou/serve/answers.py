@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from bayou.core.class_prediction import ClassPrediction, class_names
 from bayou.core.learner import Learner
+from bayou.outputs.prediction_table import column_values
 from bayou.outputs.text import json_objects
 
 encode = msgspec.json.Encoder().encode
 
 
-class Row(msgspec.Struct, omit_defaults=True, gc=False):
-    """What is predicted of one row; `version` stands here if there was no other."""
-
-    probability: float | None = None
-    mean: float | None = None
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    label: str | None = None
-    classes: dict[str, float] | None = None
-    remembered: str | None = None
-    version: int | None = None
-
-
-NUMBERS = Row.__struct_fields__[:5]
+# What is predicted of one row: numbers (`outputs.prediction_table.COLUMNS`), of several classes `label` and `classes`,
+# and `remembered`.
+Row = dict[str, Any]
 
 
 class Said:
@@ -46,13 +35,13 @@ class Said:
         if learner.record.task == "multiclass":
             self.rows = [row for part in told for row in _of_classes(learner, part, level)]
             return
-        parts = [_columns_of(learner, part, level) for part in told]
+        intervals = [part.interval(level) if learner.posterior else None for part in told]
+        parts = [column_values(learner, *part, in_tables=False) for part in zip(told, intervals, strict=True)]
         self._columns = parts[0] if len(parts) == 1 else {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
 
     @cached_property
     def rows(self) -> list[Row]:
-        columns = self._columns
-        return list(map(Row, *(columns[k].tolist() if k in columns else repeat(None) for k in NUMBERS)))
+        return _as_rows(self._columns)
 
     @property
     def sd(self) -> float:
@@ -70,40 +59,27 @@ class Said:
         return json_objects({name: column[first:last] for name, column in self._columns.items()})
 
 
-def _columns_of(learner: Learner, told: Any, level: float) -> dict[str, np.ndarray]:
-    number = learner.record.task == "regression"
-    own = {"mean": told.expected} if number else {"probability": told.probability, "mean": told.mean}
-    if learner.record.posterior:
-        low, high = told.interval(level)
-        own |= {"sd": np.sqrt(told.variance), "low": low, "high": high}
-    return own
-
-
-def _of_classes(learner: Learner, told: Any, level: float) -> list[Row]:
-    names = class_names(learner, told.labels)
-    if not names:
-        return [Row(classes={}) for _ in told.probability]
-    chances, best = told.probability, told.probability.argmax(axis=1)
-    rows = np.arange(len(best))
-    low = high = [None] * len(best)
-    if told.has_variance:
-        low, high = (bound[rows, best].tolist() for bound in told.interval(level))
+def _as_rows(columns: Mapping[str, np.ndarray]) -> list[Row]:
     return [
-        Row(probability=p[k], low=a, high=b, label=names[k], classes=dict(zip(names, p, strict=True)))
-        for p, k, a, b in zip(chances.tolist(), best.tolist(), low, high, strict=True)
+        dict(zip(columns, cells, strict=True)) for cells in zip(*(c.tolist() for c in columns.values()), strict=True)
     ]
 
 
-def class_names(learner: Learner, labels: np.ndarray) -> list[str]:
-    """What classes are called: by the names that travel with the model, or by their numbers."""
-    known = learner.extras.classes
-    return [known[int(label)] if 0 <= label < len(known) else f"{label:g}" for label in labels.tolist()]
+def _of_classes(learner: Learner, told: ClassPrediction, level: float) -> list[Row]:
+    names = class_names(told.labels, learner.extras.classes)
+    if not names:
+        return [{"classes": {}} for _ in told.probability]
+    best = told.best_with_interval(level)
+    numbers = _as_rows(column_values(learner, best, (best.low, best.high), in_tables=False))
+    return [
+        {**row, "label": names[k], "classes": dict(zip(names, p, strict=True))}
+        for row, k, p in zip(numbers, best.column.tolist(), told.probability.tolist(), strict=True)
+    ]
 
 
 def single(row: Row, version: int) -> bytes:
     """The answer to a request of one row."""
-    row.version = version
-    return encode(row)
+    return encode({**row, "version": version})
 
 
 def of_rows(rows: Sequence[Row], version: int, one: bool) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from bayou import __version__
+from bayou.outputs.prediction_table import COLUMNS
 from bayou.serve.bodies import LONGEST_ID
 from bayou.serve.ids import OUTCOMES
 from bayou.sources.formats.registry import with_bodies
@@ -34,12 +35,18 @@ def _object(properties: dict[str, Any], optional: Collection[str] = (), more: bo
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
 
 
+def _numbers() -> dict[str, dict[str, str]]:
+    """Return the properties of numbers that a prediction has."""
+    described: dict[str, dict[str, str]] = {}
+    for column in COLUMNS:
+        if column.in_responses:
+            known = {"description": column.description} if column.description else {}
+            described.setdefault(column.name, {"type": "number"} | known)
+    return described
+
+
 _PREDICTED = {
-    "probability": {"type": "number", "description": "of the positive class, or of the most probable one"},
-    "mean": {"type": "number", "description": "of the score (log-odds); of a number its expectation"},
-    "sd": {"type": "number", "description": "standard deviation of that mean"},
-    "low": {"type": "number"},
-    "high": {"type": "number", "description": "low and high hold it with the probability `level`"},
+    **_numbers(),
     "label": {"type": "string", "description": "the most probable of several classes"},
     "classes": {"type": "object", "additionalProperties": {"type": "number"}},
     "remembered": {"type": "string", "enum": ["remembered", "known", "joined"]},

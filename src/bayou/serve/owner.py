@@ -414,7 +414,8 @@ class Owner(threading.Thread):
         if work.kind == PREDICT:
             outcomes = iter(items)
             for key, row in zip(work.ids or (), work.answer, strict=True):
-                row.remembered = None if key is None else next(outcomes).outcome
+                if key is not None and (outcome := next(outcomes).outcome):
+                    row["remembered"] = outcome
             self._say(work, 200, answers.of_rows(work.answer, version, work.single))
         elif work.kind == LABELS:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]

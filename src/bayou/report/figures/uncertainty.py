@@ -18,7 +18,7 @@ from bayou.report.figures.parts import (
     numbers,
     place,
 )
-from bayou.report.recorder import Guess
+from bayou.report.recorder import TopClass
 
 
 def split_over_time(facts: RunFacts) -> Figure:
@@ -97,7 +97,7 @@ def split_scatter(facts: RunFacts) -> Figure | None:
     data = []
     kinds = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
     if facts.is_multiclass:
-        right = Guess.of(sample.guess).label == sample.label
+        right = TopClass.of(sample.guess).label == sample.label
         kinds = [("right", right, "@blue"), ("wrong", ~right, "@orange")]
     for name, chosen, colour in kinds:
         if not chosen.any():
