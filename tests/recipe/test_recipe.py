@@ -70,7 +70,6 @@ def test_json_brings_back_every_bit(recipe: Recipe) -> None:
         ({"kind": "vw", "missing": ["x"]}, "missing and decimal are about a table's cells"),
         ({"missing": "x"}, "missing is 'x'; it must be a list of texts"),
         ({"missing": ["x" * 101]}, "missing holds a text of 101 bytes"),
-        ({"edition": 3}, "edition is 3"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
@@ -101,19 +100,10 @@ def test_columns_that_cannot_be(parts: dict, words: str) -> None:
         Column("a", **parts)
 
 
-def test_a_recipe_of_the_first_edition_stays_what_it_is() -> None:
-    column = {"name": "a", "role": "whole", "edges": [1.0, 2.5], "centre": 0.0, "scale": 1.0}
-    plain = {
-        **{"kind": "table", "bits": 22, "exact": False, "hash_all": False, "cross": [], "label": "y", "positive": None},
-        **{"label_above": None, "weight": None, "ignore": [], "numeric": [], "category": [], "text": [], "bins": 20},
-        **{"negative_rate": 1.0, "columns": [column]},
-    }
-    recipe = Recipe.from_json(plain)
-    assert recipe.edition == 1
-    assert "NaN" in recipe.marks
-    assert "unknown" not in recipe.marks
-    assert recipe.to_json() == plain | {"task": "binary", "negative": None}
-    assert recipe.differences(replace(recipe, edition=2)) == ["edition is 1 in one and 2 in the other"]
+@pytest.mark.parametrize("parts", [{"kind": "table"}, {"kind": "table", "edition": 3}, {"kind": "vw", "edition": 2}])
+def test_a_recipe_of_other_rules_is_refused(parts: dict) -> None:
+    with pytest.raises(BadModel, match="rules that this version of bayou does not know"):
+        Recipe.from_json(parts)
 
 
 def test_marks_are_added_or_cleared() -> None:

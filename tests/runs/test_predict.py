@@ -1,7 +1,6 @@
 """`bayou.predict`: the command's run, from Python."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -84,15 +83,16 @@ def test_columns_are_kept_beside_the_predictions(table, model, tmp_path):
 
 
 def test_rows_that_are_skipped_take_what_is_kept_with_them(tmp_path):
-    numbers = pd.DataFrame({"x": [1.0, 2.0, 3.0] * 20, "y": [1, 0, 1] * 20})
-    model = bayou.train(numbers, label="y", numeric=["x"], bits=4, learner="marginal").learner
-    model.extras = replace(model.extras, recipe=replace(model.extras.recipe, edition=1))  # a text is a bad row there
-    new = pd.DataFrame({"id": range(4), "x": ["1", "old", "3", "2"]})
+    texts = ["a", "b", "c"] * 20
+    table = pd.DataFrame({"x": texts, "z": texts, "y": [1, 0, 1] * 20})
+    model = bayou.train(table, label="y", text=["x", "z"], cross=[("x", "z")], bits=4, learner="marginal").learner
+    long = " ".join(map(str, range(300)))  # too many pairs of words
+    new = pd.DataFrame({"id": range(4), "x": ["a", long, "b", "c"], "z": ["a", long, "b", "c"]})
     predictions = bayou.predict(new, model=model, keep=["id"], on_error="skip")
     assert predictions.to_arrow()["id"].to_pylist() == [0, 2, 3]
     assert predictions.skipped == 1
-    assert "old" in predictions.bad[0]
-    with pytest.raises(bayou.BadInput, match="old"):
+    assert "at most 1048576 features, and 65536 pairs" in predictions.bad[0]
+    with pytest.raises(bayou.BadInput, match="65536 pairs"):
         bayou.predict(new, model=model, keep=["id"]).to_arrow()
 
 

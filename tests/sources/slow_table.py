@@ -13,7 +13,6 @@ import re
 from typing import NamedTuple
 
 QUOTED_BYTES = 1 << 20
-MISSING = ("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N")
 MISSING_IN_ANY_CASE = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -132,8 +131,6 @@ def murmur3(text: bytes, seed: int = 0) -> int:
 
 def says_missing(cell: bytes, recipe) -> bool:
     text = cell.strip(b" \t").decode("latin-1")
-    if recipe.edition == 1:
-        return text == "" or text in MISSING
     own = [mark.strip(" \t").encode().lower().decode("latin-1") for mark in recipe.missing]
     usual = () if "" in recipe.missing else MISSING_IN_ANY_CASE
     return text.encode("latin-1").lower().decode("latin-1") in ("", *own, *usual)
@@ -253,8 +250,7 @@ def hashes(column, cell: bytes, recipe) -> list[tuple[int, float]]:
             x = number(cell, recipe)
             x = None if x in [float(mark) for mark in recipe.missing if _NUMBER.fullmatch(mark.encode())] else x
     except BadCell:
-        if recipe.edition == 1:
-            raise
+        pass
     if column.role == "date":
         return [named(b"\x00%b%d" % (name.encode(), part(name, when))) for name in column.parts]
     if x is None:

@@ -24,9 +24,8 @@ COLUMNS = (
     Column("junk", "ignored"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
-# As models of the first edition are read, in which what is not a number where one must be makes a row bad.
-RECIPE = Recipe(kind="table", bits=20, columns=COLUMNS, edition=1)
-# One column of each role that the first edition had not, among some that it had.
+RECIPE = Recipe(kind="table", bits=20, columns=COLUMNS)
+# The roles that are not among COLUMNS, and slopes.
 NEWER_COLUMNS = (
     *COLUMNS[:2],
     Column("city", "category"),

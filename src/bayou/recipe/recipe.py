@@ -69,17 +69,12 @@ DATE_PARTS = {"hour": 24, "weekday": 7, "month": 12, "weekend hour": 48}
 
 # How tables write that a value is not there, in any case of letters.
 MISSING = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
-# The same in models of the first edition, as they stand.
-FIRST_MISSING = (
-    *("NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none", "NONE", "?", "\\N"),
-)
 # A mark of somebody's own has at most so many bytes.
 MARK_BYTES = 100
 # How numbers are written, besides plainly: 1,400.5 or 1.400,5; with either go signs of currency and per cent.
 DECIMALS = ("point", "comma")
-# Which rules a table is read by. Of the first edition are models that were made before there was another: cells that
-# must be numbers and are none make a row bad, where now they count as missing.
-EDITION = 2
+# Which rules a table is read by, as its stored recipe says: another number would be a recipe of other rules.
+TABLE_EDITION = 2
 
 # How many rows are looked at before a table's recipe is fixed.
 FIT_ROWS = 10_000
@@ -169,7 +164,7 @@ class Column:
         return own.get(self.role, "") + ", slope" * bool(self.knots)
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold, without what the first edition had not."""
+        """Return the column as JSON can hold it, without fields that are empty."""
         plain = {**asdict(self), "edges": list(self.edges)}
         for name in ("knots", "levels", "parts", "examples"):
             plain[name] = list(plain[name])
@@ -212,7 +207,6 @@ class Recipe:
         bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
         negative_rate: the share of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
-        edition: which rules a table is read by; models that were made before there were others have 1.
 
     >>> recipe = Recipe(kind="table", bits=18, label="clicked", text=["title"])
     >>> recipe.n_features, recipe.fitted
@@ -245,7 +239,6 @@ class Recipe:
     bins: int = 20
     negative_rate: float = 1.0
     columns: tuple[Column, ...] | None = None
-    edition: int = EDITION
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:
@@ -267,7 +260,6 @@ class Recipe:
                 plain_text(name, getattr(self, name))
         for name in _LISTS:
             put(name, _texts(name, getattr(self, name)))
-        put("edition", whole_number("edition", self.edition, 1, EDITION) if self.kind == "table" else 1)
         self._check_cells()
         put("cross", checked_crosses(self.cross))
         put("pairs", checked_crosses(self.pairs))
@@ -322,8 +314,6 @@ class Recipe:
     @property
     def marks(self) -> tuple[str, ...]:
         """How a cell says that there is nothing in it, besides by being empty."""
-        if self.edition == 1:
-            return FIRST_MISSING
         usual = () if "" in self.missing else MISSING
         return tuple(dict.fromkeys([*usual, *(mark for mark in self.missing if mark)]))
 
@@ -381,7 +371,6 @@ class Recipe:
             "date": [],
             "missing": [],
             "decimal": None,
-            "edition": 1,
             "ngrams": 1,
             "char_ngrams": 0,
         }
@@ -390,19 +379,19 @@ class Recipe:
                 del plain[name]
         if self.columns is not None:
             plain["columns"] = [column.to_json() for column in self.columns]
-        return plain
+        return plain | ({"edition": TABLE_EDITION} if self.kind == "table" else {})
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
         """Back from `to_json`."""
-        known = {part.name for part in fields(cls)} | {"numbers"}
+        known = {part.name for part in fields(cls)} | {"edition"}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
             strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
+        parts = dict(plain)
+        if parts.pop("edition", 1) != (TABLE_EDITION if plain.get("kind") == "table" else 1):
+            raise BadModel("the recipe reads tables by rules that this version of bayou does not know.")
         try:
-            older = {"edition": 1, "task": "regression" if plain.get("numbers") else "binary"}
-            parts = {**older, **plain}
-            parts.pop("numbers", None)
             if parts.get("columns") is not None:
                 parts["columns"] = tuple(Column(**column) for column in parts["columns"])
             return cls(**parts)

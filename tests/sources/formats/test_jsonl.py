@@ -92,14 +92,11 @@ def test_text_is_never_taken_for_a_number() -> None:
         (b'{"y": "\xff"}', 8, "UTF-8"),
         (b"[" * 100_000, 1, "nested less deeply"),
         (b'{"y": ' + b"9" * 5000 + b"}", 1, "expected a JSON object such as"),
-        (b'{"y": 1, "x": [1]}', 0, "a number in column x, not '[1]'"),
-        (b'{"y": 1, "x": Infinity}', 0, "a number in column x, not 'inf'"),
-        (b'{"y": 1, "x": 1e999}', 0, "a number in column x, not 'inf'"),
         (b'{"y": null, "x": 1}', 0, "a label in column y"),
     ],
 )
 def test_bad_lines_are_skipped_and_described(line: bytes, place: int, words: str) -> None:
-    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins", edges=(1.0,))), edition=1)
+    recipe = Recipe(kind="table", columns=(Column("y", "label"), Column("x", "bins", edges=(1.0,))))
     piece, _ = parsed(b'{"y": 1, "x": NaN}\n\n' + line + b'\n  \n{"y": 0}\n', recipe)
     assert piece.labels.tolist() == [1, 0]
     assert piece.positions.tolist() == [0, 4]

@@ -33,7 +33,7 @@ LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
 BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
 
 # What makes a row bad.
-NOT_NUMBER, NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 7)
+NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 6)
 # A row may not grow beyond all bounds, by words or by the pairs that come of crosses.
 MOST_FEATURES, MOST_PAIRS = 1 << 20, 1 << 16
 # Between the parts of a cell that is a list: no byte of UTF-8.
@@ -79,7 +79,7 @@ def read_cell(at, end, manner):
     if at == end:
         return np.nan, True
     value, behind = number(at)
-    if behind == end and behind > at and abs(value) < np.inf and byte_at(manner + 1) != COMMA:
+    if behind == end and behind > at and abs(value) < np.inf and byte_at(manner) != COMMA:
         return value, True
     return _read_other(at, end, manner)
 
@@ -89,7 +89,7 @@ def _read_other(at, end, manner):
     """`read_cell` of a cell that is not just a number."""
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
-    decimal = byte_at(manner + 1)
+    decimal = byte_at(manner)
     if decimal != COMMA:
         value, behind = number(at)
         if behind == end and behind > at:

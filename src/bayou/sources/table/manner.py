@@ -1,7 +1,7 @@
 """How cells are written: what says that a value is not there, and which numbers are taken besides plain ones.
 
-A recipe's manner is a text that kernels read by its address, so that it costs them one whole number to pass on: whether
-marks are looked for in any case of letters, how decimals are written, then every mark behind its length, then 0.
+A recipe's manner is a text that kernels read by its address, so that it costs them one whole number to pass on: how
+decimals are written, then every mark in small letters behind its length, then 0.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ _LONGEST = 64
 
 def manner_of(recipe: Recipe) -> np.ndarray:
     """The manner of a recipe's cells."""
-    any_case = recipe.edition > 1
     decimal = PLAIN if recipe.decimal is None else POINT + DECIMALS.index(recipe.decimal)
     texts = [mark.strip(" \t").encode() for mark in recipe.marks]
-    marks = [text.lower() if any_case else text for text in texts if text]
-    text = b"".join(bytes([len(mark)]) + mark for mark in marks)
-    return np.frombuffer(bytes([any_case, decimal]) + text + b"\0", np.uint8)
+    marks = b"".join(bytes([len(text)]) + text.lower() for text in texts if text)
+    return np.frombuffer(bytes([decimal]) + marks + b"\0", np.uint8)
 
 
 def missing_numbers(marks: Iterable[str]) -> list[float]:
@@ -46,15 +44,14 @@ def missing_numbers(marks: Iterable[str]) -> list[float]:
 @kernel
 def says_missing(at, end, manner):
     """Whether a cell, without blanks around it, is one of the marks."""
-    any_case = byte_at(manner)
-    place = manner + 2
+    place = manner + 1
     size = byte_at(place)
     while size:
         same = size == end - at
         k = 0
         while same and k < size:
             byte = byte_at(at + k)
-            byte += 32 * (any_case and 65 <= byte <= 90)
+            byte += 32 * (65 <= byte <= 90)
             k += 1
             same = byte == byte_at(place + k)
         if same:

@@ -17,7 +17,6 @@ from bayou.sources.table.cells import (
     LABEL_TEXT,
     NO_LABEL,
     NOT_LABEL,
-    NOT_NUMBER,
     NOT_WEIGHT,
     STARTS,
     STOPS,
@@ -76,11 +75,11 @@ def _read_date(at, end):
 def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
     """Read the cells that must be numbers. Row r is bad if wrong[r] is not 0 then: 16 * column + what.
 
-    A column with the role 0 is left as it is. Numbers and dates that are none count as missing, but in the first
-    edition: odd[c] counts them, and has the first ODD rows.
+    A column with the role 0 is left as it is. Numbers and dates that are none count as missing: odd[c] counts them, and
+    has the first ODD rows.
     """
     positive, positive_number = plan.positive, plan.positive_number
-    labels_needed, number_rows, strict = plan.labels_needed, plan.number_rows, plan.strict
+    labels_needed, number_rows = plan.labels_needed, plan.number_rows
     manner = address_of(plan.manner)
     for c in range(roles.size):
         role = roles[c]
@@ -98,9 +97,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
                     value = seconds_of(value) if fine else _read_date(at, end)
                     fine = missing or not np.isnan(value)
                 numbers[number_rows[c], row] = value if fine else np.nan
-                if not fine and strict:
-                    what = NOT_NUMBER
-                elif not fine:
+                if not fine:
                     if odd[c, 0] < ODD:
                         odd[c, odd[c, 0] + 1] = row
                     odd[c, 0] += 1

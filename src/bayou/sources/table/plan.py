@@ -24,7 +24,6 @@ from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.plan_arrays import numbered, plan_arrays
 
 _WHAT = {
-    cells.NOT_NUMBER: "expected a number in column {name}, not {text!r}",
     cells.NO_LABEL: "expected a label in column {name}",
     cells.NOT_LABEL: "expected a label, {label}, in column {name}, not {text!r}",
     cells.NOT_WEIGHT: f"expected a weight from 0 to {LARGEST_WEIGHT:g} in column {{name}}, not {{text!r}}",
@@ -203,9 +202,6 @@ class _Block:
         return labels, weights
 
     def _note_infinite(self, column: int, infinite: np.ndarray) -> None:
-        if self.arrays.strict:
-            self.wrong[infinite] = 16 * column + cells.NOT_NUMBER
-            return
         self.numbers[self.arrays.number_rows[column], infinite] = np.nan
         rows = np.flatnonzero(infinite)
         self.odd[column, 0] = len(rows)

@@ -66,7 +66,6 @@ class PlanArrays(NamedTuple):
     part_names: int  # which of bin_names is the first of a part
     # how cells are written
     manner: np.ndarray
-    strict: bool  # what is not a number where one must be makes a row bad
     # labels and hashes
     positive: np.ndarray  # the text of a positive label
     positive_number: float  # the same as a number
@@ -149,7 +148,6 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         part_hashes=np.array([key for keys in part_hashes for key in keys], np.uint64),
         part_names=part_names,
         manner=manner_of(recipe),
-        strict=recipe.edition == 1,
         positive=_bytes((recipe.positive or "").strip(" \t").encode()),
         positive_number=_as_number(recipe.positive),
         labels_needed=labels_needed,
