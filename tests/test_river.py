@@ -18,7 +18,7 @@ from river import checks, compose, datasets, evaluate, feature_extraction, metri
 
 import bayou
 from bayou.river import Classifier, Regressor
-from bayou.sources.rows import hashes_of
+from bayou.sources.rows.hashes import hashes_of
 from tests.laws.cases import bits
 
 CLASSIFIERS = [record.name for record in registry.records().values() if record.task == "binary"]

@@ -26,8 +26,7 @@ from bayou.core.checks import finite_number, positive_number, several, shown, ye
 from bayou.core.errors import BadInput
 from bayou.learners.classes import Classes
 from bayou.learners.classes.extending import extended, extends
-from bayou.sources.crossed_rows import CrossedRows
-from bayou.sources.rows import Rows
+from bayou.sources.rows.encoder import Rows
 
 
 class _Face:
@@ -48,7 +47,7 @@ class _Face:
                 "n_features is not for river's rows, which have names: bits says how many weights there are."
             )
         how = bits, yes_or_no("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
-        self._rows = CrossedRows(cross, *how) if cross else Rows(*how)
+        self._rows = Rows(*how, cross=cross or ())
         return record
 
     def _made(self, kind: Any, **known: Any) -> Any:

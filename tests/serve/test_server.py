@@ -17,7 +17,7 @@ from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Recipe
 from bayou.serve.folder import Folder, replayed
-from bayou.sources.rows import Rows
+from bayou.sources.rows.encoder import Rows
 from tests.serve.serving import learner, running
 
 ROWS = [{"age": float(k % 7), "site": f"s{k % 3}.com", "label": k % 2} for k in range(40)]

@@ -15,9 +15,8 @@ from sklearn.utils import murmurhash3_32
 from bayou import Batch, sources
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.crossed_rows import CrossedRows
-from bayou.sources.json_rows import JsonRows, block_of
-from bayou.sources.rows import Rows
+from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.json_rows import JsonRows, block_of
 
 # Their names differ in their first letters: that of a feature's name tells its column. An ignored one is not counted.
 COLUMNS = (
@@ -238,7 +237,7 @@ def test_long_rows_and_crossed_ones():
     long = {f"x{k}": 1.0 for k in range(300)}
     row = Rows(26, groups=True).one(long)[0]
     assert sorted(row.groups.tolist()) == sorted(group(name) for name in long)
-    rows = CrossedRows([("ad", "*"), ("user", "ad")], 22)
+    rows = Rows(22, cross=[("ad", "*"), ("user", "ad")])
     rows.groups = True
     x = {"user": "ann", "n": 2.0, "ad": "shoes"}
     found = rows.one(x)[0].batch()

@@ -1,4 +1,6 @@
-"""Crosses as recipes have them: by names (`cross`), and by first letters, as Vowpal Wabbit has them (`interactions`).
+"""Crosses: features that stand for several others at once. Their value is the product of the others' values.
+
+A recipe has them by names (`cross`), and by first letters, as Vowpal Wabbit has them (`interactions`).
 
 cross           ("user", "ad"), ("user", "*"), ("user", "ad", "hour"): two or three columns or namespaces by their
                 names; "*" is every other one
@@ -6,20 +8,32 @@ interactions    "ab", "abc", "::": all features whose namespace or column begins
                 any letter. Two letters are VW's -q, three its --cubic, any number its --interactions
     ranges          ("a", 1, 10): features 1 to 10 of svmlight data are a namespace, a. Those in no range are one
                     without a name
+
+A cross's hash is made of those of its features by `hashing.cross`, one after the other (`hashing.cross64` of ids); in
+its name `feature_names.AND` stands between theirs. Kernels that put crosses into rows stand with their formats
+(`sources.table.assembly`, `sources.formats.vw`, `sources.rows`); which crosses there are is decided here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import combinations_with_replacement, pairwise
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement, pairwise, product
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from bayou.core.checks import plain_text, several, shown, texts, whole_number
 from bayou.core.errors import BadInput
 
+if TYPE_CHECKING:
+    from bayou.recipe.recipe import Recipe
+
 ANY, ANY_LETTER = "*", ":"
 # How many features one is made of at most.
 MOST_PARTS, MOST_NAMED = 8, 3
+# How many crosses a row may have: it may not grow beyond all bounds.
+MAX_ROW_CROSSES = 1 << 16
+# Columns of these roles give no features that could be crossed.
+_FEATURELESS = ("label", "weight", "ignored", "id")
 # Said to whoever asks for lanes of pairs of anything else.
 NO_LANES = "lanes of pairs are for two classes; with several, or numbers, --cross and -q make features of pairs."
 
@@ -78,7 +92,7 @@ def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], .
     return tuple(found)
 
 
-def check_ranges(recipe: Any) -> None:
+def check_ranges(recipe: Recipe) -> None:
     """Whether ranges and crosses of a recipe fit together, and its kind of data."""
     if recipe.kind != "svmlight":
         if recipe.ranges:
@@ -137,3 +151,79 @@ def _without_colons(term: str, letters: list[str]) -> list[str]:
         wild = iter(some[::-1] if len(some) == 3 else some)
         found.append("".join(next(wild) if letter == ANY_LETTER else letter for letter in term))
     return found
+
+
+def choices(rules: Iterable[Sequence[Sequence[int]]]) -> Iterator[tuple[int, ...]]:
+    """Yield every choice of different numbers, one from each list of a rule; each set of them once, as it first comes.
+
+    >>> list(choices([[[1, 2], [1, 2, 3]], [[3], [2]]]))
+    [(1, 2), (1, 3), (2, 3)]
+    """
+    seen = set()
+    for rule in rules:
+        for chosen in product(*rule):
+            if len(set(chosen)) == len(chosen) and frozenset(chosen) not in seen:
+                seen.add(frozenset(chosen))
+                yield chosen
+
+
+def column_crosses(recipe: Recipe) -> list[tuple[int, ...]]:
+    """Return the columns (their numbers in the recipe) that are crossed, each set of them once, "*" written out.
+
+    "*" stands for every other column that gives features. Interactions are those of columns by the first letters of
+    their names; a column is not crossed with itself.
+    """
+    return list(choices(_column_rules(recipe)))
+
+
+def _column_rules(recipe: Recipe) -> Iterator[list[list[int]]]:
+    columns = recipe.columns or ()
+    places = {column.name: k for k, column in enumerate(columns)}
+    features = [k for k, column in enumerate(columns) if column.role not in _FEATURELESS]
+    for names in recipe.cross:
+        if len(names) == 2 and names[0] == names[1] != ANY:
+            raise BadInput(f"cross pairs the column {names[0]!r} with itself; name two different columns.")
+        for name in names:
+            if name != ANY and (name not in places or places[name] not in features):
+                role = columns[places[name]].role if name in places else "not there"
+                raise BadInput(f"cross names the column {name!r}, which gives no features: it is {role}.")
+        yield [features if name == ANY else [places[name]] for name in names]
+    begin: dict[str, list[int]] = {}
+    for k in features:
+        begin.setdefault(columns[k].name[:1], []).append(k)
+    for letters in recipe.interactions:
+        if strange := set(letters) - {ANY_LETTER, *begin}:
+            raise BadInput(
+                f"interactions hold {letters!r}, but no column that gives features begins with {min(strange)!r}."
+            )
+    for term in written_out(recipe.interactions, begin):
+        yield [begin[letter] for letter in term]
+
+
+def check_column_crosses(recipe: Recipe) -> int:
+    """Return how many crosses a row has at least, where text is there; refuse more than a row may have.
+
+    >>> from bayou.recipe.recipe import Column, Recipe
+    >>> columns = tuple(Column(name, "category") for name in "abcd")
+    >>> check_column_crosses(Recipe(kind="table", columns=columns, cross=[("*", "*"), ("a", "b", "c")]))
+    7
+    """
+    # A date gives as many features as it has parts, any other column at least one.
+    least = [len(column.parts) if column.role == "date" else 1 for column in recipe.columns or ()]
+    total = sum(prod(least[c] for c in chosen) for chosen in column_crosses(recipe))
+    if total > MAX_ROW_CROSSES:
+        raise BadInput(
+            f"the crosses would give every row {total:,} features, and a row may have {MAX_ROW_CROSSES:,} of them; "
+            "cross fewer columns."
+        )
+    return total
+
+
+def in_words(recipe: Recipe) -> str:
+    """Return how much crosses make of a row, and how much they may; nothing if there are none."""
+    if not recipe.crossed:
+        return ""
+    if recipe.kind == "table":
+        least = f"{check_column_crosses(recipe):,}"
+        return f"crosses give a row {least} features or more; a row of more than {MAX_ROW_CROSSES:,} is skipped"
+    return f"crosses may give a line up to {MAX_ROW_CROSSES:,} features; a line of more is skipped"

@@ -112,6 +112,22 @@ def cross64(a, b):
 
 
 @kernel
+def cross_keys(a, b, exact):
+    """The key of the cross of two features, given by their ids if `exact`, else by their hashes; as a uint64."""
+    if exact:
+        return cross64(a, b)
+    return np.uint64(cross(np.uint32(a), np.uint32(b)))
+
+
+def cross_hashes(hashes: np.ndarray) -> np.ndarray:
+    """Return the hashes of crosses, a row each, from those of the features that they are made of, as `cross` does."""
+    crossed = hashes[:, 0]
+    for k in range(1, hashes.shape[1]):
+        crossed = (crossed * _FNV_PRIME) ^ hashes[:, k]
+    return crossed
+
+
+@kernel
 def _murmur3_of(data, length, seed):
     return murmur3(address_of(data), length, seed)
 

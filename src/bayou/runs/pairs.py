@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayou import sources
 from bayou.core import registry
+from bayou.recipe import crosses
 from bayou.recipe.groups import crossed_in
 from bayou.recipe.recipe import Recipe
 from bayou.runs.tasks import Chosen
@@ -26,7 +26,7 @@ def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
 
 def crosses_in_words(recipe: Recipe, chosen: Chosen) -> Iterator[str]:
     """What crosses, and lanes of pairs, make of a row."""
-    if crossed := sources.crosses_in_words(recipe):
+    if crossed := crosses.in_words(recipe):
         yield crossed
     if (pairs := chosen.parameters.get("pairs")) is not None:
         from bayou.learners.bank.crosses import MOST_PAIRS

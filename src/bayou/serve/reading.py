@@ -19,10 +19,10 @@ from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.bodies import Lines, as_json, text_of
 from bayou.serve.log import ARROW, JSON, VW
-from bayou.sources.formats.jsonl import ID
 from bayou.sources.formats.registry import with_bodies
-from bayou.sources.json_rows import LABEL, WEIGHT, block_of
 from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.rows.json_objects import ID
+from bayou.sources.rows.json_rows import LABEL, WEIGHT, block_of
 
 # Labels of classes that will have a number once they are learned, in the order of the log.
 NEW_CLASS = 1 << 40

@@ -15,7 +15,6 @@ from bayou.sources.formats.registry import FORMATS
 if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
     from bayou.core.extras import Extras
     from bayou.recipe.recipe import Recipe
-    from bayou.sources.open_data import crosses_in_words as crosses_in_words
     from bayou.sources.open_data import open
     from bayou.sources.open_data import parts_or_paths as parts_or_paths
     from bayou.sources.open_data import spare_cores as spare_cores
@@ -27,7 +26,6 @@ _HOME = {
     "Extras": "bayou.core.extras",
     "Recipe": "bayou.recipe.recipe",
     "Source": "bayou.sources.source",
-    "crosses_in_words": "bayou.sources.open_data",
     "open": "bayou.sources.open_data",
     "parts_or_paths": "bayou.sources.open_data",
     "spare_cores": "bayou.sources.open_data",

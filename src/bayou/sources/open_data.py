@@ -99,21 +99,6 @@ def parts_or_paths(data: Any) -> Any:
     return chunks.parts_or_paths(data)
 
 
-def crosses_in_words(recipe: Recipe) -> str:
-    """How much crosses make of a row, and how much they may; nothing if there are none."""
-    if not recipe.crossed:
-        return ""
-    if recipe.kind == "table":
-        from bayou.sources.table.cells import MOST_PAIRS
-        from bayou.sources.table.crossed import check_crosses
-
-        least = f"{check_crosses(recipe):,}"
-        return f"crosses give a row {least} features or more; a row of more than {MOST_PAIRS:,} is skipped"
-    from bayou.sources.formats.vw.pairs import MOST_PAIRS
-
-    return f"crosses may give a line up to {MOST_PAIRS:,} features; a line of more is skipped"
-
-
 def spare_cores() -> int:
     """How many threads can read ahead while this one learns."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

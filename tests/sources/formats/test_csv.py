@@ -15,14 +15,14 @@ from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.learners import Marginal
+from bayou.recipe.crosses import MAX_ROW_CROSSES, column_crosses
 from bayou.recipe.feature_names import Names
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.formats.delimited.reader import DelimitedReader, cells
+from bayou.sources.formats.delimited.reader import DelimitedReader
 from bayou.sources.formats.delimited.split import CRITEO
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
-from bayou.sources.table.crossed import crosses
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, NEWER_COLUMNS, RECIPE, parse, rows_of, slow_rows
@@ -35,7 +35,7 @@ def assert_same(text: bytes, recipe: Recipe = RECIPE) -> None:
     text = text if text.endswith(b"\n") or not text else text + b"\n"
     piece, _ = parse(HEADER + text, recipe)
     names = [column.name for column in recipe.columns]
-    pairs = [tuple(names[c] for c in chosen) for chosen in crosses(recipe)]
+    pairs = [tuple(names[c] for c in chosen) for chosen in column_crosses(recipe)]
     rows, bad = slow_table.parse(recipe, NAMES, text, pairs=pairs)
     # The header takes a line, and a value that is exactly 0 is no feature.
     got = [
@@ -222,7 +222,7 @@ def test_a_row_cannot_have_features_without_end() -> None:
     text = b"y,a,b\n1,so,so\n1,%b,%b\n0,%b,%b\n0,no,no\n" % (many, more, many, many)
     piece, _ = parse(text, recipe)
     assert piece.labels.tolist() == [1, 0, 0]
-    assert np.diff(piece.indptr).tolist() == [3, cells.MOST_PAIRS + 512, 3]
+    assert np.diff(piece.indptr).tolist() == [3, MAX_ROW_CROSSES + 512, 3]
     assert [bad.line for bad in piece.bad] == [2]
     assert "at most 1048576 features, and 65536 pairs of them" in piece.bad[0].what
 

@@ -12,8 +12,9 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.recipe.feature_names import Names
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.formats.jsonl import JsonLines, JsonReader, read_lines, summaries_of
+from bayou.sources.formats.jsonl import JsonLines, JsonReader, summaries_of
 from bayou.sources.reading.blocks import Files
+from bayou.sources.rows.json_objects import read_lines
 from bayou.sources.source import Source
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.plan import Plan

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from bayou.core.batch import Batch
 from bayou.kernels.scan import PADDING
+from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.feature_names import Names
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES
+from bayou.sources.formats.vw.pairs import MOST_SPACES
 from bayou.sources.formats.vw.reader import VW
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
@@ -601,23 +602,23 @@ def test_a_line_whose_crosses_are_too_large_is_bad_as_a_whole():
 @pytest.mark.parametrize(
     "line",
     [
-        b"1 |a " + b" ".join(b"%d" % k for k in range(2 * int(MOST_PAIRS**0.5))),
+        b"1 |a " + b" ".join(b"%d" % k for k in range(2 * int(MAX_ROW_CROSSES**0.5))),
         b"1 " + b"".join(b"|n%d x" % k for k in range(MOST_SPACES + 1)),
     ],
 )
 def test_a_line_may_not_grow_beyond_all_bounds_by_crosses(line):
     piece = parse(line + b"\n1 |a x y\n", cross=(("a", "a"), ("*", "*")))
     assert [(bad.line, bad.column) for bad in piece.bad] == [(0, 0)]
-    assert f"at most {MOST_PAIRS} pairs" in piece.bad[0].what
+    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad[0].what
     assert piece.indptr.tolist() == [0, 3]
 
 
 def test_as_many_pairs_as_a_line_may_have_are_fine():
-    side = int(MOST_PAIRS**0.5)
-    assert (side, MOST_PAIRS) == (256, 65_536)
+    side = int(MAX_ROW_CROSSES**0.5)
+    assert (side, MAX_ROW_CROSSES) == (256, 65_536)
     a, b = (b" ".join(b"%d" % k for k in range(n)) for n in (side, side + 1))
     piece = parse(b"1 |a %b |b %b\n1 |a %b |b %b\n" % (a, a, a, b), cross=(("a", "b"),))
-    assert piece.indptr.tolist() == [0, MOST_PAIRS + 2 * side]
+    assert piece.indptr.tolist() == [0, MAX_ROW_CROSSES + 2 * side]
     assert [bad.line for bad in piece.bad] == [1]
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.recipe.crosses import written_out
+from bayou.recipe.crosses import MAX_ROW_CROSSES, written_out
 from bayou.recipe.feature_names import Names
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.pairs import MOST_PAIRS
 from bayou.sources.formats.vw.terms import MOST_TRIPLED
 from tests.sources import slow_vw
 from tests.sources.formats.test_vw import assert_read_as_slowly, mutated, parse, random_line, rows
@@ -84,7 +83,7 @@ def test_in_the_exact_mode_crosses_of_three_have_their_names():
 def test_a_line_may_not_grow_beyond_all_bounds(line):
     piece = parse(line + b"\n1 |a x |n y\n", cross=(("*", "*", "*"),), interactions=("aaa",))
     assert [(bad.line, bad.column) for bad in piece.bad] == [(0, 0)]
-    assert f"at most {MOST_PAIRS} pairs" in piece.bad[0].what
+    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad[0].what
     assert piece.indptr.tolist() == [0, 3]
 
 

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
+from bayou.recipe.crosses import column_crosses
 from bayou.recipe.recipe import MAX_BINS, Column, Recipe
-from bayou.sources.table.crossed import crosses
 from bayou.sources.table.cuts import centre_and_scale, quantile_edges
 from tests.sources.tables import parse
 
@@ -247,7 +247,7 @@ def test_a_few_strange_labels_are_bad_rows_not_a_refusal() -> None:
 
 def test_crosses_with_a_star() -> None:
     recipe = parse(b"y,a,b,c\n1,u,2,w\n", Recipe(kind="table", cross=[("b", "*"), ("a", "b"), ("*", "*")]))[1]
-    assert crosses(recipe) == [(2, 1), (2, 3), (1, 3)]
+    assert column_crosses(recipe) == [(2, 1), (2, 3), (1, 3)]
 
 
 @example(np.array([0.0, 0.0, 0.0, -1.0, -2.0]), 3)  # two rare values below a frequent one

@@ -7,7 +7,6 @@ has the column `user.age`. A key that a line lacks, or has as null, is an empty 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,11 @@ import numpy as np
 from bayou.kernels.scan import PADDING
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import FIT_ROWS, Recipe
-from bayou.sources.formats.json_scan import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, is_utf8, read_cells
+from bayou.sources.formats.json_cells import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, read_cells
 from bayou.sources.reading.blocks import Block, Files
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
+from bayou.sources.rows.json_objects import ID, read_lines, read_object
+from bayou.sources.rows.json_scan import is_utf8
 from bayou.sources.table import cells
 from bayou.sources.table.column_types import fit
 from bayou.sources.table.columns import Columns, check_width
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 
 _NEWLINE = 10
-# The name under which whoever sends a row says which one it is.
-ID = "id"
 # Where a number's text is hashed, 7.0 is 7; where it is read, it may stand in any way.
 _WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.fromkeys(
     ("category", "text"), WITHOUT_ZEROS
@@ -112,7 +111,7 @@ class JsonLines:
         (the text with theirs behind, which columns have lists, bad lines, fine rows, how many have an id)
         """
         texts = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
-        found = [_read(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
+        found = [read_object(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
         fine = np.array([isinstance(one, dict) for one in found], bool)
         objects, rows = [one for one in found if isinstance(one, dict)], slow[fine, 0]
         cells_of: list[bytes] = []
@@ -125,61 +124,6 @@ class JsonLines:
         stops[:, rows] = ends.reshape(len(self._names), len(objects)) + len(block.data)
         bad = [one for one in found if isinstance(one, BadLine)]
         return np.concatenate([block.data, data]), lists, bad, fine, sum(ID in one for one in objects)
-
-
-def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
-    """(line of each object, flat objects, bad lines, how many, lines in all)."""
-    texts = block.data[: block.size - 1].tobytes().split(b"\n")
-    found = [_read(text, number) for number, text in enumerate(texts)]
-    lines = [number for number, one in enumerate(found) if isinstance(one, dict)]
-    bad = [one for one in found if isinstance(one, BadLine)]
-    objects = [one for one in found if isinstance(one, dict)]
-    return np.array(lines, np.int64), objects, bad, len(bad), len(texts)
-
-
-def _read(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
-    """The flat object of a line, or what is wrong with it; None of blanks alone."""
-    if not text.strip():
-        return None
-    try:
-        found = json.loads(text)
-        if not isinstance(found, dict):
-            raise TypeError
-        flat = _flat(found)
-        if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
-            "".join(flat).encode()
-        return flat
-    except json.JSONDecodeError as error:
-        place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
-    except UnicodeDecodeError as error:
-        place, what = error.start + 1, "expected text in UTF-8"
-    except UnicodeEncodeError:
-        place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
-    except _SameName as error:
-        place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
-    except RecursionError:
-        place, what = 1, "expected an object that is nested less deeply"
-    except (TypeError, ValueError):
-        place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
-    return BadLine(number, place, what)
-
-
-def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Without objects inside: their keys joined by dots."""
-    if not prefix and not any(isinstance(value, dict) for value in found.values()):
-        return found
-    flat: dict[str, Any] = {}
-    for key, value in found.items():
-        parts = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-        for name, part in parts.items():
-            if name in flat:
-                raise _SameName(repr(name))
-            flat[name] = part
-    return flat
-
-
-class _SameName(ValueError):
-    """Two values of one name."""
 
 
 def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, ColumnSummary]:

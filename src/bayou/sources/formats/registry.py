@@ -179,7 +179,7 @@ RECORDS = (
         "jsonl",
         "JSON lines",
         readers={"table": f"{_HERE}.jsonl:JsonReader"},
-        parsers={"table": f"{_HERE}.jsonl:new_parser", "rows": "bayou.sources.json_rows:new_parser"},
+        parsers={"table": f"{_HERE}.jsonl:new_parser", "rows": "bayou.sources.rows.json_rows:new_parser"},
         suffixes=("jsonl", "ndjson", "json"),
         sniff=sniffing.is_jsonl,
         can_be_empty=True,

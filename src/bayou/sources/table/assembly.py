@@ -6,13 +6,9 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty, zeros
-from bayou.recipe.crosses import MOST_PARTS
-from bayou.recipe.hashing import cross, cross64
-from bayou.sources.table.cells import (
-    MOST_FEATURES,
-    MOST_PAIRS,
-    TOO_MANY,
-)
+from bayou.recipe.crosses import MAX_ROW_CROSSES, MOST_PARTS
+from bayou.recipe.hashing import cross_keys
+from bayou.sources.table.cells import MOST_FEATURES, TOO_MANY
 
 
 @kernel
@@ -48,17 +44,17 @@ def count(plan, slots, rows, wrong):
         crossed = 0
         for p in range(pairs.shape[0]):
             crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
-            if crossed > MOST_PAIRS:
+            if crossed > MAX_ROW_CROSSES:
                 break
         for t in range(terms.shape[0]):
             one = 1
             for part in range(0, terms.shape[1], 2):
-                if terms[t, part] >= 0 and one <= MOST_PAIRS:
+                if terms[t, part] >= 0 and one <= MAX_ROW_CROSSES:
                     one *= ends[terms[t, part + 1]] - ends[terms[t, part]]
             crossed += one
-            if crossed > MOST_PAIRS:
+            if crossed > MAX_ROW_CROSSES:
                 break
-        if k > MOST_FEATURES or crossed > MOST_PAIRS:
+        if k > MOST_FEATURES or crossed > MAX_ROW_CROSSES:
             wrong[rows[i]] = TOO_MANY
         left_out += wrong[rows[i]] != 0
         total += k + crossed
@@ -112,7 +108,7 @@ def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, g
         for p in range(pairs.shape[0]):
             for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):
                 for b in range(ends[pairs[p, 2]], ends[pairs[p, 3]]):
-                    indices[k] = _joined(exact, keys[a], keys[b]) & mask
+                    indices[k] = cross_keys(keys[a], keys[b], exact) & mask
                     out[k] = sizes[a] * sizes[b]
                     if origins.size:
                         origins[k] = -1
@@ -124,14 +120,6 @@ def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, g
             k = _put_term(exact, mask, terms[t], ends, keys, sizes, places, k, indices, out, origins, made, at)
         indptr[i + 1] = k
     return k
-
-
-@kernel
-def _joined(exact, a, b):
-    """The key of a pair."""
-    if exact:
-        return cross64(a, b)
-    return np.uint64(cross(np.uint32(a), np.uint32(b)))
 
 
 @kernel
@@ -150,11 +138,11 @@ def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, ori
             depth -= 1
             at[max(depth, 0)] += 1
         elif depth < last:
-            made[depth] = _joined(exact, made[depth - 1], keys[at[depth]]) if depth else keys[at[0]]
+            made[depth] = cross_keys(made[depth - 1], keys[at[depth]], exact) if depth else keys[at[0]]
             depth += 1
             at[depth] = ends[term[2 * depth]]
         else:
-            indices[k] = _joined(exact, made[depth - 1], keys[at[depth]]) & mask
+            indices[k] = cross_keys(made[depth - 1], keys[at[depth]], exact) & mask
             value = 1.0
             if origins.size:
                 origins[k] = -1

@@ -35,7 +35,7 @@ BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
 # What makes a row bad.
 NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 6)
 # A row may not grow beyond all bounds, by words or by the pairs that come of crosses.
-MOST_FEATURES, MOST_PAIRS = 1 << 20, 1 << 16
+MOST_FEATURES = 1 << 20
 # Between the parts of a cell that is a list: no byte of UTF-8.
 PART = 0xFF
 

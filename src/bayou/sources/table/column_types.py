@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
+from bayou.recipe.crosses import check_column_crosses
 from bayou.recipe.labels import Labels, Tell, decide
 from bayou.recipe.recipe import NAMING, Recipe
-from bayou.sources.table.crossed import check_crosses
 from bayou.sources.table.deciding import columns_for
 from bayou.sources.table.summary import ColumnSummary
 
@@ -49,7 +49,7 @@ def fit(
     if label is not None and labels:
         recipe = decide(recipe, Labels(summaries[label].by_text(), f"the label, column {label!r},"), tell)
     fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
-    check_crosses(fitted)
+    check_column_crosses(fitted)
     return fitted
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT
+from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import NONE, of_columns
 from bayou.recipe.labels import is_text
@@ -28,7 +29,7 @@ _WHAT = {
     cells.NOT_LABEL: "expected a label, {label}, in column {name}, not {text!r}",
     cells.NOT_WEIGHT: f"expected a weight from 0 to {LARGEST_WEIGHT:g} in column {{name}}, not {{text!r}}",
     cells.TOO_LARGE: f"expected a number of at most {LARGEST_VALUE:g} in size in column {{name}}, not {{text!r}}",
-    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features, and {cells.MOST_PAIRS} pairs of them",
+    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features, and {MAX_ROW_CROSSES} pairs of them",
 }
 
 

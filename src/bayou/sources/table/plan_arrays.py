@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.recipe.crosses import column_crosses
 from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.table import cells
-from bayou.sources.table.crossed import crosses
 from bayou.sources.table.dates import PARTS, names_of_parts
 from bayou.sources.table.manner import manner_of
 
@@ -192,7 +192,7 @@ def _crossed(
     """Pairs, and crosses of more columns, by slots."""
     # A column's number in the plan is not that in the recipe, where there are ignored ones too.
     place = {column.name: c for c, column in enumerate(columns)}
-    found = [[place[(recipe.columns or ())[column].name] for column in chosen] for chosen in crosses(recipe)]
+    found = [[place[(recipe.columns or ())[column].name] for column in chosen] for chosen in column_crosses(recipe)]
     slots = [[end for c in chosen for end in (int(firsts[c]), int(firsts[c] + widths[c]))] for chosen in found]
     pairs, more = ([some for some in slots if (len(some) > 4) == many] for many in (False, True))
     terms = np.full((len(more), max(map(len, more), default=0)), -1)

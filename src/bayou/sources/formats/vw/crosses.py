@@ -13,9 +13,9 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import LARGEST_VALUE
-from bayou.recipe.crosses import ANY, MOST_PARTS, written_out
+from bayou.recipe.crosses import ANY, MAX_ROW_CROSSES, MOST_PARTS, written_out
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.pairs import MOST_PAIRS, MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
+from bayou.sources.formats.vw.pairs import MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
 from bayou.sources.formats.vw.terms import (
     LETTERS,
     MOST_TRIPLED,
@@ -27,8 +27,8 @@ from bayou.sources.formats.vw.terms import (
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
 
 WHAT = {
-    TOO_MANY: f"expected at most {MOST_PAIRS} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for crosses "
-    "of three), from crosses",
+    TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for "
+    "crosses of three), from crosses",
     TOO_LARGE: f"expected crosses of features whose product is at most {LARGEST_VALUE:g} in size",
 }
 
@@ -111,7 +111,7 @@ def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
             total += count_triples(indptr, keys, triples, row, room, term)
         if terms.shape[0]:
             total += count_terms(indptr, letters, terms, row, room)
-        counts[row] = total if total <= MOST_PAIRS else -1
+        counts[row] = total if total <= MAX_ROW_CROSSES else -1
 
 
 @kernel

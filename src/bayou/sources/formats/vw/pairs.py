@@ -8,12 +8,11 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE
-from bayou.recipe.hashing import cross, cross64
+from bayou.recipe.crosses import MAX_ROW_CROSSES
+from bayou.recipe.hashing import cross_keys
 
-# A line may not grow beyond all bounds, nor a block of them: no more namespaces of a line take part in pairs, and no
-# more features come of crosses.
+# No more namespaces of a line take part in pairs.
 MOST_SPACES = 1 << 10
-MOST_PAIRS = 1 << 16
 # What can be wrong with a row.
 TOO_MANY, TOO_LARGE = 1, 2
 
@@ -65,10 +64,10 @@ def _find_runs(keys, rules, start, stop, runs):
 
 @kernel
 def count_pairs(indptr, keys, rules, row, runs):
-    """How many pairs a row may have; more than MOST_PAIRS if that is too many."""
+    """How many pairs a row may have; more than MAX_ROW_CROSSES if that is too many."""
     count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
     if count > MOST_SPACES:
-        return MOST_PAIRS + 1
+        return MAX_ROW_CROSSES + 1
     total = 0
     for s in range(count):
         length = runs[s, 1] - runs[s, 0]
@@ -78,14 +77,6 @@ def count_pairs(indptr, keys, rules, row, runs):
             if _rule(rules, keys[runs[s, 0]], keys[runs[t, 0]]):
                 total += length * (runs[t, 1] - runs[t, 0])
     return total
-
-
-@kernel
-def joined(a, b, hashes):
-    """The hash of a pair, as wide as those of features are."""
-    if hashes.itemsize == 8:
-        return cross64(a, b)
-    return np.uint64(cross(np.uint32(a), np.uint32(b)))
 
 
 @kernel
@@ -112,7 +103,7 @@ def put_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
                     value = np.float64(values[i]) * np.float64(values[j])
                     if not abs(value) <= LARGEST_VALUE:
                         wrong = TOO_LARGE
-                    indices[n] = joined(np.uint64(hashes[a]), np.uint64(hashes[b]), hashes) & mask
+                    indices[n] = cross_keys(np.uint64(hashes[a]), np.uint64(hashes[b]), hashes.itemsize == 8) & mask
                     new_values[n] = value
                     origins[n] = -1
                     origins[n, 0], origins[n, 1] = a, b

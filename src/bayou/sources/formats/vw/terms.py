@@ -12,7 +12,9 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at
-from bayou.sources.formats.vw.pairs import MOST_PAIRS, TOO_LARGE, joined
+from bayou.recipe.crosses import MAX_ROW_CROSSES
+from bayou.recipe.hashing import cross_keys
+from bayou.sources.formats.vw.pairs import TOO_LARGE
 
 # So many namespaces of a line take part in crosses of three at most.
 MOST_TRIPLED = 1 << 7
@@ -137,7 +139,7 @@ def arrange_letters(indptr, letters, row, room):
 
 @kernel
 def _count_term(term, starts):
-    """How many choices a term has; more than MOST_PAIRS if too many."""
+    """How many choices a term has; more than MAX_ROW_CROSSES if too many."""
     total = 1
     part = 0
     while part < term.size and term[part] >= 0 and total > 0:
@@ -146,13 +148,13 @@ def _count_term(term, starts):
         twice = 0
         while part < term.size and (twice == 0 or term[part] == term[part - 1]):
             chosen = chosen * (n + twice) // (twice + 1)
-            if chosen > MOST_PAIRS:
-                return MOST_PAIRS + 1
+            if chosen > MAX_ROW_CROSSES:
+                return MAX_ROW_CROSSES + 1
             twice += 1
             part += 1
         total *= chosen
-        if total > MOST_PAIRS:
-            return MOST_PAIRS + 1
+        if total > MAX_ROW_CROSSES:
+            return MAX_ROW_CROSSES + 1
     return total
 
 
@@ -177,7 +179,7 @@ def _put_term(rows, mask, term, starts, order, n, new, made):
         feature = order[at[depth]]
         key, value = np.uint64(hashes[feature]), np.float64(values[feature])
         if depth > 0:
-            key, value = joined(keys[depth - 1], key, hashes), value * sizes[depth - 1]
+            key, value = cross_keys(keys[depth - 1], key, hashes.itemsize == 8), value * sizes[depth - 1]
             if not abs(value) <= LARGEST_VALUE:
                 wrong = TOO_LARGE
         if depth < parts - 1:
@@ -197,10 +199,10 @@ def _put_term(rows, mask, term, starts, order, n, new, made):
 
 @kernel
 def count_triples(indptr, keys, rules, row, room, term):
-    """How many features crosses of three namespaces give a row; more than MOST_PAIRS if too many."""
+    """How many features crosses of three namespaces give a row; more than MAX_ROW_CROSSES if too many."""
     count = arrange_spaces(indptr, keys, rules, row, room)
     if count > MOST_TRIPLED:
-        return MOST_PAIRS + 1
+        return MAX_ROW_CROSSES + 1
     found, _, starts, _ = room
     total = 0
     for x in range(count):
@@ -209,7 +211,7 @@ def count_triples(indptr, keys, rules, row, room, term):
                 if _order_of(rules, found[x], found[y], found[z]) >= 0:
                     term[0], term[1], term[2] = x, y, z
                     total += _count_term(term[:3], starts)
-        if total > MOST_PAIRS:
+        if total > MAX_ROW_CROSSES:
             break
     return total
 
@@ -236,12 +238,12 @@ def put_triples(rows, keys, rules, mask, row, room, term, n, new, made):
 
 @kernel
 def count_terms(indptr, letters, terms, row, room):
-    """How many features terms of first letters give a row; more than MOST_PAIRS if too many."""
+    """How many features terms of first letters give a row; more than MAX_ROW_CROSSES if too many."""
     arrange_letters(indptr, letters, row, room)
     total = 0
     for t in range(terms.shape[0]):
         total += _count_term(terms[t], room[2])
-        if total > MOST_PAIRS:
+        if total > MAX_ROW_CROSSES:
             break
     return total
 

@@ -13,8 +13,8 @@ from bayou.core.extras import Extras
 from bayou.recipe.feature_names import Names
 from bayou.recipe.labels import key_of
 from bayou.recipe.recipe import Recipe
-from bayou.sources.json_rows import JsonRows, block_of
-from bayou.sources.rows import Rows
+from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.json_rows import JsonRows, block_of
 
 RECIPE = Recipe(kind="rows", bits=6)  # few features, so that many share one
 NAMES = st.one_of(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
 from bayou import BadInput
-from bayou.sources.crossed_rows import CrossedRows
-from bayou.sources.rows import Rows
+from bayou.sources.rows.encoder import Rows
 
 CROSSES = [[("a", "b")], [("b", "*"), ("a", "b")], [("*", "*")], [("c", "a", "*")], [("*", "*", "*"), ("a", "c")]]
 
@@ -55,13 +54,13 @@ values = st.integers(-8, 8) | st.booleans() | st.text("uvw", max_size=2) | st.no
 
 @given(st.dictionaries(st.text("abcd", min_size=1, max_size=2), values, max_size=7), st.sampled_from(CROSSES))
 def test_crosses_are_those_of_the_slow_reference(x, cross):
-    assert features(CrossedRows(cross, 22), x) == slow(x, cross, 22)
+    assert features(Rows(22, cross=cross), x) == slow(x, cross, 22)
 
 
 @pytest.mark.parametrize("cross", CROSSES)
 def test_the_order_of_names_does_not_matter_and_many_are_a_loop_of_one(cross):
     x = {"a": "u", "b": 2.5, "c": "v", "d": -0.3, "e": "u"}
-    rows, frame = CrossedRows(cross, 10, dtype="float64"), pd.DataFrame([x, x])
+    rows, frame = Rows(10, dtype="float64", cross=cross), pd.DataFrame([x, x])
     one = rows.one(x)[0]
     again = rows.one(dict(reversed(x.items())))[0]
     assert one.indices.tolist() == again.indices.tolist()
@@ -73,23 +72,23 @@ def test_the_order_of_names_does_not_matter_and_many_are_a_loop_of_one(cross):
 
 
 def test_columns_of_a_matrix_are_crossed_by_their_numbers():
-    batch = CrossedRows([("*", "*")], 8).many(sp.csr_matrix(np.array([[0, 1.0, 0.0, 3.0], [0, 0.0, 2.0, 0.0]])))[0]
+    batch = Rows(8, cross=[("*", "*")]).many(sp.csr_matrix(np.array([[0, 1.0, 0.0, 3.0], [0, 0.0, 2.0, 0.0]])))[0]
     assert np.diff(batch.indptr).tolist() == [3, 1]
     assert sorted(batch.values.tolist()) == [1.0, 2.0, 3.0, 3.0]
 
 
 def test_numbered_crosses_have_the_names_of_their_parts():
-    rows = CrossedRows([("user", "ad", "n")], 6, hashing=False)
+    rows = Rows(6, hashing=False, cross=[("user", "ad", "n")])
     new = rows.one({"n": 2.0, "user": "ann", "ad": "shoes"}, learn=True)[1]
     assert set(new) == {"n", "user=ann", "ad=shoes", "user=ann & ad=shoes & n"}
 
 
 def test_what_cannot_be_crossed_gets_a_sentence():
     with pytest.raises(BadInput, match="pairs 'a' with itself"):
-        CrossedRows([("a", "a")], 8)
+        Rows(8, cross=[("a", "a")])
     with pytest.raises(BadInput, match="a pair of names"):
-        CrossedRows(["ab"], 8)
+        Rows(8, cross=["ab"])
     with pytest.raises(BadInput, match="row of 80 names more than 65,536 features"):
-        CrossedRows([("*", "*", "*")], 8).one({f"x{k}": 1.0 for k in range(80)})
+        Rows(8, cross=[("*", "*", "*")]).one({f"x{k}": 1.0 for k in range(80)})
     with pytest.raises(BadInput, match="product of two features"):
-        CrossedRows([("a", "b")], 8).one({"a": 1e30, "b": 1e30})
+        Rows(8, cross=[("a", "b")]).one({"a": 1e30, "b": 1e30})

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bayou.core.errors import BadInput
+from bayou.recipe.crosses import check_column_crosses, column_crosses
 from bayou.recipe.feature_names import Names
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.table.crossed import check_crosses, crosses
 from tests.sources.tables import COLUMNS, NAMES, parse
 
 FEW = (Column("y", "label"), *(Column(name, "category") for name in ("ab", "ac", "b", "c")))
@@ -14,7 +14,7 @@ FEW = (Column("y", "label"), *(Column(name, "category") for name in ("ab", "ac",
 
 def crossed(**how) -> list[str]:
     """Columns crossed, by their names."""
-    return ["*".join(FEW[c].name for c in some) for some in crosses(Recipe(kind="table", columns=FEW, **how))]
+    return ["*".join(FEW[c].name for c in some) for some in column_crosses(Recipe(kind="table", columns=FEW, **how))]
 
 
 def test_three_columns_are_crossed_once_in_the_order_of_the_first_rule():
@@ -37,8 +37,8 @@ def test_interactions_name_columns_by_their_first_letters():
 def test_more_crosses_than_a_row_may_have_are_refused_before_the_first_row():
     columns = tuple(Column(f"c{k}", "category") for k in range(400))
     with pytest.raises(BadInput, match=r"every row 79,800 features, and a row may have 65,536 of them"):
-        check_crosses(Recipe(kind="table", columns=columns, cross=[("*", "*")]))
-    assert check_crosses(Recipe(kind="table", columns=columns[:300], cross=[("*", "*")])) == 44_850
+        check_column_crosses(Recipe(kind="table", columns=columns, cross=[("*", "*")]))
+    assert check_column_crosses(Recipe(kind="table", columns=columns[:300], cross=[("*", "*")])) == 44_850
     text = "y," + ",".join(f"c{k}" for k in range(400)) + "\n1" + ",a" * 400 + "\n"
     with pytest.raises(BadInput, match="cross fewer columns"):
         parse(text.encode(), Recipe(kind="table", interactions=["::"]))

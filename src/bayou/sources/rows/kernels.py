@@ -1,4 +1,4 @@
-"""One row, or a table of them, hashed and made canonical: the kernels of `rows`."""
+"""One row, or a table of them, hashed and made canonical."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 

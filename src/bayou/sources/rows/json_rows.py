@@ -1,4 +1,4 @@
-"""JSON lines without columns: each line is an object of whatever names, hashed as `rows` hashes dictionaries.
+"""JSON lines without columns: each line is an object of whatever names, hashed as `encoder` hashes dictionaries.
 
 For models that begin with nothing, without a table to fit a recipe to (`Recipe(kind="rows")`). A number or truth value
 is the feature's value, a text a category, null is missing. Of an object inside another the names are joined by dots.
@@ -23,12 +23,13 @@ from bayou.recipe.groups import NONE, group_of, named_in
 from bayou.recipe.hashing import hash_bytes, murmur3
 from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
-from bayou.sources.formats.jsonl import ID, read_lines
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
-from bayou.sources.row_kernels import tidy
-from bayou.sources.rows import Rows, hashes_of
+from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.hashes import hashes_of
+from bayou.sources.rows.json_objects import ID, read_lines
+from bayou.sources.rows.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
+from bayou.sources.rows.kernels import tidy
 from bayou.sources.table.typed_values import text_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False
 class JsonRows:
     """Parses blocks of JSON lines into rows of hashed features; with `names`, those that have none are reported.
 
-    >>> from bayou.sources.json_rows import JsonRows, block_of
+    >>> from bayou.sources.rows.json_rows import JsonRows, block_of
     >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label": 1}'))
     >>> parsed.values.tolist(), parsed.labels.tolist()
     ([37.0, 1.0], [1.0])

@@ -1,17 +1,11 @@
-"""Rows that come as dictionaries {name: value}, one by one or in tables, as batches: for streams within Python.
-
-A number or truth value is the feature's value. A text is a category: an indicator of its own for each name and text.
-What is None or not a number (NaN) is missing, and as good as absent. A name's feature is found in one of two ways:
-
-    hashed      murmur3 of the name; of a category's text, from the hash of its name on, as columns of files are hashed.
-                A name that is a whole number is the feature's own number (folded, if it is too wide for the table).
-    numbered    by a dictionary, in the order in which names come; a category's name there is "name=text".
-
-The order of names in a row does not matter, not by one bit: numbers come first, then categories, each ordered by the
-hash of their names, so that a table need not be sorted row by row.
+"""Dictionaries {name: value}, one by one or in tables, as batches: for streams within Python.
 
 One row takes a few microseconds, so the usual row (names that are texts, values that are numbers) is packed by
 `struct`, which takes no text for a number, and hashed and tidied by a kernel each.
+
+With crosses all rows go the long way, tables as dictionaries, too. Names are crossed as columns of tables are: each set
+of names once, in the order of the first rule that has it; "*" is every other name, and among several of those the
+smaller hash of the name comes first.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ import math
 import struct
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,10 +22,13 @@ import numpy as np
 from bayou.core.batch import Batch, Row
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
+from bayou.recipe.crosses import ANY, MAX_ROW_CROSSES, checked_crosses, choices
+from bayou.recipe.feature_names import AND
 from bayou.recipe.groups import NONE, groups_of, named_in
-from bayou.recipe.hashing import hash_bytes
+from bayou.recipe.hashing import cross_hashes
 from bayou.sources.formats.arrow.cells import string_cells
-from bayou.sources.row_kernels import BEHIND, by_row, hash_cells, hash_words, read, read_grouped, tidy
+from bayou.sources.rows.hashes import BETWEEN, folded, hashes_of
+from bayou.sources.rows.kernels import BEHIND, by_row, hash_cells, read, read_grouped, tidy
 
 # New names and their numbers, to be kept once their rows are learned.
 New = dict[Hashable, int]
@@ -42,34 +40,46 @@ Mixed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
 _SHORT = 128
 _PACK_FLOATS = [struct.Struct(f"{n}d").pack for n in range(_SHORT + 1)]
 _PACK_WHOLE = [struct.Struct(f"{n}q").pack for n in range(_SHORT + 1)]
-# Between names.
-_BETWEEN = "\0"
 # So many names are remembered with their groups, where names are numbered.
 _REMEMBERED = 1 << 20
+# So many different sets of names are remembered with what is crossed of them.
+_REMEMBERED_SETS = 256
 
 
 class Rows:
     """Makes batches of rows. `hashing` is whether names are hashed or numbered; there are 2^bits features.
 
-    `groups` is whether rows say which name each feature is of (`recipe.groups`).
+    `groups` is whether rows say which name each feature is of (`recipe.groups`); `cross` has pairs of names, or three,
+    whose features are crossed.
 
     >>> rows = Rows(bits=18)
     >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})
     >>> row.values.tolist()
     [37.0, 1.0]
+    >>> Rows(bits=18, cross=[("user", "ad")]).one({"age": 2.0, "user": "ann", "ad": "shoes"})[0].size
+    4
     """
 
-    groups = False  # as of rows that were pickled before there were any
-
-    def __init__(self, bits: int, hashing: bool = True, dtype: Any = "float32", groups: bool = False) -> None:
+    def __init__(
+        self,
+        bits: int,
+        hashing: bool = True,
+        dtype: Any = "float32",
+        groups: bool = False,
+        cross: Sequence[Sequence[str]] = (),
+    ) -> None:
         self.n_features = 2 ** whole_number("bits", bits, 1, 31)
         self._last = self.n_features - 1
         self._mask = np.uint32(self._last)
         self._dtype = dtype
         self.numbers: New | None = None if hashing else {}
         self.groups = groups
-        self._cross: tuple[tuple[str, ...], ...] = ()
         self._group_by_name: dict[Hashable, int] = {}
+        self._cross = checked_crosses(cross)
+        for names in self._cross:
+            if names[0] == names[1] != ANY:
+                raise BadInput(f"cross pairs {names[0]!r} with itself; name two different features.")
+        self._crossed: dict[tuple[Hashable, ...], list[np.ndarray]] = {}
 
     # --- one row ----------------------------------------------------------------------------------------------------
 
@@ -80,6 +90,8 @@ class Rows:
         If there are no numbers left, that is an error for learning; for predicting, the feature is left out.
         """
         new: New = {}
+        if self._cross:
+            return self._any(row, new, learn), new
         try:
             n = len(row)
             packed = _PACK_FLOATS[n](*row.values())
@@ -87,7 +99,7 @@ class Rows:
                 names, texts = _PACK_WHOLE[n](*map(self.numbers.__getitem__, row)), False
             else:
                 try:
-                    names, texts = _BETWEEN.join(row).encode() + BEHIND, True  # type: ignore[arg-type]
+                    names, texts = BETWEEN.join(row).encode() + BEHIND, True  # type: ignore[arg-type]
                 except TypeError:
                     names, texts = _PACK_WHOLE[n](*row), False
         except (struct.error, TypeError, LookupError, ValueError, OverflowError, AttributeError):
@@ -138,6 +150,18 @@ class Rows:
         except (struct.error, TypeError, OverflowError):
             raise _no_number(numbers) from None
         values = np.concatenate([np.frombuffer(packed), np.ones(len(categories))])
+        mixed = self._own(numbers, categories, values, new, learn)
+        return self._with_crosses({**numbers, **categories}, mixed, new, learn) if self._cross else mixed
+
+    def _own(
+        self,
+        numbers: Mapping[Hashable, Any],
+        categories: Mapping[Hashable, str],
+        values: np.ndarray,
+        new: New,
+        learn: bool,
+    ) -> Mixed:
+        """The features of numbers and categories themselves."""
         if self.numbers is None:
             seeds = hashes_of(categories)
             order, own = np.argsort(seeds, kind="stable"), hashes_of(numbers)
@@ -165,6 +189,52 @@ class Rows:
         ends, groups = np.array((0, len(ids))), None if groups is None else groups[order]
         batch = Batch.from_arrays(ends, ids[order] & self._mask, values[order], groups=groups)
         return Row(batch.indices, batch.values, batch.nonzeros, batch.largest, batch.ones, self._last, batch.groups)
+
+    # --- crosses ----------------------------------------------------------------------------------------------------
+
+    def _with_crosses(self, row: Mapping[Hashable, Any], own: Mixed, new: New, learn: bool) -> Mixed:
+        """The features of a row without missing values, and behind its `own` those of its crosses."""
+        ids, values, ordered, groups = own
+        found, hashes = list(row), hashes_of(row)
+        order = np.argsort(hashes, kind="stable")
+        names = [found[k] for k in order]
+        crosses = self._crosses_of(tuple(names))
+        if not crosses:
+            return own
+        sizes = np.array([1.0 if isinstance(row[name], str) else float(row[name]) for name in names])
+        more = [np.prod(sizes[chosen], axis=1) for chosen in crosses]
+        if not all((np.abs(some) <= np.finfo(self._dtype).max).all() for some in more):
+            raise BadInput("the product of two features is not a finite number; scale what is crossed.")
+        if self.numbers is None:
+            keys = hashes[order]
+            texts = [k for k, name in enumerate(names) if isinstance(row[name], str)]
+            keys[texts] = hashes_of([row[names[k]] for k in texts], keys[texts])
+            crossed = [cross_hashes(keys[chosen]) for chosen in crosses]
+        else:
+            called = [f"{name}={row[name]}" if isinstance(row[name], str) else str(name) for name in names]
+            together = [AND.decode().join(called[k] for k in some) for chosen in crosses for some in chosen.tolist()]
+            crossed = [self._ids(together, new, learn)]
+        made = np.concatenate([ids, *crossed])
+        n = len(made) - len(ids)
+        groups = None if groups is None else np.concatenate([groups, np.zeros(n, np.uint8)])
+        return made, np.concatenate([values, *more]), ordered + n, groups
+
+    def _crosses_of(self, names: tuple[Hashable, ...]) -> list[np.ndarray]:
+        """What is crossed of these names, which come in the order of their hashes: places of two, and of three."""
+        known = self._crossed.get(names)
+        if known is None:
+            if len(self._crossed) >= _REMEMBERED_SETS:
+                self._crossed.clear()
+            found = list(islice(choices(_places(rule, names) for rule in self._cross), MAX_ROW_CROSSES + 1))
+            if len(found) > MAX_ROW_CROSSES:
+                raise BadInput(
+                    f"the crosses would give a row of {len(names)} names more than {MAX_ROW_CROSSES:,} features; cross "
+                    "fewer."
+                )
+            sizes = sorted({len(chosen) for chosen in found})
+            known = [np.array([some for some in found if len(some) == size]) for size in sizes]
+            self._crossed[names] = known
+        return known
 
     # --- names to numbers -------------------------------------------------------------------------------------------
 
@@ -223,6 +293,8 @@ class Rows:
         A column is a feature, or with texts in it several categories. The columns of a matrix have numbers for names.
         """
         new: New = {}
+        if self._cross:
+            rows = _dictionaries(rows)
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
             try:
@@ -275,7 +347,7 @@ class Rows:
             groups = self._groups_of(hashes_of(found))[places] if self.groups else None
         elif isinstance(names, range):
             matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
-            ids = _folded(matrix.indices)
+            ids = folded(matrix.indices)
         else:
             hashes = hashes_of(names)
             order = np.argsort(hashes, kind="stable")
@@ -317,42 +389,25 @@ class Rows:
         return Batch.from_arrays(indptr, ids & self._mask, values, groups=groups)
 
 
-def hashes_of(names: Iterable[Hashable], seeds: np.ndarray | None = None) -> np.ndarray:
-    """The hash of every name, each from its own seed on; a name that is a whole number is its own hash.
-
-    >>> hashes_of(["hello", "world"]).tolist() == [hash_bytes(b"hello"), hash_bytes(b"world")]
-    True
-    """
-    names = names if isinstance(names, Mapping | Sequence) else list(names)
-    n = len(names)
-    hashes = np.zeros(n, np.uint32) if seeds is None else seeds.copy()
-    try:
-        text = _BETWEEN.join(names).encode() + BEHIND  # type: ignore[arg-type]
-        if hash_words(text, hashes) == max(n, 1):
-            return hashes
-    except TypeError:
-        try:
-            return _folded(np.frombuffer(struct.pack(f"{n}q", *names), np.int64))
-        except struct.error:
-            pass
-    except UnicodeEncodeError:
-        pass
-    of = [0] * n if seeds is None else seeds.tolist()
-    return np.array([_hash_of(name, seed) for name, seed in zip(names, of, strict=True)], np.uint32)
+def _places(rule: Sequence[str], names: Sequence[Hashable]) -> list[Sequence[int]]:
+    """Where the names of a cross stand among those of a row."""
+    every = range(len(names))
+    return [every if name == ANY else [k for k in every if names[k] == name] for name in rule]
 
 
-def _hash_of(name: Hashable, seed: int) -> int:
-    if isinstance(name, int | np.integer) and -(2**63) <= name < 2**63:
-        return int(_folded(np.array([name], np.int64))[0])
-    return hash_bytes(str(name).encode("utf-8", "surrogatepass"), seed)
+def _dictionaries(rows: Any) -> Any:
+    """Return the rows of a matrix or table as dictionaries; anything else as it is."""
+    if hasattr(rows, "tocsr"):
+        matrix = rows.tocsr()
+        ends = zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)
+        return [dict(zip(matrix.indices[a:b].tolist(), matrix.data[a:b].tolist(), strict=True)) for a, b in ends]
+    if hasattr(rows, "iloc"):
+        return rows.to_dict("records") if hasattr(rows, "columns") else rows
+    if hasattr(rows, "__arrow_c_stream__"):
+        import pyarrow as pa
 
-
-def _folded(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers as 32 bits, as svmlight's are."""
-    if numbers.dtype == np.int32:
-        return numbers.view(np.uint32)
-    wide = numbers.astype(np.int64, copy=False).view(np.uint64)
-    return (wide ^ (wide >> np.uint64(32))).astype(np.uint32)
+        return pa.table(rows).to_pylist()
+    return rows
 
 
 def _by_hash(columns: _Columns) -> _Columns:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
 from bayou import BadInput
-from bayou.sources.rows import Rows, hashes_of
+from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.hashes import hashes_of
 
 
 def features(rows: Rows, x: dict, learn: bool = False) -> dict[int, float]:

@@ -1,0 +1,69 @@
+"""Lines of JSON as flat dictionaries: names of objects inside others are joined by dots."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.parsed import BadLine
+
+# The name under which whoever sends a row says which one it is.
+ID = "id"
+
+
+def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
+    """(line of each object, flat objects, bad lines, how many, lines in all)."""
+    texts = block.data[: block.size - 1].tobytes().split(b"\n")
+    found = [read_object(text, number) for number, text in enumerate(texts)]
+    lines = [number for number, one in enumerate(found) if isinstance(one, dict)]
+    bad = [one for one in found if isinstance(one, BadLine)]
+    objects = [one for one in found if isinstance(one, dict)]
+    return np.array(lines, np.int64), objects, bad, len(bad), len(texts)
+
+
+def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
+    """The flat object of a line, or what is wrong with it; None of blanks alone."""
+    if not text.strip():
+        return None
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError
+        flat = _flat(found)
+        if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
+            "".join(flat).encode()
+        return flat
+    except json.JSONDecodeError as error:
+        place, what = error.pos + 1, f"expected a JSON object: {error.msg.lower()}"
+    except UnicodeDecodeError as error:
+        place, what = error.start + 1, "expected text in UTF-8"
+    except UnicodeEncodeError:
+        place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
+    except _SameName as error:
+        place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
+    except RecursionError:
+        place, what = 1, "expected an object that is nested less deeply"
+    except (TypeError, ValueError):
+        place, what = 1, 'expected a JSON object such as {"label": 1, "age": 7}'
+    return BadLine(number, place, what)
+
+
+def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Without objects inside: their keys joined by dots."""
+    if not prefix and not any(isinstance(value, dict) for value in found.values()):
+        return found
+    flat: dict[str, Any] = {}
+    for key, value in found.items():
+        parts = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        for name, part in parts.items():
+            if name in flat:
+                raise _SameName(repr(name))
+            flat[name] = part
+    return flat
+
+
+class _SameName(ValueError):
+    """Two values of one name."""

@@ -1,0 +1,129 @@
+"""Plain JSON lines read by kernels where they stand: objects without escapes, and without objects or lists inside.
+
+Any other line is for Python, which says what is wrong with it, if anything is.
+"""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.scan import byte_at, number
+from bayou.sources.reading.blocks import Block
+
+# What a value is.
+ABSENT, NUMBER, TRUTH, TEXT, OTHER = range(5)
+# Numbers that are kept of a name and its value, while a line is read.
+WIDTH = 5
+# Longer numbers are read by Python.
+_LONGEST_NUMBER = 19
+_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = b'"\\:,{}\n-.'
+_TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
+
+
+def is_utf8(block: Block) -> bool:
+    """Whether all of a block is text."""
+    text = block.data[: block.size]
+    if text.max(initial=0) < 128:
+        return True
+    try:
+        text.tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@kernel(forceinline=True)
+def _blanks(at):
+    """The first byte from here on that is no blank."""
+    while byte_at(at) == 32 or byte_at(at) == 9 or byte_at(at) == 13:
+        at += 1
+    return at
+
+
+@kernel(forceinline=True)
+def _string_end(at, plain):
+    """The quote mark that ends the string that begins here; 0 if there is anything in it that must be read closely."""
+    byte = byte_at(at)
+    while byte != _QUOTE:
+        if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
+            return 0
+        at += 1
+        byte = byte_at(at)
+    return at
+
+
+@kernel(forceinline=True)
+def _number_at(at):
+    """(value, the byte behind it) of a number as JSON writes them; 0 for the byte if it must be read closely."""
+    first = at + (byte_at(at) == _MINUS)
+    byte = byte_at(first)
+    if byte < 48 or byte > 57 or (byte == 48 and 48 <= byte_at(first + 1) <= 57):
+        return 0.0, 0
+    value, end = number(at)
+    point = first
+    while 48 <= byte_at(point) <= 57:
+        point += 1
+    if byte_at(point) == _POINT and not 48 <= byte_at(point + 1) <= 57:
+        return 0.0, 0
+    if end - first > _LONGEST_NUMBER or not abs(value) < np.inf:
+        return 0.0, 0
+    return value, end
+
+
+@kernel
+def scan_line(at, plain, most, cells, numbers):
+    """(names, the address behind the line) of one object; -1 if it is for Python, and (0, -address) of blanks alone.
+
+    Of each name, `most` of which there may be, `cells` gets the addresses where it starts and stops, what its value is,
+    and where the text of that starts and stops; `numbers`, in their second half, its number.
+    """
+    at = _blanks(at)
+    if byte_at(at) == _NEWLINE:
+        return 0, -(at + 1)
+    fine = byte_at(at) == _OPEN
+    at = _blanks(at + 1)
+    n = 0
+    again = byte_at(at) != _CLOSE
+    while fine and again:
+        key = at + 1
+        key_end = _string_end(key, plain) if byte_at(at) == _QUOTE else 0
+        at = _blanks(key_end + 1) if key_end else at
+        fine = key_end > 0 and n < most and byte_at(at) == _COLON
+        if not fine:
+            break
+        at = _blanks(at + 1)
+        byte = byte_at(at)
+        kind, value, text, text_end = ABSENT, 0.0, 0, 0
+        if byte == _QUOTE:
+            text = at + 1
+            text_end = _string_end(text, plain)
+            fine = text_end > 0
+            kind, at = TEXT, text_end + 1 if fine else at
+        elif byte == _MINUS or 48 <= byte <= 57:
+            value, end = _number_at(at)
+            fine = end > 0
+            kind, text, text_end, at = NUMBER, at, end, end if fine else at
+        else:
+            word = byte | byte_at(at + 1) << 8 | byte_at(at + 2) << 16 | byte_at(at + 3) << 24
+            if word == _TRUE:
+                kind, value, text, text_end, at = TRUTH, 1.0, at, at + 4, at + 4
+            elif word == _FALSE and byte_at(at + 4) == 101:
+                kind, text, text_end, at = TRUTH, at, at + 5, at + 5
+            elif word == _NULL:
+                at += 4
+            else:
+                fine = False
+        cells[WIDTH * n], cells[WIDTH * n + 1], cells[WIDTH * n + 2] = key, key_end, kind
+        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[most + n] = text, text_end, value
+        n += 1
+        at = _blanks(at)
+        again = byte_at(at) == _COMMA
+        at = _blanks(at + 1) if again else at
+    fine = fine and byte_at(at) == _CLOSE
+    at = _blanks(at + 1) if fine else at
+    if not fine or byte_at(at) != _NEWLINE:
+        return -1, at
+    return n, at + 1
