@@ -16,7 +16,7 @@ from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.runs.options import names_of
 from bayou.runs.resuming import marks_of
-from bayou.runs.rows import Refused, written_as
+from bayou.runs.rows import Refused
 
 Path = str | os.PathLike[str]
 # Rows that the combination is learned from, at most: more would not make it better.
@@ -98,9 +98,10 @@ def _rows(learner: Learner, data: Any) -> list[Batch]:
     if not hasattr(learner, "recombine"):
         raise BadInput(f"--recombine is for how a bank combines its lanes; {learner.name} has none. Leave it out.")
     source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
+    source.label_for(learner)
     refused, held = Refused(source), list[Batch]()
     for batch in source:
-        held += [part for _, part, _ in refused.accepted(written_as(learner, batch), learner.check)]
+        held += [part for _, part, _ in refused.accepted(batch, learner.check)]
         while sum(map(len, held[1:])) >= MOST_ROWS:
             held.pop(0)
     source.check_learned(refused.sentences, refused.count)

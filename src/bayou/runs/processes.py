@@ -29,7 +29,7 @@ from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.runs.interrupts import Interrupt
-from bayou.runs.rows import Refused, written_as
+from bayou.runs.rows import Refused
 from bayou.sources import Source
 from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
@@ -131,7 +131,7 @@ class ProcessDriver(rounds.Driver):
 
     def _taken(self, block: Cut) -> Batch:
         """The rows of a block, which this process takes care of."""
-        batch = written_as(self.learner, self._source.read(block))
+        batch = self._source.read(block)
         self.read += len(batch)
         return batch
 
@@ -332,6 +332,7 @@ class _WorkerLoop:
         self._source = sources.open(extras=self._shard.part.extras, threads=0, **self._options)
         self._source.settle()
         self._source.read_as(self._dtype, self._shard.part.wants_groups)
+        self._source.label_for(self._shard.part)
 
     def _round(self, number: int, weight: float) -> None:
         self._number, self._weight = number, weight
@@ -346,7 +347,7 @@ class _WorkerLoop:
     def _block(self, cut: Cut) -> None:
         if cut.block.at is None:
             cut = cut.with_text(self._texts.room_for(cut.block.size))
-        batch = written_as(self._shard.part, self._source.read(cut))
+        batch = self._source.read(cut)
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

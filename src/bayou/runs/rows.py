@@ -99,13 +99,6 @@ def _cut(batch: Batch) -> Iterator[Batch]:
     return (batch[start : start + AT_ONCE] for start in range(0, len(batch), AT_ONCE))
 
 
-def written_as(learner: Learner, batch: Batch) -> Batch:
-    """Negative labels as the learner's stream writes them; sources say -1."""
-    if batch.labels is None or learner.negative_label != 0:
-        return batch
-    return batch.with_labels(np.where(batch.labels < 0, 0.0, batch.labels))
-
-
 class Refused:
     """Rows that a learner refuses: skipped and counted, or an error, as the source does with bad lines.
 

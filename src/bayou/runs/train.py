@@ -34,7 +34,7 @@ from bayou.runs.pairs import crosses_in_words, leave_pairs
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, at_hand, warm_up, written_as
+from bayou.runs.rows import Refused, at_hand, warm_up
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
@@ -191,6 +191,7 @@ class Training:
         self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
+        self.source.label_for(self.learner)
         warm_up(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
@@ -395,7 +396,6 @@ class Training:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
-        batch = written_as(self.learner, batch)
         scored = self._pass == self._first
         if scored and self.source.extras.names is not None:  # which change: nobody else may look them up
             self._remarks.look(batch)

@@ -135,33 +135,29 @@ class Reading:
         read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes)
         return self._checked(read, learns)
 
-    def _why(self, label: float, texts: dict[float, str]) -> str:
-        """What is wrong with a label."""
-        if not self._several or np.isnan(label):
-            return self._rule.what(label, texts, advice=False)
-        known = ", ".join(self._classes[:20])
-        return f"expected one of the classes that the model has learned, {known}, not {texts.get(label, f'{label:g}')}"
-
     def _settle_labels(self, parsed: ParsedBlock) -> list[str]:
         """Labels as the learner knows them, and the names of new classes; rows without a label are bad."""
-        labels, names = self._rule.read(parsed.labels), []
-        if self._several:
-            labels = self._rule.number(labels, parsed.texts, join=False)
-            new, first = np.unique(parsed.labels[labels < 0], return_index=True)
-            new = new[np.argsort(first)] if self._may_join else new[:0]
-            names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
-            for number, label in enumerate(new):
-                labels[parsed.labels == label] = NEW_CLASS + number
-            labels[labels < 0] = np.nan
-        missing = np.isnan(labels)
-        if missing.any():
-            why = [self._why(label, parsed.texts) for label in parsed.labels[missing]]
-            parsed.drop(missing, why)
-            labels = labels[~missing]
-        if self._learner.record.task == "binary":
-            negative = self._learner.negative_label
-            labels = np.where(labels > 0, 1.0, -1.0 if negative is None else float(negative))
-        parsed.labels = labels
+        parsed.settle_labels(self._rule, 0.0 if self._learner.negative_label == 0 else -1.0, advice=False)
+        if not self._several:
+            return []
+        labels = self._rule.number(parsed.labels, parsed.texts, join=False)
+        new, first = np.unique(parsed.labels[labels < 0], return_index=True)
+        new = new[np.argsort(first)] if self._may_join else new[:0]
+        names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
+        for number, label in enumerate(new):
+            labels[parsed.labels == label] = NEW_CLASS + number
+        unknown = labels < 0
+        if unknown.any():
+            known = ", ".join(self._classes[:20])
+            parsed.drop(
+                unknown,
+                [
+                    f"expected one of the classes that the model has learned, {known}, not "
+                    f"{parsed.texts.get(label, f'{label:g}')}"
+                    for label in parsed.labels[unknown].tolist()
+                ],
+            )
+        parsed.labels = labels[~unknown]
         return names
 
     def with_classes(self, read: Read) -> Batch:

@@ -12,6 +12,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, NothingToLearn
 from bayou.core.extras import Extras
+from bayou.core.learner import Learner
 from bayou.recipe.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block, Texts
@@ -103,6 +104,7 @@ class Source:
         self.skips = one_of("on_error", on_error, ON_ERROR)
         self._labels_needed = labels
         self._settled: LabelRule | None = None
+        self._negative = -1.0
         self._threads = whole_number("threads", threads, 0, 64)
         self._passes = 0
         self._ahead: InOrder | None = None
@@ -135,6 +137,10 @@ class Source:
         """Have features' values of this type, with or without the groups that they are of (`Batch.groups`)."""
         self.extras.groups = groups
         self._reader.read_as(dtype, groups)
+
+    def label_for(self, learner: Learner) -> None:
+        """Write the negative label of two classes as the learner's stream does, if it has begun; otherwise as -1."""
+        self._negative = 0.0 if learner.negative_label == 0 else -1.0
 
     def leave_pairs(self) -> None:
         """Leave crosses of two to the learner; to be followed by `read_as`."""
@@ -265,18 +271,10 @@ class Source:
 
     def _work(self, placed: Placed) -> _Ready:
         task = placed.task
-        parsed = self._reader.parse(task)
-        rule = self._rule
-        labels = rule.read(parsed.labels)
-        strange = parsed.labels[np.isnan(labels) & ~np.isnan(parsed.labels)]
-        while self._labels_needed and (bad := np.isnan(labels)).any():
-            missing = np.isnan(parsed.labels)
-            bad = missing if missing.any() else bad  # one kind after the other
-            parsed.drop(bad, [rule.what(label, parsed.texts) for label in parsed.labels[bad][:DESCRIBED]])
-            labels = labels[~bad]
-        raw, parsed.labels = labels, np.where(labels == 0, -1.0, labels) if rule.two else labels
+        parsed, rule = self._reader.parse(task), self._rule
+        labels, strange = parsed.settle_labels(rule, self._negative, needed=self._labels_needed)
         batch = None if self._unnumbered(parsed) or rule.several else parsed.batch()
-        return _Ready(task.file, task.first, raw, rule.negatives(raw), strange, parsed, batch, placed.done)
+        return _Ready(task.file, task.first, labels, rule.negatives(labels), strange, parsed, batch, placed.done)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
         return self.extras.numbering is not None and parsed.indices.dtype == np.uint64

@@ -14,7 +14,7 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.runs.rows import Refused, written_as
+from bayou.runs.rows import Refused
 from bayou.sources.parquet_parts import ParquetParts, Part
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.
@@ -66,7 +66,6 @@ def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error
     source = read(learner, parts, Extras.of(learner), on_error)
     refused = Refused(source)
     for batch in source:
-        batch = written_as(learner, batch)
         for _ in refused.accepted(batch, partial(rounds.learn_part, learner, weight=weight)):
             pass
 
@@ -75,14 +74,16 @@ def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Bat
     """Return the rows to learn the combination from; features of these rows alone get no name."""
     source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
     refused = Refused(source)
-    found = (refused.accepted(written_as(learner, batch), learner.check) for batch in source)
+    found = (refused.accepted(batch, learner.check) for batch in source)
     return [batch for some in found for _, batch, _ in some]
 
 
 def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str) -> sources.Source:
     """Open some rows for a learner, without threads: Spark runs as many tasks as there are cores."""
     as_taken = {"dtype": learner.parameters["dtype"], "groups": learner.wants_groups}
-    return sources.open(ParquetParts(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
+    source = sources.open(ParquetParts(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
+    source.label_for(learner)
+    return source
 
 
 def in_utc(rows: Any) -> Any:

@@ -15,6 +15,7 @@ from bayou.core.canonical import tidied
 
 if TYPE_CHECKING:
     from bayou.recipe.feature_names import NewNames
+    from bayou.recipe.labels import LabelRule
     from bayou.sources.reading.blocks import Block
 
 # How many of a block's bad lines are described, the first of each kind among them; all are counted.
@@ -155,6 +156,31 @@ class ParsedBlock:
         if known is None:
             batch.positions = self.positions
         return batch
+
+    def settle_labels(
+        self, rule: LabelRule, negative: float, *, needed: bool = True, advice: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Make the labels, as written so far, those that a learner takes; the only place where they change.
+
+        Args:
+            rule: says what they mean. Classes are numbered later, in the order of the stream.
+            negative: how the learner's stream writes the negative label of two classes: -1 or 0.
+            needed: whether rows without a label, or with one that means nothing, are bad.
+            advice: whether the caller can still say what labels mean.
+
+        Returns:
+            The labels of the rows that are left, as they were written, and those that mean nothing to the rule.
+        """
+        labels = rule.read(self.labels)
+        strange = self.labels[np.isnan(labels) & ~np.isnan(self.labels)]
+        while needed and (bad := np.isnan(labels)).any():
+            missing = np.isnan(self.labels)
+            bad = missing if missing.any() else bad  # one kind after the other
+            some = self.labels[bad][:DESCRIBED]
+            self.drop(bad, [rule.what(label, self.texts, advice=advice) for label in some])
+            labels = labels[~bad]
+        self.labels = np.where(labels <= 0, negative, labels) if rule.two else labels
+        return labels, strange
 
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
         """Take rows out (where `rows` is true): bad ones of one kind, for these reasons (of the first few)."""
