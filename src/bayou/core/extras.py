@@ -85,12 +85,9 @@ class Counters:
 
     @classmethod
     def from_json(cls, plain: Any) -> Counters:
-        """Back from `to_json`. Files of earlier versions may have a mean loss and no sums: each example counts as 1."""
+        """Back from `to_json`."""
         plain = dict(_mapping("counters", plain))
         name = next((name for name in _LOSSES if name in plain), _LOSSES[0])
-        mean = plain.get(name)
-        if "weight" not in plain and mean is not None:
-            plain |= {"weight": float(plain.get("examples", 0)), "loss": mean * plain.get("examples", 0)}
         return cls(**_numbers("counters", plain, cls, except_=("loss_name",)), loss_name=name)
 
 
@@ -124,9 +121,7 @@ class Unfinished:
     def from_json(cls, plain: Any) -> Unfinished:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
-        if "last" not in plain and "rows" in numbers:  # of an earlier version, which counted those held out, too
-            numbers["rows"] -= int(numbers["rows"] * numbers.get("holdout", 0.0))
-        # Files of earlier versions have names alone, as pipes have.
+        # Pipes have names alone.
         files = _marks(plain.get("files")) or [
             FileMark.from_json({"path": str(name)}) for name in plain.get("data") or ()
         ]

@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -165,14 +165,13 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON can hold it, without fields that are empty."""
-        plain = {**asdict(self), "edges": list(self.edges)}
-        for name in ("knots", "levels", "parts", "examples"):
-            plain[name] = list(plain[name])
+        plain = {part.name: _as_json(getattr(self, part.name)) for part in fields(self)}
         return {name: value for name, value in plain.items() if name in _ALWAYS or value}
 
 
+# Fields of a column that are stored whatever they hold, and those of a recipe that are stored only if they are given.
 _ALWAYS = ("name", "role", "edges", "centre", "scale")
-
+_IF_GIVEN = ("pairs", "interactions", "ranges", "date", "missing", "decimal", "ngrams", "char_ngrams")
 
 # The fields that name columns, and those that are lists of texts.
 NAMING = ("label", "weight", "ignore", "numeric", "category", "text", "date")
@@ -359,26 +358,11 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold. Floats come back with the same bits."""
-        plain = asdict(self)
-        plain["cross"], plain["pairs"] = ([list(names) for names in some] for some in (self.cross, self.pairs))
-        for name in _LISTS:
-            plain[name] = list(plain[name])
-        plain["interactions"], plain["ranges"] = list(self.interactions), [list(some) for some in self.ranges]
-        usual: dict[str, Any] = {
-            "pairs": [],
-            "interactions": [],
-            "ranges": [],
-            "date": [],
-            "missing": [],
-            "decimal": None,
-            "ngrams": 1,
-            "char_ngrams": 0,
+        plain = {
+            part.name: _as_json(getattr(self, part.name))
+            for part in fields(self)
+            if part.name not in _IF_GIVEN or getattr(self, part.name) != part.default
         }
-        for name, without in usual.items():
-            if plain[name] == without:
-                del plain[name]
-        if self.columns is not None:
-            plain["columns"] = [column.to_json() for column in self.columns]
         return plain | ({"edition": TABLE_EDITION} if self.kind == "table" else {})
 
     @classmethod
@@ -412,6 +396,12 @@ class Recipe:
             else:
                 found += column_differences(mine, theirs)
         return found
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_as_json(part) for part in value]
+    return value.to_json() if isinstance(value, Column) else value
 
 
 def _is_number(text: str) -> bool:
