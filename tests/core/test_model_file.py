@@ -612,17 +612,10 @@ def test_files_that_know_nothing_of_extras_have_none():
     assert bayou.load(GOLDEN / "marginal-v1.bayou").extras == Extras()
 
 
-def test_what_an_older_file_has_besides_is_ignored():
+def test_what_else_a_file_has_is_ignored():
     attached = {"history": [1], "recipe": {"kind": "vw", "bits": 4, "exact": True}}
     extras = Extras.from_file(attached, {"other": np.arange(3)})
-    assert extras == Extras(Recipe(kind="vw", task="binary", bits=4, exact=True))
-
-
-def test_counters_without_sums_are_read_as_means_over_the_examples():
-    counters = Counters.from_json({"examples": 4, "nonzeros": 9, "skipped": 0, "squared_loss": 0.5, "runs": 1})
-    assert (counters.weight, counters.loss, counters.loss_name) == (4.0, 2.0, "squared_loss")
-    unscored = Counters.from_json({"examples": 0, "log_loss": None, "runs": 1})
-    assert unscored.mean_loss is None
+    assert extras == Extras(Recipe(kind="vw", bits=4, exact=True))
 
 
 @pytest.mark.parametrize(
@@ -675,10 +668,3 @@ def test_models_of_different_recipes_are_not_merged(one, other, said):
         first.merge(second)
     with pytest.raises(BadModel, match="different recipes"):
         first.merge(first, base=second)
-
-
-def test_an_interrupted_run_of_an_earlier_version_counted_held_out_rows_too():
-    plain = {"data": ["/a"], "pass": 0, "passes": 1, "rows": 70, "skipped": 0, "holdout": 0.1}
-    assert Unfinished.from_json(plain).rows == 63
-    assert Unfinished.from_json({**plain, "last": False}).rows == 70
-    assert Unfinished.from_json({**plain, "last": True}).last is True
