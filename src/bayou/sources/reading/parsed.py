@@ -182,14 +182,23 @@ class ParsedBlock:
         self.labels = np.where(labels <= 0, negative, labels) if rule.two else labels
         return labels, strange
 
+    def note(self, bad: Iterable[BadLine], kinds: Mapping[str, int]) -> None:
+        """Count more bad lines by their kinds, and describe the first few of all."""
+        self.bad = in_short([*self.bad, *bad])
+        self.skipped += sum(kinds.values())
+        self.kinds.update(kinds)
+
+    def keep_rows(self, rows: np.ndarray) -> None:
+        """Keep the labels, weights and positions of these rows alone; the others have no features here."""
+        self.labels, self.positions = self.labels[rows], self.positions[rows]
+        self.weights = None if self.weights is None else self.weights[rows]
+
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
         """Take rows out (where `rows` is true): bad ones of one kind, for these reasons (of the first few)."""
         described = [BadLine(int(line), 1, what) for line, what in zip(self.positions[rows], reasons, strict=False)]
         if not described:
             return
-        self.bad = in_short([*self.bad, *described])
-        self.skipped += int(rows.sum())
-        self.kinds[kind_of(described[0].what)] += int(rows.sum())
+        self.note(described, {kind_of(described[0].what): int(rows.sum())})
         self.bounds = None
         keep = ~rows
         lengths = np.diff(self.indptr)
@@ -197,8 +206,7 @@ class ParsedBlock:
         self.indptr = np.concatenate([[0], np.cumsum(lengths[keep])])
         self.indices, self.values = self.indices[nonzeros], self.values[nonzeros]
         self.groups = None if self.groups is None else self.groups[nonzeros]
-        self.labels, self.positions = self.labels[keep], self.positions[keep]
-        self.weights = None if self.weights is None else self.weights[keep]
+        self.keep_rows(keep)
         self.tags = None if self.tags is None else [tag for tag, kept in zip(self.tags, keep, strict=True) if kept]
         if self.new_names is not None:
             found = self.new_names

@@ -162,13 +162,9 @@ class _Block:
 
     def _leave_out_wrong(self, parsed: ParsedBlock) -> None:
         """Say what is wrong with rows that have no features, and take their labels out."""
-        rows, wrong = self.rows, np.flatnonzero(self.wrong)
-        parsed.labels, parsed.positions = parsed.labels[rows], parsed.positions[rows]
-        parsed.weights = None if parsed.weights is None else parsed.weights[rows]
-        described = [self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]]
-        parsed.bad = in_short(parsed.bad + described)
-        parsed.skipped += len(wrong)
-        parsed.kinds = parsed.kinds + self._kinds()
+        wrong = np.flatnonzero(self.wrong)
+        parsed.keep_rows(self.rows)
+        parsed.note([self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]], self._kinds())
 
     def _label_texts(self, labels: np.ndarray) -> dict[float, str]:
         """Labels that are texts, by the numbers that stand for them."""

@@ -6,6 +6,7 @@ triples (n, 3, 2) the same of three; terms are int64, one row each: first letter
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -24,7 +25,7 @@ from bayou.sources.formats.vw.terms import (
     put_terms,
     put_triples,
 )
-from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
+from bayou.sources.reading.parsed import BadLine, ParsedBlock, kind_of
 
 WHAT = {
     TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for "
@@ -78,11 +79,8 @@ class Crossing:
         kept = wrong == 0
         if fine < n:
             more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
-            parsed.bad = in_short(parsed.bad + more)
-            parsed.skipped += len(more)
-            parsed.kinds.update(kind_of(line.what) for line in more)
-            parsed.labels, parsed.positions = parsed.labels[kept], parsed.positions[kept]
-            parsed.weights = None if parsed.weights is None else parsed.weights[kept]
+            parsed.note(more, Counter(kind_of(line.what) for line in more))
+            parsed.keep_rows(kept)
         return origins, kept
 
     def _terms_of(self, letters: np.ndarray) -> np.ndarray:
