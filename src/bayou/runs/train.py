@@ -27,10 +27,10 @@ from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
 from bayou.evaluate.regression import meter_for
 from bayou.recipe.feature_counts import Uses
 from bayou.runs import memory, warming
+from bayou.runs.cross_options import crosses_in_words, leave_pairs
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, names_of, options_of
-from bayou.runs.pairs import crosses_in_words, leave_pairs
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
