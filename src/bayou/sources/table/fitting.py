@@ -76,21 +76,25 @@ class FittingReader(Reader):
         """Fit the recipe, unless that is done."""
         if self._extras.required_recipe.fitted:
             return
-        tasks, held, samples, rows = self._placed(self._pass()), [], [], 0
-        for placed in tasks:
-            held.append(placed)
-            sample, more = self._sample(placed.task)
-            if more:
-                samples.append(sample)
-                rows += more
-            if rows >= FIT_ROWS:
-                break
-        if not rows:
+        samples = self._samples()
+        if not samples:
             raise BadInput(
                 self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
             )
         self._extras.recipe = self._fitted(samples)
+
+    def _samples(self) -> list[Any]:
+        """What the fit needs to see of the first FIT_ROWS rows; their tasks come again."""
+        tasks, held, samples, rows = self._placed(self._pass()), list[Placed](), [], 0
+        for placed in tasks:
+            held.append(placed)
+            sample, more = self._sample(placed.task)
+            samples += [sample] * (more > 0)
+            rows += more
+            if rows >= FIT_ROWS:
+                break
         self._begun = chain(held, tasks)
+        return samples
 
     def peek(self) -> Placed:
         self.start()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
-from bayou.recipe.recipe import FIT_ROWS
+from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
 from bayou.sources.formats.arrow.table import ArrowTable
@@ -121,21 +121,18 @@ class ParquetReader(FittingReader):
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
         return _Opened(name, file, there, batch_rows)
 
-    def start(self) -> None:
-        if self._extras.required_recipe.fitted:
-            return
+    def _samples(self) -> list[pa.RecordBatch]:
         batches, rows = [], 0
         for _, scan in self._scans(lambda name: _Opened(name, self._open(name), None, FIT_ROWS)):
             for batch in scan:
                 batches.append(batch)
                 rows += batch.num_rows
                 if rows >= FIT_ROWS:
-                    break
-            if rows >= FIT_ROWS:
-                break
-        if not rows:
-            raise BadInput(f"{self.what} has no rows; there must be some, to learn what its columns are.")
-        self._extras.recipe = fit_arrow(self._extras.required_recipe, batches, labels=self._labels, tell=self.tell)
+                    return batches
+        return batches if rows else []
+
+    def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]
