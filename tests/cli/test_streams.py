@@ -99,7 +99,7 @@ def test_a_terminal_that_is_closed_does_not_lose_what_was_learned(data, tmp_path
     fifo, model = tmp_path / "x.svm", tmp_path / "m.bayou"
     os.mkfifo(fifo)
     text = data.read_bytes()
-    command = TRAIN.format(data=fifo, model=model).split()
+    command = [*TRAIN.format(data=fifo, model=model).split(), "--task", "binary"]
 
     def start() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)

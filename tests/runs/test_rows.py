@@ -5,9 +5,8 @@ import pytest
 
 from bayou import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import AT_ONCE
 from bayou.learners import Marginal
-from bayou.runs.rows import AT_HAND, Refused, at_hand, spread_evenly
+from bayou.runs.rows import Refused, spread_evenly
 
 
 class Some:
@@ -42,17 +41,3 @@ def test_held_out_rows_do_not_depend_on_how_the_stream_is_cut(share):
     whole = spread_evenly(0, 1000, share)
     assert abs(whole.sum() - 1000 * share) < 1
     assert (np.concatenate([spread_evenly(k, 50, share) for k in range(0, 1000, 50)]) == whole).all()
-
-
-def test_batches_are_joined_and_cut_to_what_learners_take_at_once():
-    def rows(n, first):
-        return Batch.from_arrays(np.arange(n + 1), np.arange(first, first + n), np.ones(n), np.ones(n))
-
-    sizes = [10, AT_HAND, 5, 3 * AT_ONCE + 7, AT_ONCE, 2]
-    firsts = np.cumsum([0, *sizes])
-    found = list(at_hand(rows(n, first) for n, first in zip(sizes, firsts, strict=False)))
-    assert np.concatenate([batch.indices for batch in found]).tolist() == list(range(firsts[-1]))
-    lengths = [len(batch) for batch in found]
-    assert lengths[0] == 10 + AT_HAND
-    assert max(lengths) <= AT_ONCE
-    assert lengths[1:] == [AT_ONCE] * 3 + [12, AT_ONCE, 2]

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import subprocess
 from functools import cache
 
 import numpy as np
@@ -136,10 +137,23 @@ def test_classes_are_numbered_as_they_come(tmp_path, monkeypatch, threads) -> No
     assert source.extras.classes[4:] == ["4"]
 
 
-def test_a_pipe_is_asked_for_no_more_than_it_takes_to_decide(tmp_path) -> None:
+@pytest.mark.parametrize("piped", [False, True])
+def test_the_first_10_000_rows_decide_also_from_a_pipe(tmp_path, piped) -> None:
+    """No more of them, whatever block they are in; and no fewer, as soon as a pipe has shown two classes."""
+    text = b"1 1:1\n-1 1:1\n" * 4000
+    for more, task in ((b"2 1:1\n" * 1000, "multiclass"), (b"1 1:1\n" * 2000 + b"2 1:1\n" * 1000, "binary")):
+        path = write(tmp_path / "x.svm", text + more)
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as process:
+            data = f"/dev/fd/{process.stdout.fileno()}" if piped else path
+            source = sources.open(data, threads=0, on_error="skip")
+            assert source.settle().task == task
+            assert sum(map(len, source)) == (9000 if task == "multiclass" else 10_000)
+
+
+def test_a_pipe_is_asked_for_nothing_where_the_task_is_said() -> None:
     ends = os.pipe()
     os.write(ends[1], b"1 1:1\n-1 1:1\n")
-    source = sources.open(f"/dev/fd/{ends[0]}", threads=1)
+    source = sources.open(f"/dev/fd/{ends[0]}", recipe={"task": "binary"}, threads=1)
     assert source.settle().task == "binary"  # while more may come
     os.write(ends[1], b"1 2:1\n")
     os.close(ends[1])

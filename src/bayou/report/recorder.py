@@ -9,7 +9,7 @@ at any time and, weighted by `stands_for`, how they were overall. At the end of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -132,29 +132,22 @@ class Recorder:
         """How many examples were learned from in this run."""
         return self.learner.examples - self._begun
 
-    def cut(self, batches: Iterable[Batch], others: Sequence[Recorder] = ()) -> Iterator[Batch]:
+    def cut(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The same rows, in batches that end where the learner is to be looked at; learn each before the next.
 
         That is where a block of rows ends which the bank looks ahead in, so that it learns as it would without.
-
-        `others`: recorders of learners that go through the same batches, to be looked at as well.
         """
-        given = 0
         for batch in batches:
             start = 0
             while start < len(batch):
-                stop = self._end_of_block(batch, start, start + self._due - given)
+                stop = self._end_of_block(batch, start, start + self._due - self.rows)
                 yield batch if stop - start == len(batch) else batch[start:stop]
-                given, start = given + stop - start, stop
-                if given >= self._due:
-                    for recorder in (self, *others):
-                        recorder.look()
-                    while given >= self._due:
-                        self._due = next(self._looks_due)
+                start = stop
 
     def _end_of_block(self, batch: Batch, start: int, wanted: int) -> int:
         """The first row from `wanted` on at which a block ends, of what is learned at once."""
-        weights, row, examples = batch.each_weight(), start, self.learner.examples
+        weights, row = batch.each_weight(), start
+        examples = self.learner.examples + getattr(self.teaches, "n_waiting", 0)  # whose labels come late
         end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
         while row < min(wanted, end):
             first = row
@@ -176,6 +169,10 @@ class Recorder:
         """As the learner's own `observe`."""
         prediction = self.teaches.observe(batch)
         self._remember(batch, prediction)
+        if self.rows >= self._due:
+            self.look()
+        while self.rows >= self._due:
+            self._due = next(self._looks_due)
         return prediction
 
     def _remember(self, batch: Batch, prediction: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
-from bayou.runs.rows import Refused, at_hand, first_rows, halved
+from bayou.runs.rows import Refused, block_size, first_rows, halved, rebatch
 from bayou.runs.tasks import COMPARED, Chosen, choose, task_of
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Entrant:
             self.seconds += time.thread_time() - start
             told.score(self.meter)
             self.ahead.add(block, kept, later, told.said)
+
+    @property
+    def learned(self) -> int:
+        """How many rows it was given to learn so far."""
+        return self.learner.examples + (0 if self.late is None else self.late.n_waiting)
 
     def begin(self, delay: int) -> None:
         """Nothing is scored yet."""
@@ -219,7 +224,8 @@ class Comparing:
         start = time.perf_counter()
         n_threads = min(len(entrants), sources.spare_cores() + 1)
         with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
-            for batch in self._batches():
+            dtype = widest([entrant.learner for entrant in entrants])
+            for batch in rebatch(source, lambda: entrants[0].learned, dtype, block_size):
                 remarks.look(batch)
                 for part in _accepted(batch, entrants, refused):
                     remarks.follow(part.labels)
@@ -244,12 +250,6 @@ class Comparing:
             signal=interrupt.signal,
             remarks=remarks.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
         )
-
-    def _batches(self) -> Iterable[Batch]:
-        """The source's batches; where there are recorders, in parts that end where these want to look."""
-        recorders = [entrant.recorder for entrant in self.entrants if entrant.recorder is not None]
-        rows = at_hand(self.source)
-        return recorders[0].cut(rows, recorders[1:]) if recorders else rows
 
     def write_report(self, comparison: Comparison) -> None:
         if self._report is None:

@@ -1,4 +1,4 @@
-"""Rows of a stream: which are held out, which a learner refuses, and a few to try a learner on."""
+"""Batching for runs: rebatching, rejected rows and warm-up."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import AT_ONCE, Learner
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import meter_for
+from bayou.learners.bank.later import EIGHTH, MOST
 from bayou.sources import Source
 
 # How many refused rows are described.
 DESCRIBED = 5
 # How many rows a learner is tried on.
 TRIED = 64
-# How many rows a learner gets at a time, at least; but not more than so many feature values.
-AT_HAND, MOST_AT_HAND = 1024, 1 << 22
+# A batch ends where it has so many feature values: it bounds the memory that very long rows take.
+MAX_BATCH_NONZEROS = 1 << 22
+# Of the first rows a batch has so many, and is worth the calls that it takes.
+MIN_BATCH_ROWS = 1024
 
 
 def first_rows(source: Source) -> Batch:
@@ -74,29 +77,69 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
         yield first, batch, answer
 
 
-def at_hand(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same rows in batches of at least AT_HAND rows: the bank looks ahead as far as there are rows at hand.
+def block_size(learned: int) -> int:
+    """Return the rows of the block that a bank looks ahead in, after so many learned rows."""
+    return max(1, min(learned // EIGHTH, MOST))
 
-    Of very long rows there are fewer, so that memory is bounded. There are at most as many as learners take at once.
+
+def block_sizes(learned: int) -> int:
+    """Return the rows of as many whole blocks as make a batch that is worth its calls, and soon there.
+
+    >>> block_size(2000), block_sizes(2000)
+    (250, 7235)
+    """
+    rows = block_size(learned)
+    while rows < max(4 * learned, MIN_BATCH_ROWS) and rows + block_size(learned + rows) <= AT_ONCE:
+        rows += block_size(learned + rows)
+    return rows
+
+
+def rebatch(
+    batches: Iterable[Batch], learned: Callable[[], int], dtype: Any, blocks: Callable[[int], int]
+) -> Iterator[Batch]:
+    """Yield the same rows in batches whose ends depend on the rows alone, not on how they arrive.
+
+    What a bank learns for later rows depends on how far it can look ahead, which is to the end of a batch. So a batch
+    has `blocks(t)` learned rows after t of them; it ends earlier with the row that brings it to MAX_BATCH_NONZEROS
+    values or AT_ONCE rows. Rows of weight 0 are not learned, and count in the latter alone. Rows that a learner is
+    going to refuse count like any other in the batch that they are in, and not in t: so a run that is resumed at the
+    end of a batch goes on with the same batches.
+
+    Args:
+        batches: the rows as they arrive.
+        learned: returns t; called once the rows that were yielded before have been learned.
+        dtype: in which weights are learned: one that is 0 in it is 0.
+        blocks: `block_size`, or `block_sizes` where it does not matter whether a learner gets blocks one by one.
     """
     waiting: list[Batch] = []
+    rows = values = counted = size = 0
     for batch in batches:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= AT_HAND or sum(part.nonzeros for part in waiting) >= MOST_AT_HAND:
-            yield from _cut(_joined(waiting))
-            waiting = []
+        start = 0
+        while start < len(batch):
+            if not waiting:
+                rows = values = counted = 0
+                size = blocks(learned())
+            part = batch[start : start + AT_ONCE - rows]
+            counts = None if part.weights is None else np.cumsum(part.weights.astype(dtype) != 0)
+            end = size - counted if counts is None else int(np.searchsorted(counts, size - counted)) + 1
+            end = min(end, int(np.searchsorted(part.indptr[1:], MAX_BATCH_NONZEROS - values)) + 1)
+            part = part[:end] if end < len(part) else part
+            waiting.append(part)
+            start, rows, values = start + len(part), rows + len(part), values + part.nonzeros
+            counted += len(part) if counts is None else int(counts[len(part) - 1])
+            if counted == size or rows == AT_ONCE or values >= MAX_BATCH_NONZEROS:
+                yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
+                waiting = []
     if waiting:
-        yield from _cut(_joined(waiting))
+        yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
 
 
-def _joined(batches: list[Batch]) -> Batch:
-    return batches[0] if len(batches) == 1 else Batch.concatenate(batches)
-
-
-def _cut(batch: Batch) -> Iterator[Batch]:
-    if len(batch) <= AT_ONCE:
-        return iter([batch])
-    return (batch[start : start + AT_ONCE] for start in range(0, len(batch), AT_ONCE))
+def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """Yield what comes after so many rows."""
+    for batch in batches:
+        if rows < len(batch):
+            yield batch[rows:] if rows else batch
+        rows = max(rows - len(batch), 0)
 
 
 class Refused:

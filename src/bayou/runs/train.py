@@ -10,7 +10,7 @@ import copy
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,10 @@ from bayou.runs.cross_options import crosses_in_words, leave_pairs
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
 from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, names_of, options_of
-from bayou.runs.places import check_outputs, check_report
+from bayou.runs.places import STANDARD, check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, at_hand, warm_up
+from bayou.runs.rows import Refused, behind, block_size, block_sizes, rebatch, warm_up
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
@@ -155,6 +155,7 @@ class Training:
         self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
         self._marks = marks_of(self._files)
+        self._resumable = any(mark.path != STANDARD for mark in self._marks)
         for path, times in Counter(mark.path for mark in self._marks).items():
             if times > 1:
                 self._say(f"{path} is given {times} times; its rows are learned as often")
@@ -315,43 +316,37 @@ class Training:
 
     def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
         """From row `_done` on; rows before it were learned by a run that was interrupted."""
-        self._refused = Refused(self.source)
-        skip, first = self._done, self._pass == self._first
-        # What later passes say of their examples is no prediction.
-        recorder = self._recorder if first else None
-        rows = at_hand(self._held_out.others(self.source, keep=first) if self._held_out.which else self.source)
+        self._refused, first = Refused(self.source), self._pass == self._first
         late = Delayed(self.learner, self._delay) if self._delay else None
         learner: Any = late or self.learner
-        if recorder is not None:
-            recorder.teaches, learner = learner, recorder
+        if self._recorder is not None and first:  # what later passes say of their examples is no prediction
+            self._recorder.teaches, learner = learner, self._recorder
+
+        def learned() -> int:
+            return self.learner.examples + (0 if late is None else late.n_waiting)
+
+        rows = self._held_out.others(self.source, keep=first) if self._held_out.which else self.source
+        # A delayed learner would cut several blocks by its own examples, which are fewer.
+        blocks = block_sizes if late is None else block_size
+        batches = rebatch(behind(rows, self._done), learned, self.learner.parameters["dtype"], blocks)
+        if (
+            self._recorder is not None and first and self.learner.record.task != "multiclass"
+        ):  # whose blocks are its own
+            batches = self._recorder.cut(batches)
         try:
-            self._learn_rows(rows if recorder is None else recorder.cut(rows), skip, learner, interrupt, on_progress)
+            for batch in batches:
+                if interrupt and self._resumable:  # who goes on reads these rows again, in whole batches
+                    break
+                self._learn(batch, learner)
+                self._tell(on_progress)
+                if self._due():
+                    self._checkpoint()
+                if interrupt:
+                    break
         finally:
+            self._count_skipped()
             if late is not None:
                 late.finish()
-
-    def _learn_rows(
-        self,
-        batches: Iterable[Batch],
-        skip: int,
-        learner: Any,
-        interrupt: Interrupt,
-        on_progress: Callable[[Progress], Any] | None,
-    ) -> None:
-        for batch in batches:
-            if skip >= len(batch):
-                skip -= len(batch)
-                continue
-            batch, skip = batch[skip:] if skip else batch, 0
-            self._learn(batch, learner)
-            self._done += len(batch)
-            self._count_skipped()
-            self._tell(on_progress)
-            if self._due():
-                self._checkpoint()
-            if interrupt:
-                break
-        self._count_skipped()
 
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """All passes, with other processes; False where that is of no use."""
@@ -396,13 +391,17 @@ class Training:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
+        before = self._done
         scored = self._pass == self._first
         if scored and self.source.extras.names is not None:  # which change: nobody else may look them up
             self._remarks.look(batch)
         # Whatever lanes can do without is done in another thread: this one goes on with the next rows.
-        for _, _, told in self._refused.accepted(batch, partial(predict_then_learn, learner, behind=self._scoring)):
+        step = partial(predict_then_learn, learner, behind=self._scoring)
+        for first, part, told in self._refused.accepted(batch, step):
             if scored:
                 self._scoring.do(self._score, told)
+            self._done = before + first + len(part)  # also if the next part ends the run
+        self._done = before + len(batch)
 
     def _score(self, told: Told) -> None:
         if self.source.extras.names is None:
@@ -438,6 +437,7 @@ class Training:
 
     def _save(self, unfinished: bool, write: bool = True) -> None:
         self._scored()
+        self._count_skipped()
         which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
         where = Unfinished(self._marks, *place, which.share, which.last)
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]

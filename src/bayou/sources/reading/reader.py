@@ -110,15 +110,15 @@ class TextReader(Reader):
         self._begun: Iterator[Placed] | None = None  # a pass of which some blocks were looked at already
 
     def labels(self) -> dict[str, int]:
-        """Of FIT_ROWS rows; of a pipe of fewer, where they already show two classes: nobody wants to wait."""
+        """Those of the first FIT_ROWS rows that have one, however they arrive."""
         tasks, held, counts = self._placed(self._text), [], Counter[str]()
         for placed in tasks:
             held.append(placed)
             labels = self.parse(placed.task).labels
-            found, often = np.unique(labels[~np.isnan(labels)], return_counts=True)
+            labels = labels[~np.isnan(labels)][: FIT_ROWS - counts.total()]
+            found, often = np.unique(labels, return_counts=True)
             counts.update(dict(zip(map(name_of, found.tolist()), often.tolist(), strict=True)))
-            two = "1" in counts and len(counts) > 1 and counts.keys() <= {"1", "0", "-1"}
-            if counts.total() >= FIT_ROWS or (two and self.waits):
+            if counts.total() >= FIT_ROWS:
                 break
         self._begun = chain(held, tasks)
         return dict(counts)

@@ -147,15 +147,37 @@ def fit_arrow(
     labels: bool = True,
     tell: Tell | None = None,
 ) -> Recipe:
-    """The recipe fitted to the first FIT_ROWS rows of some record batches, those that have the first one's columns."""
-    import pyarrow as pa
-
+    """The recipe fitted to the first FIT_ROWS rows of some record batches."""
     check_width(len(names_of(batches[0].schema)))
-    alike = [batch for batch in batches if batch.schema.equals(batches[0].schema)]
-    table = pa.Table.from_batches(alike).slice(0, FIT_ROWS).combine_chunks()
-    (batch,) = table.to_batches()
+    (batch,) = _joined(batches).slice(0, FIT_ROWS).combine_chunks().to_batches()
     summaries = {name: _summary(name, array, recipe) for name, array in flat_columns(batch)}
     return fit(recipe, summaries, labels=labels, tell=tell)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """The rows of record batches whose columns may have other types than the first one's, where one type holds both.
+
+    Where none does, such as of numbers and texts, the rows whose columns have the first one's types.
+    """
+    import pyarrow as pa
+
+    if all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.Table.from_batches(batches)
+    tables = [_decoded(pa.Table.from_batches([batch])) for batch in batches]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").select(batches[0].schema.names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.Table.from_batches([batch for batch in batches if batch.schema.equals(batches[0].schema)])
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Without dictionaries, which are of other types than the texts in them."""
+    import pyarrow as pa
+
+    for k, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(k, column.name, table.column(k).cast(column.type.value_type))
+    return table
 
 
 def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
