@@ -264,7 +264,7 @@ def timed(module: Any, *kernels: str) -> dict[str, float]:
 def combining(args: argparse.Namespace) -> None:
     """CPU time of each kernel's own thread, which other processes disturb less than the time of day."""
     Bank(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
-    spent = timed(bank_learner, "run_lanes", "combine", "learn_delayed")
+    spent = timed(bank_learner, "run_lanes", "combine", "learn_sampled_rows")
     for length in (2, 10, 40):
         batch, found = indicators(length, 2**12), []
         for _ in range(args.repeats):
@@ -283,7 +283,7 @@ def weights(args: argparse.Namespace) -> None:
     for make in (Bank, Marginal):
         make(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
     kernels = {
-        Bank: timed(bank_learner, "run_lanes", "combine", "learn_delayed"),
+        Bank: timed(bank_learner, "run_lanes", "combine", "learn_sampled_rows"),
         Marginal: timed(marginal_learner, "_stream"),
     }
     print(f"CPU ns a feature; median of {args.repeats}\n{'':44}{'weight 1':>8}{'weight 16':>12}{'ratio':>8}")

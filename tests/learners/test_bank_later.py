@@ -14,8 +14,9 @@ from bayou.core.errors import BadInput
 from bayou.core.threads import InTurn
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import Lane
-from bayou.learners.bank.later import KEPT, LaterLoss, next_block, renew_shares
+from bayou.learners.bank.combination import reset_shares
 from bayou.learners.bank.weights import weights_of
+from bayou.learners.ensembles.delayed import MAX_SAMPLED, LaterLoss, next_delay_block
 from tests.reference.bank import BankReference
 from tests.reference.bank_later import LaterReference, learn_both, predict_later
 
@@ -104,13 +105,13 @@ def test_sampling_goes_by_the_examples_number():
     def kept(examples, first, last):
         found, row = [], first
         while row < last:
-            row, _, some = next_block(weights[:last], row, examples + np.count_nonzero(weights[first:row]), -1)
+            row, _, some = next_delay_block(weights[:last], row, examples + np.count_nonzero(weights[first:row]), -1)
             found.append(some)
         return np.concatenate(found)
 
-    assert np.array_equal(kept(0, 0, 40_000)[:KEPT], np.arange(KEPT))
+    assert np.array_equal(kept(0, 0, 40_000)[:MAX_SAMPLED], np.arange(MAX_SAMPLED))
     far = kept(10**6, 0, 40_000)
-    assert len(far) == pytest.approx(40_000 * KEPT / (10**6 + 20_000), rel=0.15)
+    assert len(far) == pytest.approx(40_000 * MAX_SAMPLED / (10**6 + 20_000), rel=0.15)
     weights[::2] = 0.0
     assert not np.any(kept(0, 0, 40_000) % 2 == 0)
     both = np.concatenate([kept(50_000, 0, 1000), kept(50_500, 1000, 3000)])
@@ -119,11 +120,11 @@ def test_sampling_goes_by_the_examples_number():
 
 def test_a_block_is_an_eighth_of_what_was_learned_and_ends_where_it_must():
     weights = np.ones(20_000, np.float32)
-    assert [next_block(weights, 0, t, -1)[0] for t in (0, 15, 16, 800, 10**6)] == [1, 1, 2, 100, 8192]
-    assert next_block(weights, 19_990, 800, -1)[0] == 20_000
-    assert next_block(weights, 0, 800, 850)[0] == 50
+    assert [next_delay_block(weights, 0, t, -1)[0] for t in (0, 15, 16, 800, 10**6)] == [1, 1, 2, 100, 8192]
+    assert next_delay_block(weights, 19_990, 800, -1)[0] == 20_000
+    assert next_delay_block(weights, 0, 800, 850)[0] == 50
     weights[::2] = 0.0
-    assert next_block(weights, 0, 800, -1)[0] == 200
+    assert next_delay_block(weights, 0, 800, -1)[0] == 200
 
 
 def test_labels_that_alternate_do_not_fool_it():
@@ -150,7 +151,7 @@ def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
     learn_both(reference, later, X, y, np.ones(len(y)), lambda t: True)
     adagrad = [bank._outputs[o][0] == 3 for o in np.flatnonzero(bank._static)]
     bank._later.losses[0][bank._later.slots] += np.where(adagrad, 0.0, 800.0)
-    renew_shares(bank._later)
+    reset_shares(bank._later)
     later.log_evidence -= np.where(adagrad, 0.0, 800.0)
     np.testing.assert_allclose(bank.variance, later.weights()[1][:-1], rtol=1e-9)
     assert bank.variance.min() > 1e-9
@@ -218,12 +219,12 @@ def test_a_second_pass_tells_nothing_of_rows_never_seen():
     batch = Batch.from_csr(X, y, weights)
     bank.learn(batch)
     bank.end_pass()
-    expected, learned = bank.later_loss(), bank._delayed[0]
+    expected, learned = bank.later_loss(), bank._delayed.progress[0]
     bank.learn(batch)
-    assert (bank.later_loss(), bank._delayed[0]) == (expected, learned)
+    assert (bank.later_loss(), bank._delayed.progress[0]) == (expected, learned)
     bank.new_stream()
     bank.learn(batch)
-    assert bank._delayed[0] == 2 * learned
+    assert bank._delayed.progress[0] == 2 * learned
 
 
 def test_merging_averages_evidence_and_adds_what_to_expect():

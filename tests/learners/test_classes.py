@@ -15,7 +15,7 @@ from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
 from bayou.learners.classes.combining import combine
 from bayou.learners.classes.extending import extended, extends
-from bayou.learners.classes.stack import Heard, Stack, new_heard, new_said, new_stack
+from bayou.learners.classes.stack import StackInputs, StackState, new_heard, new_said, new_stack
 from tests.laws.cases import bits
 from tests.reference.classes import SharedStack, inputs
 
@@ -44,7 +44,7 @@ def told(rng: np.random.Generator, rows: int, n_classes: int, outputs: int, size
     return said.astype(np.float32), rng.normal(0, size, (n_classes, rows))
 
 
-def heard_of(into: Stack, said: np.ndarray, log_odds: np.ndarray, spread: np.ndarray) -> Heard:
+def heard_of(into: StackState, said: np.ndarray, log_odds: np.ndarray, spread: np.ndarray) -> StackInputs:
     n_classes, rows, _, outputs = said.shape
     heard = new_heard(into, rows, n_classes, outputs, np.arange(outputs), spread)
     heard.lanes[:], heard.log_odds[:] = said, log_odds
@@ -238,13 +238,13 @@ def test_passes_after_the_first_teach_the_stack_nothing():
     learner, batch = Classes(n_features=30, learner="adagrad"), stream(300)
     learner.learn(batch)
     assert learner.end_pass() is False
-    before = learner._stack.mean.copy(), learner.learners[0].mean
+    before = learner._combination.mean.copy(), learner.learners[0].mean
     learner.learn(batch)
-    np.testing.assert_array_equal(learner._stack.mean, before[0])
+    np.testing.assert_array_equal(learner._combination.mean, before[0])
     assert (learner.learners[0].mean != before[1]).any()
     learner.new_stream()
     learner.learn(batch)
-    assert (learner._stack.mean != before[0]).any()
+    assert (learner._combination.mean != before[0]).any()
 
 
 def test_real_streams_cost_what_they_should(data_directory):
@@ -399,7 +399,7 @@ def test_later_rows_are_predicted_by_a_stack_that_learned_ahead():
     learner = Classes(n_features=30, classes=4, max_classes=4)
     learner.learn(batch)
     assert learner.looks_later
-    assert learner._progress[1] > 3900
+    assert learner._delayed.progress[0] > 3900
     rows = stream(2000, seed=7)
     now, later = (loss(learner.predict(rows, horizon), rows.labels) for horizon in ("next", "later"))
     assert later < 1.03 * now

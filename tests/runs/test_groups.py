@@ -11,7 +11,7 @@ from bayou import Batch, rounds
 from bayou.core.extras import Extras
 from bayou.evaluate.progressive import progressive
 from bayou.learners import Classes, Marginal
-from bayou.learners.classes.table import FEW, Table
+from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.recipe.recipe import Recipe
 from bayou.runs.compare import compare
 from bayou.runs.processes import _Within
@@ -192,7 +192,7 @@ def test_examples_that_wait_for_their_labels_keep_them(met):
 
 def test_features_that_are_placed_anew_keep_them():
     batch = grouped()
-    table = Table(4 * FEW, numbered=True)
+    table = CompactIndex(4 * FEW, numbered=True)
     placed = table.placed(batch, np.ones(len(batch)))
     assert placed.indices.tolist() != batch.indices.tolist()
     assert placed.groups.tolist() == batch.groups.tolist()

@@ -30,7 +30,7 @@ from bayou.estimators import validation
 from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
 from bayou.learners.classes.extending import extended, extends
-from bayou.learners.classes.stack import SUREST
+from bayou.learners.ensembles.stackers import MAX_LOGIT
 
 # Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state", "horizon"}
@@ -355,7 +355,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         All other predictions are made of these. An unsure score is worth less: they are closer to 0 than its
         mean.
         """
-        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).log_odds, -SUREST)
+        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).log_odds, -MAX_LOGIT)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import ClassPrediction
-from bayou.learners.bank.later import LaterLoss, count, later_loss, log_losses, new_tally, next_block
+from bayou.learners.ensembles.delayed import DelayedRows, LaterLoss, class_log_losses, log_losses
 
 # A pattern is worth a word from so many standard deviations and so large a share of the runs by chance on.
 SURE, MATERIAL = 10.0, 0.1
@@ -45,16 +45,13 @@ class Ahead:
 
     def __init__(self, task: str = "binary") -> None:
         self._squares = task == "regression"
-        self._tally = new_tally()
+        self._delayed = DelayedRows("squared loss" if self._squares else "log loss")
         self._examples = 0
 
     def blocks(self, batch: Batch) -> Iterator[tuple[Batch, np.ndarray]]:
         """Parts of a batch, each with the rows of it to predict before it is learned; `add` each before the next."""
-        weights, row = batch.each_weight(), 0
-        while row < len(batch):
-            end, _, kept = next_block(weights, row, self._examples, -1)
-            yield batch[row:end], kept - row
-            row = end
+        for block in self._delayed.blocks(batch.each_weight(), self._examples):
+            yield batch[block.start : block.stop], block.sampled - block.start
 
     def add(self, block: Batch, kept: np.ndarray, later: Any, learned: Any) -> None:
         """What was said of the kept rows before the block was learned, and of all rows as it was.
@@ -64,18 +61,17 @@ class Ahead:
         labels, weights = np.asarray(block.labels), block.each_weight()
         losses = np.full(len(block), np.nan)
         losses[kept] = self._losses(later, labels[kept])
-        count(self._tally, self._losses(learned, labels), weights, losses, self._examples)
+        self._delayed.add(self._losses(learned, labels), weights, losses, self._examples)
         self._examples += int(np.count_nonzero(weights))
 
     def loss(self) -> LaterLoss | None:
         """Over the last half of the stream, as it was learned and as expected of later rows."""
-        found = later_loss(self._tally)
-        return found._replace(measure="squared loss") if found is not None and self._squares else found
+        return self._delayed.loss()
 
     def _losses(self, said: Any, labels: np.ndarray) -> np.ndarray:
         """Squared losses, or log losses of at most 32 each."""
         if isinstance(said, ClassPrediction):
-            return -np.log(np.maximum(said.chance_of(labels), 1e-14))
+            return class_log_losses(said.chance_of(labels))
         expected = np.asarray(said if isinstance(said, np.ndarray) else said.expected, np.float64)
         return (labels - expected) ** 2 if self._squares else log_losses(np.where(labels > 0, 1.0, -1.0), expected)
 

@@ -32,7 +32,7 @@ from bayou.kernels.room import empty
 from bayou.kernels.sorting import insert
 from bayou.learners.bank import Bank
 from bayou.learners.bank.pair_parts import PAIR, explain_pairs
-from bayou.learners.bank.weights import RowWeights, mean_row_log_odds, row_coefficients, row_weights
+from bayou.learners.bank.weights import MeanRowWeights, mean_row_log_odds, row_coefficients, row_weights
 from bayou.learners.classes import Classes
 from bayou.outputs.features import AND, SeenFeatures, seen_features
 from bayou.recipe.feature_counts import Uses
@@ -77,7 +77,7 @@ class _Terms(NamedTuple):
 
     weights: np.ndarray  # (features, terms): first those of values, then those of their squares
     base: np.ndarray  # (terms, columns): what a column adds if a row has no feature of it
-    bank: RowWeights | None  # of a bank
+    bank: MeanRowWeights | None  # of a bank
 
 
 class Explainer:

@@ -19,7 +19,7 @@ from bayou.core.batch import Batch
 from bayou.core.class_prediction import ClassPrediction
 from bayou.core.learner import AT_ONCE, Learner, Prediction
 from bayou.core.registry import Record
-from bayou.learners.bank.later import next_block
+from bayou.learners.ensembles.delayed import next_delay_block
 from bayou.recipe.feature_counts import Uses
 from bayou.report.uncertainty import split_classes
 
@@ -151,7 +151,7 @@ class Recorder:
         end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
         while row < min(wanted, end):
             first = row
-            row, _, _ = next_block(weights[:end], row, examples, -1)
+            row, _, _ = next_delay_block(weights[:end], row, examples, -1)
             examples += int(np.count_nonzero(weights[first:row]))
         return row
 

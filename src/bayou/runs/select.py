@@ -15,7 +15,7 @@ from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.evaluate.classification import Meter
-from bayou.learners.classes.table import FEW, Table
+from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
@@ -128,7 +128,7 @@ class Selecting:
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
         self._n_features = source.recipe.n_features
         # Features are numbered as they come, so that memory is taken for those that are there.
-        self._table = Table(self._n_features, numbered=self._n_features > FEW)
+        self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
         each = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
         given.note(Note(f"{len(PRIORS)} learners side by side, {each} bytes of memory for every feature that is met"))
         common = {**small.parameters, "n_features": self._table.rows}

@@ -6,8 +6,8 @@ rows            how a row is laid out for them
 priors          priors that are learned, evidence that fades
 groups          of what columns features are
 steps           what a label tells a lane
-combination     what is made of all they say
-later           what is made of it for rows that come after learning has stopped
+combination     what is made of all they say: for the next row, and for rows after learning has stopped
+combination_kernels   its three levels, for a tile of rows
 weights         the weights that a bank shows
 draws           and those that it draws
 merging         one bank out of two
@@ -15,7 +15,7 @@ inspection      what it tells of its parts
 """
 
 from bayou.core.registry import Record
-from bayou.learners.bank.inspection import Output
+from bayou.learners.bank.inspection import OutputInfo
 from bayou.learners.bank.learner import Bank
 from bayou.learners.bank.presets import PRESETS, Lane
 
@@ -29,4 +29,4 @@ RECORD = Record(
     sharding=True,
 )
 
-__all__ = ["PRESETS", "RECORD", "Bank", "Lane", "Output"]
+__all__ = ["PRESETS", "RECORD", "Bank", "Lane", "OutputInfo"]

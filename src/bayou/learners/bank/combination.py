@@ -1,11 +1,22 @@
 """The combination on top of the bank's lanes, in three levels: fixed share, two stackers, fixed share.
 
 It reads what the lanes said of each row (`lanes`) and tells them nothing. The equations are in the docstring of
-`learner`, the levels in `levels`. All of it is small, dense and in float64.
+`learner`, the levels in `combination_kernels`. All of it is small, dense and in float64.
+
+**Later rows.** The live combination answers for the next example, with every label told: it leans on lanes that
+remember little, on a stacker that forgets, on shares that follow. A model that is trained and then only predicts has
+none of that. A second combination, beside the live one and with nothing per feature, answers for later examples:
+
+    outputs     those of lanes without memory by use; one that fades by time, over ten thousand examples, is among them
+    shares      Bayes' rule (`ensembles.shares`), of the outputs and of the last level
+    stacker     the one that does not forget
+
+and it learns from delayed outputs (`ensembles.delayed`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,32 +24,46 @@ import numpy as np
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
+from bayou.kernels.inlining import inlined
 from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.vector import LANES, load, padded, store
-from bayou.learners.bank.lanes import RATE, Lanes
-from bayou.learners.bank.levels import (
-    BLOCK,
+from bayou.kernels.room import zeros
+from bayou.kernels.vector import LANES, load, padded, store, where_above
+from bayou.learners.bank.combination_kernels import (
     CHANCE,
+    DAMPING_MEMORY,
+    FIELDS,
     FLOOR,
+    MINUS,
     ODDS,
+    OTHER,
+    PLUS,
+    SHARE,
     SHRINK,
+    TILE_ROWS,
     VARIANCE,
     WEIGHT,
     Y,
-    conclude,
-    fixed_share,
-    hear,
-    learn_damping,
-    learn_losses,
+    add_losses,
+    carry_shares,
+    gather_outputs,
     mix,
-    new_block,
-    next_shares,
-    say,
-    stack,
+    new_tile,
+    step_stackers,
+    update_damping,
+    update_shares,
+    write_output_probabilities,
+    write_predictions,
 )
+from bayou.learners.bank.lanes import RATE, LaneState
+from bayou.learners.ensembles.shares import shares_from_losses
+from bayou.learners.ensembles.stackers import STACKER_PRIOR
 
-STACKER_PRIOR, STACKER_SPREAD, COEFFICIENT_PRIOR = 0.01, 10.0, 0.01
+# Prior variance of all coefficients of lanes together, and of that of one lane of pairs.
+COEFFICIENTS_PRIOR, PAIR_COEFFICIENT_PRIOR = 10.0, 0.01
+# The slot of `damping` that is not an output's.
 SCORE = 0
+# Rows of what is said of sampled rows: its log loss if it was said ahead, and its log-odds; NaN of all others.
+LOST, TOLD = range(2)
 
 
 class Combination(NamedTuple):
@@ -79,7 +104,7 @@ class Combination(NamedTuple):
         }
 
 
-def new_combination(lanes: Lanes, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
+def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
     """Of some outputs, each a lane and its kp, before anything was learned; behind the last lane are those of pairs."""
     outputs = len(chosen)
     room = padded(outputs + 2)
@@ -90,8 +115,8 @@ def new_combination(lanes: Lanes, chosen: list[tuple[int, float]], n_stackers: i
     knows[slots] = of_pairs | (lanes.settings[RATE, np.where(of_pairs, 0, lane_of)] == 0)
     kept[slots] = 1.0
     output_spread[slots] = [C8 * temper for _, temper in chosen]
-    stacker_prior = kept * (STACKER_SPREAD / max(outputs - int(of_pairs.sum()), 1))
-    stacker_prior[slots][of_pairs] = COEFFICIENT_PRIOR
+    stacker_prior = kept * (COEFFICIENTS_PRIOR / max(outputs - int(of_pairs.sum()), 1))
+    stacker_prior[slots][of_pairs] = PAIR_COEFFICIENT_PRIOR
     stacker_prior[:2] = STACKER_PRIOR if lanes.has_intercept else 0.0, STACKER_PRIOR
     covariance = aligned_zeros(n_stackers, room * room, "float64")
     covariance[:] = np.diag(stacker_prior).ravel()
@@ -126,41 +151,112 @@ def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
 
 
 @kernel
-def combine(said, signs, weights, into, first, last, examples, probability, score_mean, score_variance):
-    """Predict rows from `first` to `last`, learn from those whose weight is not 0. `into` is a `Combination`."""
-    means, covariances = into.stacker_mean.reshape(-1), into.stacker_covariance.reshape(-1)
-    room, width, told = into.shares.size, said.shape[2], said.reshape(-1)
-    losses, products = into.losses[0], into.losses[1]
-    here = new_block(into, said, last - first)
-    places, numbers = here.places, here.numbers
-    for start in range(first, last, BLOCK):
-        n = min(BLOCK, last - start)
+def combine(lane_outputs, signs, weights, combination, first, last, examples, probability, score_mean, score_variance):
+    """Predict rows from `first` to `last`, learn from those whose weight is not 0. `combination` is a `Combination`."""
+    means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
+    n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
+    losses, products = combination.losses[0], combination.losses[1]
+    tile = new_tile(combination, lane_outputs, last - first)
+    row_offsets, fields = tile.row_offsets, tile.row_fields
+    for start in range(first, last, TILE_ROWS):
+        n = min(TILE_ROWS, last - start)
         for r in range(n):
-            places[r] = (start + r) * 2 * width
-            numbers[Y + r], numbers[WEIGHT + r] = signs[start + r], weights[start + r]
-        hear(into, here, told, width, n)
+            row_offsets[r] = (start + r) * 2 * width
+            fields[Y + r], fields[WEIGHT + r] = signs[start + r], weights[start + r]
+        # the three levels
+        gather_outputs(combination, tile, flat, width, n)
         count = examples
         for r in range(n):
-            say(into, here, r)
-            fixed_share(here.outputs, numbers, here.slots, FLOOR * room, room, r, count)
-            count += numbers[WEIGHT + r] != 0.0
-        mix(into, here, n)
+            write_output_probabilities(combination, tile, r)
+            update_shares(tile.output_lines, fields, tile.slot_vectors, FLOOR * n_slots, n_slots, r, count)
+            count += fields[WEIGHT + r] != 0.0
+        mix(combination, tile, n)
         count = examples
         for r in range(n):
-            stack(into, here, means, covariances, r)
-            fixed_share(here.finals, numbers, here.final_floor, 0, LANES, r, count)
-            count += numbers[WEIGHT + r] != 0.0
-        conclude(into, here, n)
+            step_stackers(combination, tile, means, covariances, r)
+            update_shares(tile.final_lines, fields, tile.final_floor, 0, LANES, r, count)
+            count += fields[WEIGHT + r] != 0.0
+        write_predictions(combination, tile, n)
+        # the answers, losses and damping
         for r in range(n):
-            row, y, c = start + r, numbers[Y + r], numbers[WEIGHT + r]
-            probability[row], score_variance[row] = numbers[CHANCE + r], numbers[VARIANCE + r]
-            score_mean[row] = numbers[ODDS + r] * numbers[SHRINK + r]
+            row, y, c = start + r, fields[Y + r], fields[WEIGHT + r]
+            probability[row], score_variance[row] = fields[CHANCE + r], fields[VARIANCE + r]
+            score_mean[row] = fields[ODDS + r] * fields[SHRINK + r]
             if c != 0.0:
                 examples += 1
-                learn_damping(into, here, r, numbers[SHRINK + r], examples)
-                low = learn_losses(here.outputs, room, r, y, c, losses, products, 0)
-                if learn_losses(here.finals, LANES, r, y, c, losses, products, room) or low:
-                    for at in range(0, room + LANES, LANES):
+                update_damping(combination, tile, r, fields[SHRINK + r], examples)
+                low = add_losses(tile.output_lines, n_slots, r, y, c, losses, products, 0)
+                if add_losses(tile.final_lines, LANES, r, y, c, losses, products, n_slots) or low:
+                    for at in range(0, n_slots + LANES, LANES):
                         store(losses, at, load(losses, at) - log(load(products, at)))
                         store(products, at, load(products, at) * 0.0 + 1.0)
-        next_shares(into, here, n)
+        carry_shares(combination, tile, n)
+
+
+@inlined
+def _update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n_slots, r):
+    """Add the losses of row r; the shares after it are those that Bayes' rule gives for all losses so far."""
+    line, c = r * FIELDS * n_slots, fields[WEIGHT + r]
+    of_label = line + (PLUS * n_slots if fields[Y + r] > 0.0 else MINUS * n_slots)
+    for at in range(0, n_slots, LANES):
+        loss = load(losses, losses_start + at)
+        more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
+        store(losses, losses_start + at, more)
+    shares_from_losses(losses, losses_start, kept, knows, lines, line + (FIELDS + SHARE) * n_slots, n_slots)
+
+
+@kernel
+def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n_learned, delayed):
+    """Have the combination for later rows learn from what lanes said of `rows`; return how many it has learned so far.
+
+    `ahead` tells whether `lane_outputs` has these rows alone, as they were said ahead; then the log losses of what this
+    combination said are left in `delayed[LOST]`. Otherwise it has all rows, said without delay. `delayed[TOLD]` gets
+    the log-odds that it said, either way.
+    """
+    means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
+    n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
+    losses, damping, kept, knows = combination.losses[0], combination.damping, combination.kept, combination.knows
+    tile = new_tile(combination, lane_outputs, rows.size)
+    row_offsets, fields, floor = tile.row_offsets, tile.row_fields, tile.final_floor
+    for start in range(0, rows.size, TILE_ROWS):
+        n = min(TILE_ROWS, rows.size - start)
+        for r in range(n):
+            row = rows[start + r]
+            row_offsets[r] = (start + r if ahead else row) * 2 * width
+            fields[Y + r], fields[WEIGHT + r] = signs[row], weights[row]
+        # the three levels
+        gather_outputs(combination, tile, flat, width, n)
+        for r in range(n):
+            write_output_probabilities(combination, tile, r)
+            _update_losses_and_shares(tile.output_lines, fields, losses, 0, kept, knows, n_slots, r)
+        mix(combination, tile, n)
+        for r in range(n):
+            step_stackers(combination, tile, means, covariances, r)
+            _update_losses_and_shares(tile.final_lines, fields, losses, n_slots, floor, floor, LANES, r)
+        write_predictions(combination, tile, n)
+        # the answers, losses and damping
+        for r in range(n):
+            row, n_learned = rows[start + r], n_learned + 1
+            update_damping(combination, tile, r, 1.0, n_learned)
+            latest = max(1.0 / n_learned, DAMPING_MEMORY)
+            damping[SCORE] += (fields[SHRINK + r] - 1.0 - damping[SCORE]) * latest
+            loss = -math.log(fields[CHANCE + r] if fields[Y + r] > 0.0 else fields[OTHER + r])
+            losses[n_slots] += fields[WEIGHT + r] * loss
+            delayed[TOLD, row] = fields[ODDS + r]
+            if ahead:
+                delayed[LOST, row] = loss
+        carry_shares(combination, tile, n)
+    return n_learned
+
+
+@kernel
+def reset_shares(combination):
+    """Make the shares of outputs and of the last level what Bayes' rule gives for their losses."""
+    n_slots, finals, all_finals = combination.shares.size, zeros(LANES, np.float64), zeros(LANES, np.float64)
+    final_shares, losses = combination.final_shares, combination.losses[0]
+    for j in range(final_shares.size):
+        all_finals[1 + j] = 1.0
+    shares_from_losses(losses, 0, combination.kept, combination.knows, combination.shares, 0, n_slots)
+    shares_from_losses(losses, n_slots, all_finals, all_finals, finals, 0, LANES)
+    for j in range(final_shares.size):
+        final_shares[j] = finals[1 + j]

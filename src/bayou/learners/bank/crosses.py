@@ -47,7 +47,7 @@ MEAN, GAIN = range(2)
 _SPREAD = np.uint64(0xD6E8FEB86659FD93)
 
 
-class Crosses(NamedTuple):
+class CrossState(NamedTuple):
     """What lane X is and believes, as kernels take it. Zero bytes mean the prior."""
 
     crossed: np.ndarray  # (GROUPS, GROUPS): whether features of two groups are
@@ -63,8 +63,8 @@ class Crosses(NamedTuple):
         return (len(self.weights) - 1).bit_length() - 1
 
 
-def new_crosses(crossed: np.ndarray, has_intercept: bool, bits: int, dtype: str) -> Crosses:
-    return Crosses(
+def new_crosses(crossed: np.ndarray, has_intercept: bool, bits: int, dtype: str) -> CrossState:
+    return CrossState(
         crossed=crossed,
         has_intercept=has_intercept,
         weights=np.zeros((2**bits + 1, 2), dtype),
@@ -75,7 +75,7 @@ def new_crosses(crossed: np.ndarray, has_intercept: bool, bits: int, dtype: str)
     )
 
 
-class Row(NamedTuple):
+class CrossRowScratch(NamedTuple):
     """Scratch for a row: its features, then its pairs, each padded to whole vectors."""
 
     places: np.ndarray
@@ -215,9 +215,13 @@ def heard(m, s, y, c, temper, zero):
 
 @kernel
 def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `Crosses`.
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `CrossState`.
 
-    Mean and variance of each row's score go to `column` of `said`.
+    Mean and variance of each row's score go to `column` of `said`. The data:
+
+        into.weights  [place][2]       mean and gained precision; the last place stands for nothing
+        here          [slot]           the row's features, padded to whole vectors, then its pairs, padded likewise
+        scale         [2][2]           MEAN and GAIN of l of FEATURES and of PAIRS
     """
     table = into.weights
     dtype = table.dtype.type
@@ -232,7 +236,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         size, shift = 2 * size, shift - np.uint64(1)
     nowhere = np.uint32(table.shape[0] - 1)
     room = longest + MOST_PAIRS + 2 * LANES
-    here = Row(
+    here = CrossRowScratch(
         zeros(room, np.uint32),
         aligned(room, table.dtype),
         aligned(room, table.dtype),
@@ -249,6 +253,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         if counted < SETTLED and length > 0:
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = dtype(unit_of(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
+        # what the lane says, of features (1) and of pairs (2)
         middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
         m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])
         m_2, s_2 = _gather(here, table, middle, end, PRIORS[PAIRS])
@@ -261,6 +266,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         said[r, 0, column], said[r, 1, column] = m, s
         if c == 0.0:
             continue
+        # what the label tells it
         examples += 1
         step, fall = heard(m, s, np.float64(signs[r]), c, 1.0, zero)
         _name_places(here, into, indices, start, 0, length)

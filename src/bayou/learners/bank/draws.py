@@ -17,12 +17,12 @@ import numpy as np
 
 from bayou.core.links import C8
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, Lanes
+from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, LaneState
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
 
-def lanes_to_draw(lanes: Lanes, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
+def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the lanes that a draw may take, and the probability of each."""
     summed, products = combination.losses[:, combination.slots]
     losses = np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bayou.learners.bank.combination import Combination, drop_outputs
-from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, Lanes
-from bayou.learners.bank.later import renew_shares
+from bayou.learners.bank.combination import Combination, drop_outputs, reset_shares
+from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, LaneState
 from bayou.learners.bank.merging import losses_of
-from bayou.learners.bank.pairs import WORTH, Pairs
+from bayou.learners.bank.pairs import WORTH, PairLanes
 
 # After that many examples, that many outputs are kept.
 NARROWING = {4096: 12, 16384: 8}
@@ -23,11 +22,11 @@ NARROWING = {4096: 12, 16384: 8}
 class Dropping:
     """What a `Bank` can do without."""
 
-    _lanes: Lanes
+    _lanes: LaneState
     _combination: Combination
     _later: Combination
     _static: np.ndarray
-    _pairs: Pairs | None
+    _pairs: PairLanes | None
     _parameters: dict[str, Any]
     _fill_held: Any
 
@@ -83,7 +82,7 @@ class Dropping:
         static = np.flatnonzero(self._static)
         drop_outputs(self._later, 2 + np.flatnonzero(np.isin(static, slots - 2)))
         if self._later.kept.any():  # one that had all of the shares may be gone
-            renew_shares(self._later)
+            reset_shares(self._later)
         self._rest()
 
     def _rest(self) -> None:

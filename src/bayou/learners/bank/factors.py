@@ -56,7 +56,7 @@ M, S = range(2)
 AHEAD = 32
 
 
-class Factors(NamedTuple):
+class FactorState(NamedTuple):
     """What lanes P and Q are and believe, as kernels take it. Zero bytes mean the prior."""
 
     has_intercept: bool
@@ -69,10 +69,10 @@ class Factors(NamedTuple):
     pairs: np.ndarray  # (MACHINES, 2, GROUPS, GROUPS): r less 1, what its precision has gained
 
 
-def new_factors(n_features: int, has_intercept: bool, dtype: str) -> Factors:
+def new_factors(n_features: int, has_intercept: bool, dtype: str) -> FactorState:
     bits = np.arange(256)[:, None] >> np.arange(LANES) & 1
     by_pair = _pair_signs()
-    return Factors(
+    return FactorState(
         has_intercept=has_intercept,
         signs=(2.0 * bits - 1.0).astype(dtype).ravel(),
         by_pair=by_pair.astype(dtype).ravel(),
@@ -95,7 +95,7 @@ def _pair_signs() -> np.ndarray:
     return signs
 
 
-class Row(NamedTuple):
+class FactorRowScratch(NamedTuple):
     """Scratch for a row."""
 
     places: np.ndarray  # where features begin in the state
@@ -111,7 +111,7 @@ class Row(NamedTuple):
     marks: np.ndarray  # 1 for each of them
 
 
-class Sums(NamedTuple):
+class GroupSums(NamedTuple):
     """Scratch for the groups of a row, of P, then of Q; what is of groups that the row has not is zero."""
 
     by_group: np.ndarray  # S_gf
@@ -122,7 +122,7 @@ class Sums(NamedTuple):
     turned: np.ndarray  # T_fg
     products: np.ndarray  # D_gh
     unsure: np.ndarray  # the variance of r_gh
-    pairs: np.ndarray  # those of `Factors`
+    pairs: np.ndarray  # those of `FactorState`
     one: np.ndarray  # between zeros, to tell a group from the others
     scores: np.ndarray  # vectors whose sums are m, and s, of pairs of groups
     parts: np.ndarray  # and of features
@@ -290,7 +290,7 @@ def _learn_pairs(row, sums, n, phase, most):
 @kernel(forceinline=True)
 def _new_row(room, kind):
     each = MACHINES * room * LANES
-    return Row(
+    return FactorRowScratch(
         *(empty(room, np.int64), empty(room, np.int64), empty(room, np.int64)),
         *(empty(room, kind), empty(room, kind), empty(room, kind)),
         *(aligned(each, kind), aligned(each, kind), aligned(each, kind)),
@@ -301,7 +301,7 @@ def _new_row(room, kind):
 @kernel(forceinline=True)
 def _new_sums(kind):
     each, both = MACHINES * GROUPS * LANES, MACHINES * GROUPS * GROUPS
-    return Sums(
+    return GroupSums(
         *(aligned(each, kind), aligned(each, kind), aligned(each, kind), aligned(MACHINES * GROUPS, kind)),
         *(aligned(each, kind), aligned(each, kind), aligned(both, kind), aligned(both, kind)),
         *(aligned(2 * both, kind), aligned(2 * GROUPS, kind)),
@@ -311,9 +311,14 @@ def _new_sums(kind):
 
 @kernel
 def run_factors(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `Factors`.
+    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `FactorState`.
 
-    Mean and variance of each row's score in P and Q go to `column` of `said` and the next one.
+    Mean and variance of each row's score in P and Q go to `column` of `said` and the next one. The data:
+
+        state  [feature][machine][2][LANES]         means less their signs, gained precisions, of eight factors
+        pairs  [machine][2][GROUPS][GROUPS]         r less 1, what its precision has gained; `sums.pairs` within a call
+        here   [non-zero][machine][LANES]           factors, slopes and variances of the row's features
+        sums   [machine][group][factor or group]    sums over the row's groups; zero for groups that it has not
     """
     state, pairs, stream, intercept = into.state.reshape(-1), into.pairs.reshape(-1), into.stream, into.intercept
     dtype = state.dtype.type
@@ -336,6 +341,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 there = np.int64(indices[np.uint64(k)]) * STRIDE
                 for at in range(0, STRIDE, 2 * LANES):
                     prefetch(state, there + at)
+        # what both machines say
         n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
         alone = _add_up(here, sums, state, into, length)
         _turn_sums(here, sums, into, n)
@@ -356,12 +362,14 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 if machine == P and into.has_intercept:
                     intercept[0] += v_b * step
                     intercept[1] = min(intercept[1] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
+        # what the label tells them
         if c != 0.0:
             examples += 1
             _learn_factors(here, sums, state, length, most)
             _learn_pairs(here, sums, n, dtype(rounding_phase(0, examples)), most)
             if counted < SETTLED and length > 0:
                 counted, log_length = counted + 1.0, new_log_length
+        # clean up for the next row
         for p in range(n):
             here.marks[here.there[p]] = 0
             for at in range(here.there[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):

@@ -12,7 +12,7 @@ from bayou.core.arrays import read_only
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
-from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, Lanes
+from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, LaneState
 from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
 from bayou.learners.bank.rows import mark_again
 
@@ -32,7 +32,7 @@ class LearnedPrior(NamedTuple):
 class Grouped(Learner):
     """The part of a `Bank` that knows of groups."""
 
-    _lanes: Lanes
+    _lanes: LaneState
     _grouped = False  # whether any feature is of another group than 0
 
     def _groups_of(self, batch: Batch, learns: bool = False) -> np.ndarray:

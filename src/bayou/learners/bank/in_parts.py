@@ -13,10 +13,17 @@ from bayou.core.checks import function, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import AT_ONCE
 from bayou.core.sharding import ShardingLearner
-from bayou.learners.bank.combination import Combination, combine, drop_outputs, new_combination
+from bayou.learners.bank.combination import (
+    LOST,
+    Combination,
+    combine,
+    drop_outputs,
+    learn_sampled_rows,
+    new_combination,
+    reset_shares,
+)
 from bayou.learners.bank.groups import Grouped
 from bayou.learners.bank.lanes import WEIGHT
-from bayou.learners.bank.later import LOST, learn_delayed, log_losses, new_tally, renew_shares
 from bayou.learners.bank.merging import (
     changed_at,
     discount_lanes,
@@ -45,21 +52,18 @@ from bayou.learners.bank.pair_gains import (
     join_places,
     merge_pairs_of,
 )
-from bayou.learners.bank.pairs import Pairs
-
-LEARNED, RESTS = range(2)
-# So many rows settle how to predict later ones, whatever the number of examples.
-ENOUGH = 1024
+from bayou.learners.bank.pairs import PairLanes
+from bayou.learners.ensembles.delayed import ENOUGH_ROWS, N_LEARNED, RESTS, DelayedRows, log_losses
+from bayou.learners.ensembles.learner import Ensemble
 
 
-class InParts(Grouped, ShardingLearner):
+class InParts(Grouped, Ensemble, ShardingLearner):
     """What a `Bank` can do with others that grew from the same one."""
 
     _combination: Combination
     _later: Combination
-    _tally: np.ndarray
-    _delayed: np.ndarray
-    _pairs: Pairs | None
+    _delayed: DelayedRows
+    _pairs: PairLanes | None
     _outputs: list[tuple[int, float]]
     _said: np.ndarray | None = None
     _static: np.ndarray
@@ -141,8 +145,7 @@ class InParts(Grouped, ShardingLearner):
             if not counted:
                 raise BadInput("there is no row to learn the combination from; give rows that were held out.")
             self._combination, self._later = fresh
-            self._delayed[:] = max(counted, min(self._examples, ENOUGH)), 0.0
-            self._tally = new_tally()
+            self._delayed.reset(max(counted, min(self._examples, ENOUGH_ROWS)))
         return lost / weight
 
     def _fresh_combinations(self, dropped: np.ndarray) -> tuple[Combination, Combination]:
@@ -260,15 +263,15 @@ class InParts(Grouped, ShardingLearner):
         dropped = np.flatnonzero((self._combination.kept > 0) & lost)
         losses = [_summed([losses_of(one._combination) for one in parts], losses_of(into._combination))]
         losses.append(counts @ [losses_of(one._later) for one in parts] / counts.sum())
-        learned = _summed([one._delayed[LEARNED] for one in parts], into._delayed[LEARNED])
-        rests = max(one._delayed[RESTS] for one in parts)
-        tally = _summed([one._tally for one in parts], into._tally)
+        learned = _summed([one._delayed.progress[N_LEARNED] for one in parts], into._delayed.progress[N_LEARNED])
+        rests = max(one._delayed.progress[RESTS] for one in parts)
+        tally = _summed([one._delayed.tally for one in parts], into._delayed.tally)
         merge_combinations([one._combination for one in parts], counts)
         merge_combinations([one._later for one in parts], counts)
         for combination, summed in zip((self._combination, self._later), losses, strict=True):
             combination.losses[:] = summed, np.ones_like(summed)
-        renew_shares(self._later)
-        self._tally[:], self._delayed[LEARNED], self._delayed[RESTS] = tally, learned, rests
+        reset_shares(self._later)
+        self._delayed.tally[:], self._delayed.progress[:] = tally, (learned, rests)
         merge_lanes([one._lanes for one in parts], into._lanes)
         self._lanes = into._lanes._replace(settings=self._lanes.settings)
         self._grouped = any(one._grouped for one in parts)
@@ -287,7 +290,7 @@ def _learn_from(
     probability, mean, variance = (np.empty(rows) for _ in range(3))
     combine(said, signs, weights, live, 0, rows, counted, probability, mean, variance)
     there, delayed = np.flatnonzero(weights), np.full((LOST + 2, rows), np.nan)
-    learn_delayed(said[there], signs, weights, there, True, later, float(counted), delayed)
+    learn_sampled_rows(said[there], signs, weights, there, True, later, float(counted), delayed)
     return probability
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import WEIGHT, Lanes
+from bayou.learners.bank.lanes import WEIGHT, LaneState
 from bayou.learners.bank.pairs import PairLane
 from bayou.learners.bank.presets import Lane
 
@@ -17,7 +17,7 @@ from bayou.learners.bank.presets import Lane
 FINALS = ("bank", "mixture", "stacker", "stacker with memory")
 
 
-class Output(NamedTuple):
+class OutputInfo(NamedTuple):
     """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
 
     lane: Lane | PairLane
@@ -34,18 +34,20 @@ class Output(NamedTuple):
         return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
-def outputs_of(lanes: Lanes, combination: Combination, chosen: list[tuple[Lane | PairLane, float]]) -> list[Output]:
+def outputs_of(
+    lanes: LaneState, combination: Combination, chosen: list[tuple[Lane | PairLane, float]]
+) -> list[OutputInfo]:
     """All outputs, each of a lane and its kp."""
     scales = np.exp(np.append(lanes.scale[0], 0.0))[np.minimum(combination.lane_of, lanes.width)]
     columns = [combination.shares, _stacking(combination), _mean_losses(lanes, combination), combination.kept]
     numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
     return [
-        Output(lane, temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
+        OutputInfo(lane, temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
         for (lane, temper), (weight, stacking, loss, kept, scale) in zip(chosen, numbers, strict=True)
     ]
 
 
-def levels_of(lanes: Lanes, combination: Combination) -> dict[str, dict[str, float]]:
+def levels_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str, float]]:
     """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
     losses, shares = _mean_losses(lanes, combination)[-LANES:], [1.0, *combination.final_shares]
     return {
@@ -54,7 +56,7 @@ def levels_of(lanes: Lanes, combination: Combination) -> dict[str, dict[str, flo
     }
 
 
-def _mean_losses(lanes: Lanes, combination: Combination) -> np.ndarray:
+def _mean_losses(lanes: LaneState, combination: Combination) -> np.ndarray:
     weight = lanes.stream[WEIGHT]
     summed = combination.losses[0] - np.log(combination.losses[1])
     return summed / weight if weight else np.full(summed.size, math.log(2.0))

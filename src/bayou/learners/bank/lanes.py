@@ -34,7 +34,7 @@ from bayou.learners.bank.priors import (
 from bayou.learners.bank.rows import (
     AHEAD,
     SETTLED,
-    Known,
+    CountEstimate,
     count_marked,
     count_row,
     is_marked,
@@ -61,15 +61,32 @@ from bayou.learners.bank.steps import (
 )
 
 # Rows of the table of settings.
-(PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS) = range(12)
-# What is counted of the stream: rows measured, their mean log length, rows with a value other than 1 or -1, the sum of
-# weights.
-ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+(
+    PRIOR,  # the part of a prior's precision that does not depend on the feature; where learned priors begin
+    PER_SQUARE,  # prior precision per mean square of the feature, of normalised lanes
+    SPREAD,  # C8 ku
+    KEEP,  # 1 / (1 + memory): what a precision keeps at each use
+    RATE,  # of AdaGrad; 0 for a Gaussian lane
+    SCALED,  # 1 where a scale is learned
+    NORMALISED,  # 1 where the prior variance is v0/q
+    LIVE,  # 0 once no output of the lane is left, and for lanes that only fill a vector
+    BIAS_PRIOR,  # prior precision of the intercept
+    PRECISION,  # 1 / v0
+    NATURAL,  # 1 where the prior of each group is learned: the state then has precision times mean
+    STAYS,  # 1 - fading
+) = range(12)
+# What is counted of the stream.
+(
+    ROWS,  # rows measured
+    LOG_LENGTH,  # their mean log length
+    OTHER,  # rows with a value other than 1 or -1
+    WEIGHT,  # sum of weights
+) = range(4)
 # Rows with other values are few as long as they are less than one in so many.
 FEW = 32.0
 
 
-class Lanes(NamedTuple):
+class LaneState(NamedTuple):
     """What the lanes are and what they believe, as kernels take it. `width` is their number, a multiple of LANES."""
 
     settings: np.ndarray  # PRIOR to STAYS, a column for each lane
@@ -103,12 +120,12 @@ class Lanes(NamedTuple):
         return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
 
 
-def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> Lanes:
+def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> LaneState:
     """Before anything was learned."""
     width, learned = settings.shape[1], np.count_nonzero(settings[NATURAL])
     least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
     widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
-    return Lanes(
+    return LaneState(
         settings=settings,
         has_intercept=has_intercept,
         widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
@@ -126,7 +143,7 @@ def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype:
     )
 
 
-class Tables(NamedTuple):
+class LaneConfig(NamedTuple):
     """Rows of the settings for the kernel: first in the type of the state, then in float64."""
 
     prior: np.ndarray
@@ -144,7 +161,7 @@ class Tables(NamedTuple):
     natural: np.ndarray  # in the type of the state: whether it keeps precision times mean
 
 
-class Each(NamedTuple):
+class LaneScratch(NamedTuple):
     """Scratch for the lanes, of one row."""
 
     m: np.ndarray  # the score's mean
@@ -329,19 +346,29 @@ def _make_fades(each, fade):
 def _uses_known(lanes, state, normalised, dtype):
     """For features of which nothing was counted; 0 uses if no lane is normalised."""
     if normalised.size == 0:
-        return Known(state, 0, 0, dtype(0))
+        return CountEstimate(state, 0, 0, dtype(0))
     lane, width = normalised[0], lanes.settings.shape[1]
     per_gain = 4.0 * lanes.fade[0, lane] * math.exp(-2.0 * lanes.scale[0, lane])
-    return Known(state, 2 * width, 2 * lane - lane % LANES + LANES, dtype(per_gain))
+    return CountEstimate(state, 2 * width, 2 * lane - lane % LANES + LANES, dtype(per_gain))
 
 
 @kernel
 def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, lanes, row, last, examples, stop, said):
     """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
 
-    Vectors run across lanes: one register holds the eight means of a feature, another what its eight precisions have
-    gained. `said` of a row is the mean m and the variance s of its score in every lane. It ends early where `examples`
-    reaches `stop`. `lanes` is a `Lanes`; `groups` may be empty, then all features are of group 0.
+    It ends early where `examples` reaches `stop`. `lanes` is a `LaneState`; `groups` may be empty, then all features
+    are of group 0. Vectors run across lanes:
+
+        state        [feature][block][2][LANES]  eight means of a feature, then what its eight precisions have gained;
+                                                 a block for each eight lanes, one cache line in float32
+        squares      [feature][2]                mean square of its values and uses; a bit of `marks` says whether any
+        held         [group][lane]               prior precisions that do not depend on the feature
+        fresh        [group][block][2][LANES]    what lanes that learn their priors have not yet taken in
+        said         [row][2][lane]              mean m and variance s of the row's score
+        here, each   scratch of a row: of its non-zeros (`LaneRowScratch`), and of each lane (`LaneScratch`)
+
+    A row is read three times: for its values and squares, by `_score_row` for what lanes say, and by `_learn_row`,
+    which updates the state in place.
     """
     settings, stream = lanes.settings, lanes.stream
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
@@ -354,7 +381,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
     # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
     typed = settings.astype(state.dtype)
-    tables = Tables(
+    tables = LaneConfig(
         *(typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], dtype(1) - typed[KEEP], typed[RATE]),
         *(settings[KEEP], settings[SCALED], settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]),
         *(settings[STAYS], typed[NATURAL]),
@@ -367,7 +394,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
     here = new_row(longest + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
-    each = Each(
+    each = LaneScratch(
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
         *(scratch[6], scratch[7], scratch[8], scratch[9], scratch[10]),
     )

@@ -63,24 +63,14 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import AT_ONCE, Scores
 from bayou.core.prediction import Reading
 from bayou.kernels.random import choices
-from bayou.learners.bank.combination import Combination, combine, new_combination
+from bayou.learners.bank.combination import LOST, Combination, combine, learn_sampled_rows, new_combination
 from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
 from bayou.learners.bank.dropping import Dropping
-from bayou.learners.bank.in_parts import ENOUGH, LEARNED, RESTS, InParts
-from bayou.learners.bank.inspection import Output, levels_of, outputs_of
+from bayou.learners.bank.in_parts import InParts
+from bayou.learners.bank.inspection import OutputInfo, levels_of, outputs_of
 from bayou.learners.bank.lanes import new_lanes, run_lanes
-from bayou.learners.bank.later import (
-    LOST,
-    LaterLoss,
-    count,
-    later_loss,
-    learn_delayed,
-    log_losses,
-    new_tally,
-    next_block,
-)
 from bayou.learners.bank.pair_parts import PairWeights, pair_weights
-from bayou.learners.bank.pairs import Pairs, checked_cross, checked_pairs
+from bayou.learners.bank.pairs import PairLanes, checked_cross, checked_pairs
 from bayou.learners.bank.presets import PRESETS, SaysItsLanes, as_mappings, most_careful, own_lanes, settings_of
 from bayou.learners.bank.weights import (
     intercept_of,
@@ -89,6 +79,7 @@ from bayou.learners.bank.weights import (
     log_odds_reading,
     weights_of,
 )
+from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, log_losses, next_delay_block
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 # The combination follows the lanes this many rows behind.
@@ -182,7 +173,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         self._pairs, self.wants_groups = None, pairs is not None or len(self._lanes.priors) > 0
         if pairs is not None:
             own = self._n_features, self._has_intercept, self._dtype
-            self._pairs = Pairs(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)
+            self._pairs = PairLanes(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)
             self._outputs += self._pairs.outputs
             if self._pairs.factors is not None:
                 self._per_feature = (*type(self)._per_feature, "factors")
@@ -193,18 +184,22 @@ class Bank(SaysItsLanes, Dropping, InParts):
         static = [output for output in self._outputs if not self._said_by[output[0]].memory]
         self._static = np.array([output in static or not static for output in self._outputs])
         self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
-        self._tally = new_tally()
-        self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
+        self._delayed = DelayedRows()
         self._missed = 0  # examples of the stream before the bank's first, for one that joins others
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
-        small = {"stream": lanes.stream, "intercept": lanes.intercept, "scale": lanes.scale, "delayed": self._delayed}
+        small = {
+            "stream": lanes.stream,
+            "intercept": lanes.intercept,
+            "scale": lanes.scale,
+            "delayed": self._delayed.progress,
+        }
         small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.fresh}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
-        tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._tally}
+        tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._delayed.tally}
         return tables | ({} if self._pairs is None else self._pairs.arrays()) | rows
 
     # --- learning and predicting --------------------------------------------------------------------------------
@@ -228,7 +223,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         return scores
 
     def _count(self, signs: Any, weights: Any, expected: Any, delayed: Any, examples: int) -> None:
-        count(self._tally, log_losses(signs, expected), weights, delayed, examples)
+        self._delayed.add(log_losses(signs, expected), weights, delayed, examples)
 
     def _nothing_said(self, rows: int) -> np.ndarray:
         """Room for what lanes say of some rows: mean and variance of the score in every lane."""
@@ -251,7 +246,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
         if weights.any():
             self._fold()
         scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        learns_delayed = weights.any() and not self._delayed[RESTS] and self._later.kept.any()
+        learns_delayed = weights.any() and not self._delayed.progress[RESTS] and self._later.kept.any()
         delayed = np.full((2, rows), np.nan) if learns_delayed else None
         row, examples = 0, self._examples
         while row < rows:
@@ -301,7 +296,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
             while row < len(batch) and examples != stop:
                 end = len(batch)
                 if delayed is not None:
-                    end, size, kept = next_block(
+                    end, size, kept = next_delay_block(
                         weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop
                     )
                     ahead = self._said_ahead(batch, signs, kept, examples) if len(kept) and size > 1 else None
@@ -353,9 +348,9 @@ class Bank(SaysItsLanes, Dropping, InParts):
         return said
 
     def _learn_delayed(self, said: Any, signs: Any, weights: Any, rows: Any, ahead: Any, losses: Any) -> None:
-        counted = self._delayed[LEARNED]
-        self._delayed[LEARNED] = learn_delayed(
-            said, signs, weights, rows, ahead is not None, self._later, counted, losses
+        progress = self._delayed.progress
+        progress[N_LEARNED] = learn_sampled_rows(
+            said, signs, weights, rows, ahead is not None, self._later, progress[N_LEARNED], losses
         )
 
     def warm_up_combination(self) -> None:
@@ -376,32 +371,9 @@ class Bank(SaysItsLanes, Dropping, InParts):
         return scores
 
     @property
-    def _frozen_combination(self) -> Combination:
-        return self._later if self.looks_later else self._combination
-
-    @property
     def looks_later(self) -> bool:
-        """Whether it has learned how to predict later rows; models of earlier versions have not."""
-        with self._lock:
-            return bool(self._delayed[LEARNED] >= min(self._examples, ENOUGH) and self._later.kept.any())
-
-    def later_loss(self) -> LaterLoss | None:
-        """The log loss of the last half of the stream as it was learned, and what to expect of later rows.
-
-        None before anything was learned, and for a stream that came row by row or again and again.
-        """
-        with self._lock:
-            return later_loss(self._tally)
-
-    def end_pass(self) -> bool:
-        """What comes again tells nothing of rows that were never seen: the later combination rests."""
-        with self._lock:
-            self._delayed[RESTS] = 1.0
-        return False
-
-    def new_stream(self) -> None:
-        with self._lock:
-            self._delayed[RESTS] = 0.0
+        """Whether it has learned how to predict later rows, and has outputs left for it."""
+        return super().looks_later and bool(self._later.kept.any())
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -410,7 +382,7 @@ class Bank(SaysItsLanes, Dropping, InParts):
     # --- looking inside -----------------------------------------------------------------------------------------
 
     @property
-    def lanes(self) -> list[Output]:
+    def lanes(self) -> list[OutputInfo]:
         """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
         with self._lock:
             chosen = [(self._said_by[lane], temper) for lane, temper in self._outputs]

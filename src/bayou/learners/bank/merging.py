@@ -45,7 +45,7 @@ from bayou.learners.bank.lanes import (
     ROWS,
     STAYS,
     WEIGHT,
-    Lanes,
+    LaneState,
 )
 from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
 from bayou.learners.bank.rows import LEAST_SQUARE, mark
@@ -55,7 +55,7 @@ from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_
 BLOCK = 1 << 16
 
 
-def rules_of(lanes: Lanes) -> np.ndarray:
+def rules_of(lanes: LaneState) -> np.ndarray:
     """By which of the rules of `core.gains` each lane is merged."""
     settings = lanes.settings
     forgets = (settings[KEEP] < 1) | (settings[STAYS] < 1)
@@ -63,7 +63,7 @@ def rules_of(lanes: Lanes) -> np.ndarray:
 
 
 def gain_at(
-    lanes: Lanes, base: Mapping[str, np.ndarray], base_fade: np.ndarray, features: np.ndarray, rules: np.ndarray
+    lanes: LaneState, base: Mapping[str, np.ndarray], base_fade: np.ndarray, features: np.ndarray, rules: np.ndarray
 ) -> np.ndarray:
     """What lanes have learned of some features since they stood so: A and B of each lane, uses, summed squares, groups.
 
@@ -81,7 +81,7 @@ def gain_at(
 
 
 def join_at(
-    lanes: Lanes, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
+    lanes: LaneState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`).
 
@@ -97,7 +97,7 @@ def join_at(
         lanes.priors[:, [SQUARES, KNOWN]] += sums[lanes.settings[NATURAL] > 0]
 
 
-def renew(lanes: Lanes) -> None:
+def renew(lanes: LaneState) -> None:
     """Make priors anew, of groups of which anything was learned."""
     learned = np.flatnonzero(lanes.settings[NATURAL])
     met = lanes.priors[:, [SQUARES, KNOWN]].any(axis=1)
@@ -105,7 +105,7 @@ def renew(lanes: Lanes) -> None:
     lanes.priors[:, HELD] *= met  # as before anything was learned: 0
 
 
-def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
+def gain_apart(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarray:
     """What lanes have learned since `base` of intercept, scales, stream and priors, and how far evidence has faded."""
     intercept = gained(_intercepts(lanes), _intercepts(base), rules)
     scale = gained(_scales(lanes), _scales(base), _lasting(rules))
@@ -113,12 +113,12 @@ def gain_apart(lanes: Lanes, base: Lanes, rules: np.ndarray) -> np.ndarray:
     return np.concatenate([*intercept, *scale, counted, fade, (_sums(lanes) - _sums(base)).ravel()])
 
 
-def n_apart(lanes: Lanes) -> int:
+def n_apart(lanes: LaneState) -> int:
     """How many numbers `gain_apart` has."""
     return 5 * lanes.width + len(lanes.stream) + 4 * GROUPS * len(lanes.priors)
 
 
-def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
+def join_apart(lanes: LaneState, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
     """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
     *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
     more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
@@ -136,7 +136,7 @@ def join_apart(lanes: Lanes, gains: np.ndarray, parts: int, weight: float, rules
         _put_sums(lanes, sums)
 
 
-def discount_lanes(lanes: Lanes, share: float) -> None:
+def discount_lanes(lanes: LaneState, share: float) -> None:
     """Let everything that was learned and does not fade by itself count less; means stay as they are."""
     lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
     lanes.intercept[1] *= lasting
@@ -155,12 +155,12 @@ def discount_lanes(lanes: Lanes, share: float) -> None:
         lanes.state[here] = block
 
 
-def changed_at(lanes: Lanes, base: Lanes) -> np.ndarray:
+def changed_at(lanes: LaneState, base: LaneState) -> np.ndarray:
     """The features of which lanes know something else than their base."""
     return changed([lanes.state, lanes.squares], [base.state, base.squares])
 
 
-def merge_lanes(parts: list[Lanes], into: Lanes) -> None:
+def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
     """Of parts that grew from `into`, which then knows what all know: the average of what they have come to.
 
     Nobody knows by how much corrections that all parts have made would overshoot in sum.
@@ -186,7 +186,7 @@ def _lasting(rules: np.ndarray) -> int:
     return AVERAGE if AVERAGE in rules else EVIDENCE
 
 
-class _Rules(NamedTuple):
+class _MergeConfig(NamedTuple):
     """Of each lane, for kernels: what its numbers are in the units of features, and by which rule they add up."""
 
     rule: np.ndarray
@@ -199,11 +199,11 @@ class _Rules(NamedTuple):
     base_fade: np.ndarray
 
 
-def _rules(lanes: Lanes, rules: np.ndarray) -> _Rules:
+def _rules(lanes: LaneState, rules: np.ndarray) -> _MergeConfig:
     factors, settings = lanes.factors(), lanes.settings
     prior, per_square = np.where(settings[RATE] > 0, 0.0, settings[[PRIOR, PER_SQUARE]])
     into_b, natural = np.where(rules == RECENT, 1.0 / factors, factors), settings[NATURAL] > 0
-    return _Rules(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
+    return _MergeConfig(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
 
 
 @kernel
@@ -273,37 +273,37 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
             mark(marks, feature)
 
 
-def _faded(lanes: Lanes, base: np.ndarray) -> np.ndarray:
+def _faded(lanes: LaneState, base: np.ndarray) -> np.ndarray:
     """By what the base's own evidence is multiplied by now, `base` being its `fade` then."""
     return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
 
 
-def _units(lanes: Lanes) -> np.ndarray:
+def _units(lanes: LaneState) -> np.ndarray:
     """What makes the sums of lanes that learn their priors those of weights in units of the features."""
     factors = lanes.factors()[lanes.settings[NATURAL] > 0]
     return np.stack([factors**2, np.ones(len(factors))], axis=1)[:, :, None]
 
 
-def _sums(lanes: Lanes) -> np.ndarray:
+def _sums(lanes: LaneState) -> np.ndarray:
     """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
     units = _units(lanes)
     return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
 
 
-def _put_sums(lanes: Lanes, sums: np.ndarray) -> None:
+def _put_sums(lanes: LaneState, sums: np.ndarray) -> None:
     """What `_sums` has read."""
     units = _units(lanes)
     lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
     renew(lanes)
 
 
-def _intercepts(lanes: Lanes) -> Places:
+def _intercepts(lanes: LaneState) -> Places:
     return Places(
         lanes.intercept[0], lanes.intercept[1], np.where(lanes.settings[RATE] > 0, 0.0, lanes.settings[BIAS_PRIOR])
     )
 
 
-def _scales(lanes: Lanes) -> Places:
+def _scales(lanes: LaneState) -> Places:
     return Places(lanes.scale[0], lanes.scale[1], np.full(lanes.width, SCALE_PRECISION))
 
 
@@ -333,7 +333,7 @@ def losses_of(combination: Combination) -> np.ndarray:
     return combination.losses[0] - np.log(combination.losses[1])
 
 
-def mirror_lanes(lanes: Lanes) -> None:
+def mirror_lanes(lanes: LaneState) -> None:
     """What lanes would believe of the opposite labels: all means are the opposite."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
     rows = nonzero_rows(lanes.state)

@@ -10,9 +10,9 @@ import numpy as np
 
 from bayou.core.gains import AVERAGE, EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
 from bayou.core.model_file import nonzero_rows
-from bayou.learners.bank.crosses import BIAS_PRIOR, FEATURES, GAIN, MEAN, PAIRS, PRIORS, Crosses, places_of
-from bayou.learners.bank.factors import ALONE_PRIOR, FACTOR_PRIOR, PAIR_PRIORS, Factors
-from bayou.learners.bank.pairs import Pairs
+from bayou.learners.bank.crosses import BIAS_PRIOR, FEATURES, GAIN, MEAN, PAIRS, PRIORS, CrossState, places_of
+from bayou.learners.bank.factors import ALONE_PRIOR, FACTOR_PRIOR, PAIR_PRIORS, FactorState
+from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Of a place: what was gained, and both features in halves.
@@ -28,29 +28,29 @@ def factor_rules(averaged: bool) -> np.ndarray:
     return np.where(_FADES, RECENT, AVERAGE if averaged else EVIDENCE)
 
 
-def changed_places(pairs: Pairs, base: Pairs) -> np.ndarray:
+def changed_places(pairs: PairLanes, base: PairLanes) -> np.ndarray:
     """The places of which X knows something else than its base."""
     return changed([pairs.crosses.weights], [base.crosses.weights])
 
 
-def changed_factors(pairs: Pairs, base: Pairs) -> np.ndarray:
+def changed_factors(pairs: PairLanes, base: PairLanes) -> np.ndarray:
     """The features of which P or Q know something else than their base."""
     if pairs.factors is None or base.factors is None:
         return np.empty(0, np.int64)
     return changed([pairs.factors.state], [base.factors.state])
 
 
-def _at(lane: Crosses, places: np.ndarray) -> Places:
+def _at(lane: CrossState, places: np.ndarray) -> Places:
     mean, strength = lane.weights[places].astype(np.float64).T
     return Places(mean, strength, PRIORS[FEATURES])
 
 
-def _scales_of(lane: Crosses, owners: np.ndarray) -> np.ndarray:
+def _scales_of(lane: CrossState, owners: np.ndarray) -> np.ndarray:
     """What values are multiplied by at places of these features: two make a pair."""
     return np.exp(lane.scale[MEAN])[np.where(owners[:, 1] > 0, PAIRS, FEATURES)]
 
 
-def gain_places(pairs: Pairs, base: Pairs, places: np.ndarray, rule: int = EVIDENCE) -> np.ndarray:
+def gain_places(pairs: PairLanes, base: PairLanes, places: np.ndarray, rule: int = EVIDENCE) -> np.ndarray:
     """What X has learned at some places since `base`, a row each."""
     lane, owners, before = pairs.crosses, pairs.crosses.features[places], _at(base.crosses, places)
     a, b = gained(_at(lane, places), before, rule)
@@ -60,7 +60,7 @@ def gain_places(pairs: Pairs, base: Pairs, places: np.ndarray, rule: int = EVIDE
 
 
 def join_places(
-    pairs: Pairs, places: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rule: int = EVIDENCE
+    pairs: PairLanes, places: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rule: int = EVIDENCE
 ) -> None:
     """Let X learn at some places what parts have gained over it in sum."""
     lane, held = pairs.crosses, PRIORS[FEATURES]
@@ -78,7 +78,7 @@ def join_places(
     lane.features[places] = owners
 
 
-def _factors_at(lanes: Factors, features: np.ndarray) -> Places:
+def _factors_at(lanes: FactorState, features: np.ndarray) -> Places:
     return _of_rows(lanes.state[features])
 
 
@@ -87,13 +87,13 @@ def _of_rows(rows: np.ndarray) -> Places:
     return Places(wide[:, _MEANS], wide[:, _GAINS], _HELD)
 
 
-def gain_factors(lanes: Factors, base: np.ndarray, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
+def gain_factors(lanes: FactorState, base: np.ndarray, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
     """What P and Q have learned of some features since these stood so."""
     return np.hstack(gained(_factors_at(lanes, features), _of_rows(base), rules))
 
 
 def join_factors(
-    lanes: Factors, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
+    lanes: FactorState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Let P and Q learn of some features what parts have gained over them in sum."""
     a, b = np.hsplit(gains, 2)
@@ -104,7 +104,7 @@ def join_factors(
     lanes.state[features] = rows
 
 
-def _small(pairs: Pairs) -> list[tuple[Places, np.ndarray, float]]:
+def _small(pairs: PairLanes) -> list[tuple[Places, np.ndarray, float]]:
     """What is small: places, the array [means, gained precisions] that holds them, and how far means go."""
     x = pairs.crosses
     found = [
@@ -119,11 +119,11 @@ def _small(pairs: Pairs) -> list[tuple[Places, np.ndarray, float]]:
     return found
 
 
-def _streams(pairs: Pairs) -> list[np.ndarray]:
+def _streams(pairs: PairLanes) -> list[np.ndarray]:
     return [pairs.crosses.stream] + ([] if pairs.factors is None else [pairs.factors.stream])
 
 
-def gain_pairs_apart(pairs: Pairs, base: Pairs, rule: int = EVIDENCE) -> np.ndarray:
+def gain_pairs_apart(pairs: PairLanes, base: PairLanes, rule: int = EVIDENCE) -> np.ndarray:
     """What lanes of pairs have learned since `base` of intercepts, scales, pairs of groups, and of the stream."""
     found = []
     for (now, _, _), (before, _, _) in zip(_small(pairs), _small(base), strict=True):
@@ -133,7 +133,7 @@ def gain_pairs_apart(pairs: Pairs, base: Pairs, rule: int = EVIDENCE) -> np.ndar
     return np.concatenate(found)
 
 
-def join_pairs_apart(pairs: Pairs, gains: np.ndarray, parts: int, weight: float, rule: int = EVIDENCE) -> None:
+def join_pairs_apart(pairs: PairLanes, gains: np.ndarray, parts: int, weight: float, rule: int = EVIDENCE) -> None:
     """Let lanes of pairs learn that of so many parts; before all else."""
     at = 0
     for before, into, farthest in _small(pairs):
@@ -148,7 +148,7 @@ def join_pairs_apart(pairs: Pairs, gains: np.ndarray, parts: int, weight: float,
         at += 2
 
 
-def discount_pairs(pairs: Pairs, share: float) -> None:
+def discount_pairs(pairs: PairLanes, share: float) -> None:
     """Let everything that was learned and does not fade by itself count less; means stay as they are."""
     for _, into, _ in _small(pairs):
         into[GAIN] *= share
@@ -159,7 +159,7 @@ def discount_pairs(pairs: Pairs, share: float) -> None:
         state[np.ix_(nonzero_rows(state), _GAINS[~_FADES])] *= state.dtype.type(share)
 
 
-def merge_pairs_of(parts: list[Pairs], into: Pairs, base: Pairs) -> None:
+def merge_pairs_of(parts: list[PairLanes], into: PairLanes, base: PairLanes) -> None:
     """Of parts that grew from `base`, an equal of `into`, which then knows what all know: the average of it."""
     counts = [part.crosses.stream[0] > base.crosses.stream[0] for part in parts]
     apart = np.sum([gain_pairs_apart(part, base, AVERAGE) for part in parts], axis=0)

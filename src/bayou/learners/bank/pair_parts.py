@@ -16,8 +16,8 @@ from bayou.kernels.vector import LANES
 from bayou.learners.bank import factors
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, PRIORS, place_of
-from bayou.learners.bank.lanes import Lanes
-from bayou.learners.bank.pairs import Pairs
+from bayou.learners.bank.lanes import LaneState
+from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.bank.weights import in_log_odds, linearised
 
 # A pair among things that rows are explained by: (the first's place in its row + 1) * PAIR + the other's in the batch.
@@ -32,7 +32,7 @@ class PairWeights(NamedTuple):
     sd: np.ndarray
 
 
-def pair_weights(pairs: Pairs, lanes: Lanes, combination: Combination) -> PairWeights:
+def pair_weights(pairs: PairLanes, lanes: LaneState, combination: Combination) -> PairWeights:
     """Return the pairs that the lane of crosses has seen, with their weights as a combination counts them."""
     lane = pairs.crosses
     slots = np.flatnonzero(lane.features[:, 1])

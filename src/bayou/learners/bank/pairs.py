@@ -21,7 +21,7 @@ from bayou.core.checks import one_of, several, shown, whole_number
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Part, Weights
 from bayou.learners.bank import crosses, factors
-from bayou.learners.bank.factors import Factors
+from bayou.learners.bank.factors import FactorState
 from bayou.learners.bank.lanes import unit_of
 
 KINDS = {
@@ -97,7 +97,7 @@ def crossed_groups(cross: Any) -> np.ndarray:
     return chosen
 
 
-class Pairs:
+class PairLanes:
     """The lanes of pairs of one bank, in the columns of what lanes say from `column` on."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Pairs:
         tables = ("pair weights", "pair features", "factors")
         return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
 
-    def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+    def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> PairLanes:
         """The same with what is not of features as in these arrays, by their names in files."""
         was, x, f = copy.copy(self), self.crosses, self.factors
         own: dict[str, Any] = {name: arrays[f"pair {name}"].reshape(getattr(x, name).shape) for name in _OF_CROSSES}
@@ -184,7 +184,7 @@ class Pairs:
         unit = unit_of(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
         return float(np.exp(self.crosses.scale[0, part])) * unit ** (1 + part)
 
-    def _factors_alone(self, lanes: Factors, features: np.ndarray) -> Part:
+    def _factors_alone(self, lanes: FactorState, features: np.ndarray) -> Part:
         mean, gain = (lanes.state[features, factors.ALONE + at].astype(np.float64) for at in (0, 8))
         own = _intercept(lanes.has_intercept, lanes.intercept, factors.BIAS_PRIOR)
         return Part(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)

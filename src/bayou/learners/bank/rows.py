@@ -23,7 +23,7 @@ LEAST_SQUARE = 1e-30
 AHEAD = 128
 
 
-class Row(NamedTuple):
+class LaneRowScratch(NamedTuple):
     """Scratch for the features of a row."""
 
     xs: np.ndarray  # values in units of the stream
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     held: np.ndarray  # where their priors begin
 
 
-class Known(NamedTuple):
+class CountEstimate(NamedTuple):
     """Where it stands how often a feature was met, before anybody counted: in what a normalised lane has gained.
 
     A feature whose values are all 1 or -1 gains at most 1/4 at each use.
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 @kernel(forceinline=True)
 def new_row(room, width, state):
     """For rows of so many features, in the type of the state."""
-    return Row(
+    return LaneRowScratch(
         zeros(room, state.dtype),
         zeros(room, np.int64),
         np.ones(room, state.dtype),

@@ -23,9 +23,9 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
-from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, Lanes
-from bayou.learners.bank.levels import SUREST_STACKED
-from bayou.learners.bank.pairs import Pairs
+from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, LaneState
+from bayou.learners.bank.pairs import PairLanes
+from bayou.learners.ensembles.stackers import MAX_STACKED_LOGIT, output_coefficients
 
 # So many of the lanes of pairs have weights of features alone.
 ALONE = 2
@@ -33,7 +33,7 @@ ALONE = 2
 NEGLIGIBLE = 1e-12
 
 
-class Linear(NamedTuple):
+class LinearizedCombination(NamedTuple):
     """The combination as a sum over lanes; an array entry for each lane, those of pairs behind the others."""
 
     coefficients: np.ndarray  # of the lane's score
@@ -42,7 +42,7 @@ class Linear(NamedTuple):
     offset: float
 
 
-def linearised(lanes: Lanes, combination: Combination) -> Linear:
+def linearised(lanes: LaneState, combination: Combination) -> LinearizedCombination:
     of, slots, damping = combination.lane_of, combination.slots, combination.damping
     width = max(lanes.width, int(of.max()) + 1)
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
@@ -56,7 +56,7 @@ def linearised(lanes: Lanes, combination: Combination) -> Linear:
         gaussian = each_share
     stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
     coefficients = np.bincount(of, each * stretch, minlength=width)
-    return Linear(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
+    return LinearizedCombination(coefficients, gaussian / gaussian.sum(), stretched, float(offset))
 
 
 def in_log_odds(combination: Combination) -> Combination:
@@ -68,17 +68,12 @@ def in_log_odds(combination: Combination) -> Combination:
 
 def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
     """The coefficient of each output's logit, and the offset."""
-    slots = combination.slots
-    shares = combination.shares[slots]
-    each, offset = combination.final_shares[0] * shares, 0.0
-    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
-        c = mean[slots]
-        each = each + share * ((1.0 + mean[1] - c.sum()) * shares + c)
-        offset += share * mean[0]
-    return each, offset
+    final_shares, means = combination.final_shares, combination.stacker_mean[:, : combination.slots.stop]
+    offset = sum((share * mean[0] for share, mean in zip(final_shares[1:], means, strict=True)), 0.0)
+    return output_coefficients(combination.shares[combination.slots], final_shares, means), offset
 
 
-class RowWeights(NamedTuple):
+class MeanRowWeights(NamedTuple):
     """What makes a bank's log-odds: the weights of every lane, and what lanes say of the mean row."""
 
     mean: np.ndarray  # (features, lanes)
@@ -87,7 +82,7 @@ class RowWeights(NamedTuple):
     score_variance: np.ndarray
 
 
-def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> RowWeights:
+def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> MeanRowWeights:
     """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
     with bank._lock:
         parts = [*_lane_parts(bank._lanes, features, dict.fromkeys(range(bank._lanes.width), 1.0)).values()]
@@ -96,10 +91,10 @@ def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.nd
     variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
     intercepts = np.array([part.intercept[0] for part in parts])
     unsure = np.array([part.intercept[1] for part in parts])
-    return RowWeights(weights, variance, mean @ weights + intercepts, square @ variance + unsure)
+    return MeanRowWeights(weights, variance, mean @ weights + intercepts, square @ variance + unsure)
 
 
-def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.ndarray, np.ndarray]:
+def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np.ndarray, np.ndarray]:
     """What makes the log-odds of (later) rows a sum over features, of each row and lane.
 
     The log-odds are sum_k C_k z_k and an offset. Logits z = m/r, which are cut, have roots r = sqrt(1 + C8 kp s) that
@@ -127,7 +122,7 @@ def row_coefficients(bank: Any, batch: Batch, known: RowWeights) -> tuple[np.nda
     return found[0], found[1]
 
 
-def mean_row_log_odds(bank: Any, known: RowWeights) -> float:
+def mean_row_log_odds(bank: Any, known: MeanRowWeights) -> float:
     """The log-odds of the mean row, as the lanes' scores of it make them."""
     combination = bank._frozen_combination
     each, offset = _outputs(combination)
@@ -136,10 +131,10 @@ def mean_row_log_odds(bank: Any, known: RowWeights) -> float:
 
 
 def _cut(logits: Any) -> Any:
-    return np.clip(logits, -SUREST_STACKED, SUREST_STACKED)
+    return np.clip(logits, -MAX_STACKED_LOGIT, MAX_STACKED_LOGIT)
 
 
-def intercept_of(lanes: Lanes, combination: Combination, pairs: Pairs | None = None) -> tuple[float, float]:
+def intercept_of(lanes: LaneState, combination: Combination, pairs: PairLanes | None = None) -> tuple[float, float]:
     """Mean and variance of the intercept."""
     coefficients, mixing, stretched, offset = linearised(lanes, combination)
     intercepts, variances = lanes.intercept[0], _intercept_variances(lanes)
@@ -152,7 +147,7 @@ def intercept_of(lanes: Lanes, combination: Combination, pairs: Pairs | None = N
     return float(coefficients @ intercepts) + offset, float(mixing @ (variances + (means - mixing @ means) ** 2))
 
 
-def _intercept_variances(lanes: Lanes) -> np.ndarray:
+def _intercept_variances(lanes: LaneState) -> np.ndarray:
     return np.where(lanes.settings[RATE] > 0, 0.0, 1.0 / (lanes.settings[BIAS_PRIOR] + lanes.intercept[1]))
 
 
@@ -162,17 +157,17 @@ def _stacked_variance(combination: Combination) -> float:
     return float(sum(share * covariance[0, 0] for share, covariance in stackers))
 
 
-def lane_weights(lanes: Lanes, lane: int, features: np.ndarray) -> Weights:
+def lane_weights(lanes: LaneState, lane: int, features: np.ndarray) -> Weights:
     """What one lane believes of some weights."""
     return lane_part(lanes, lane, features).weights
 
 
-def lane_part(lanes: Lanes, lane: int, features: np.ndarray) -> Part:
+def lane_part(lanes: LaneState, lane: int, features: np.ndarray) -> Part:
     """One lane by itself."""
     return _lane_parts(lanes, features, {lane: 1.0})[lane]
 
 
-def _lane_parts(lanes: Lanes, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, Part]:
+def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, Part]:
     """Some lanes by themselves, each stretched by so much."""
     which, stretch = np.array([*stretched], np.int64), np.array([*stretched.values()], np.float64)
     means, variances = np.empty((2, len(which), len(features)))
@@ -182,14 +177,14 @@ def _lane_parts(lanes: Lanes, features: np.ndarray, stretched: Mapping[int, floa
     return {lane: Part(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in told}
 
 
-def _row_variances(lanes: Lanes, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def _row_variances(lanes: LaneState, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """s of the mean row in each lane: the mean over rows of sum x^2 v, and the intercept's."""
     found = _intercept_variances(lanes)
     _add_variances(features, lanes, lanes.factors(), np.asarray(squares, np.float64), found)
     return found
 
 
-def lane_reading(lanes: Lanes, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+def lane_reading(lanes: LaneState, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
     """One lane by itself, in units of the log-odds if the mean squares of all features are known."""
     root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variances(lanes, features, squares)[lane])
     part = _lane_parts(lanes, features, {lane: 1.0 / root})[lane]
@@ -197,11 +192,11 @@ def lane_reading(lanes: Lanes, lane: int, features: np.ndarray, squares: np.ndar
 
 
 def log_odds_reading(
-    lanes: Lanes,
+    lanes: LaneState,
     combination: Combination,
     features: np.ndarray,
     squares: np.ndarray | None,
-    pairs: Pairs | None = None,
+    pairs: PairLanes | None = None,
 ) -> Reading:
     """The combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and the lanes one by one.
 
@@ -229,7 +224,9 @@ def log_odds_reading(
     return Reading(mean, intercept, shown, "log_odds")
 
 
-def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray, pairs: Pairs | None = None) -> np.ndarray:
+def weights_of(
+    lanes: LaneState, combination: Combination, features: np.ndarray, pairs: PairLanes | None = None
+) -> np.ndarray:
     """Means and variances of some features' weights."""
     coefficients, mixing, stretched, _ = linearised(lanes, combination)
     found = np.empty((2, len(features)), lanes.state.dtype)

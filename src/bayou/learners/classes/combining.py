@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bayou.core.threads import all_done
-from bayou.learners.classes.stack import Heard, Said, Stack, look, share
+from bayou.learners.classes.stack import StackInputs, StackOutputs, StackState, look, share
 from bayou.learners.classes.stacker import stack
 
 # Threads of their own are worth it for at least so many rows times classes.
@@ -15,11 +15,11 @@ WORTH_THREADS = 1024
 
 
 def combine(
-    into: Stack,
-    heard: Heard,
+    into: StackState,
+    heard: StackInputs,
     numbers: np.ndarray,
     weights: np.ndarray,
-    said: Said,
+    said: StackOutputs,
     n_classes: int,
     examples: int,
     certain: bool,

@@ -17,7 +17,8 @@ from bayou.core.batch import Batch
 from bayou.core.learner import Learner
 from bayou.kernels.random import keyed
 from bayou.learners.bank import Bank
-from bayou.learners.classes.stack import SUREST, Stack
+from bayou.learners.classes.stack import StackState
+from bayou.learners.ensembles.stackers import MAX_LOGIT
 
 # What the seed of each class is keyed by; no draw has this number.
 _CLASS = 2**40
@@ -41,11 +42,11 @@ def drawn_logits(
             from scipy.special import log_ndtr
 
             scores = log_ndtr(scores) - log_ndtr(-scores)
-        logits[:, :, k] = np.clip(scores, -SUREST, SUREST)
+        logits[:, :, k] = np.clip(scores, -MAX_LOGIT, MAX_LOGIT)
     return logits
 
 
-def stacked_draws(logits: np.ndarray, stack: Stack) -> np.ndarray:
+def stacked_draws(logits: np.ndarray, stack: StackState) -> np.ndarray:
     """Probabilities from the drawn logits, in their place; shape (draws, rows, classes)."""
     from scipy.special import log_expit, log_softmax, softmax
 

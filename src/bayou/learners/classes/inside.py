@@ -16,8 +16,9 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import Reading
 from bayou.core.registry import Record
 from bayou.core.validation import feature_numbers
-from bayou.learners.classes.stack import Stack
-from bayou.learners.classes.table import Table
+from bayou.learners.classes.stack import StackState
+from bayou.learners.classes.table import CompactIndex
+from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.numbering import Numbering
 
 # What is counted of each class: examples since it joined, and its own among them.
@@ -26,21 +27,19 @@ ALL, OWN = range(2)
 UNUSED = ("tally",)
 
 
-class Inside(Learner):
+class Inside(Ensemble):
     """The part of `Classes` that tells of itself."""
 
     _inner: Record
     _like: Learner
     _learners: list[Learner]
     _max_classes: int
-    _table: Table
+    _table: CompactIndex
     _ids: np.ndarray
-    _stack: Stack
-    _later: Stack
+    _combination: StackState
+    _later: StackState
     _labels: np.ndarray
     _learned: np.ndarray
-    _progress: np.ndarray
-    _tally: np.ndarray
 
     def _join(self, label: float) -> None:
         raise NotImplementedError
@@ -80,7 +79,9 @@ class Inside(Learner):
     def levels(self) -> dict[str, float]:
         """The shares of the learners divided by their sum, of the stacker, and of the one that forgets."""
         with self._lock:
-            return dict(zip(("normalised", "stacker", "stacker with memory"), self._stack.shares.tolist(), strict=True))
+            return dict(
+                zip(("normalised", "stacker", "stacker with memory"), self._combination.shares.tolist(), strict=True)
+            )
 
     def parts(self) -> list[dict[str, Any]]:
         """`levels` for the command."""
@@ -155,9 +156,10 @@ class Inside(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         n_classes, numbering = len(self._learners), self._table.numbering
         ids = self._ids if self._ids.size or numbering is None else numbering.arrays()["ids"]
-        own = {"labels": self._labels, "learned": self._learned, "progress": self._progress, "ids": ids}
-        own |= {"tally": self._tally}
-        own |= self._stack.arrays(n_classes)
+        progress = self._delayed.progress[::-1]  # files have whether it rests first
+        own = {"labels": self._labels, "learned": self._learned, "progress": progress, "ids": ids}
+        own |= {"tally": self._delayed.tally}
+        own |= self._combination.arrays(n_classes)
         own |= {f"later {name}": array for name, array in self._later.arrays(n_classes).items()}
         for k, learner in enumerate(self._learners):
             own |= {f"{k}:{name}": array for name, array in learner._arrays().items() if name not in UNUSED}

@@ -54,22 +54,20 @@ from bayou.core.memory import check_room
 from bayou.core.prediction import no_posterior
 from bayou.core.threads import all_done
 from bayou.learners.bank import Bank
-from bayou.learners.bank.later import LOST, TOLD, LaterLoss, count, later_loss, new_tally
+from bayou.learners.bank.combination import LOST, TOLD
 from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.inside import ALL, OWN, Inside
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
-from bayou.learners.classes.stack import Heard, Said, new_heard, new_said, new_stack
-from bayou.learners.classes.table import FEW, Shared, Table
+from bayou.learners.classes.stack import StackInputs, StackOutputs, new_heard, new_said, new_stack
+from bayou.learners.classes.table import FEW, CompactIndex, SharedBatch
+from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, class_log_losses
 from bayou.recipe.crosses import NO_LANES
 
 # Lines of the stack take no more than this at a time.
 LINES = 64 << 20
 # Whether there is memory is asked for pieces as large as this.
 WORTH_ASKING = 64 << 20
-RESTS, DELAYED = range(2)
-# Chances below count as this where it is said what later rows will cost.
-LEAST = 1e-14
 
 
 class Classes(Inside):
@@ -133,15 +131,14 @@ class Classes(Inside):
         self._make: Callable[..., Learner] = self._inner.load()
         self._own = own
         self._banks, self._certain = issubclass(self._inner.load(), Bank), not self._inner.posterior
-        self._table = Table(self._n_features, numbered=self._banks and self._n_features > FEW)
+        self._table = CompactIndex(self._n_features, numbered=self._banks and self._n_features > FEW)
         self._ids = np.zeros(0, np.uint64)  # of the table, while it is restored
         self._spare: Learner | None = self._new_learner(0)
         self._like = self._spare  # what it is like, all are
         self._widest = self._like._widest
-        self._stack = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
+        self._combination = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
         self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
-        self._progress = np.zeros(2)  # whether the stacks rest; rows that the one for later rows has learned
-        self._tally = new_tally()
+        self._delayed = DelayedRows()
         self._labels, self._learned = np.zeros(0), np.zeros((0, 2), np.int64)
         self._learners: list[Learner] = []
         self._check_room(len(known), self._table.taken)
@@ -183,9 +180,9 @@ class Classes(Inside):
         combination = learner._combination
         return combination.lane_of, combination.output_spread[combination.slots]
 
-    def _new_heard(self, rows: int, n_classes: int) -> Heard:
+    def _new_heard(self, rows: int, n_classes: int) -> StackInputs:
         width = self._like._lanes.width if isinstance(self._like, Bank) else 0
-        return new_heard(self._stack, rows, n_classes, width, *self._outputs_of(self._like))
+        return new_heard(self._combination, rows, n_classes, width, *self._outputs_of(self._like))
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -201,7 +198,7 @@ class Classes(Inside):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
         """As many rows at a time as the stack has lines for; `signs` are the numbers of the classes."""
         n_classes = max(len(self._labels), int(signs.max(initial=0)) + 1)
-        size = max(1, LINES // (8 * self._stack.prior.size * n_classes))
+        size = max(1, LINES // (8 * self._combination.prior.size * n_classes))
         told, examples = [], self._examples
         for start in range(0, max(len(batch), 1), size):
             rows = slice(start, start + size)
@@ -217,7 +214,7 @@ class Classes(Inside):
         rows, before = len(batch), len(self._labels)
         fresh = np.flatnonzero((numbers >= before) & (weights > 0))
         joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
-        placed = Shared.of(self._table.placed(batch, weights))
+        placed = SharedBatch.of(self._table.placed(batch, weights))
         for row in joins.tolist():
             self._join(float(np.asarray(batch.labels)[row]))
         self._resize()
@@ -230,26 +227,28 @@ class Classes(Inside):
             for k, start in enumerate(starts)
         ]
         all_done(work, apart=rows * n_classes >= WORTH_THREADS)
-        taught = weights * (1.0 - self._progress[RESTS])
+        taught = weights * (1.0 - self._delayed.progress[RESTS])
         edges = [0, *(joins + 1).tolist(), rows]
         later = np.full(rows, np.nan)
         for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
-            combine(self._stack, heard, numbers, taught, said, known, int(seen[first]), self._certain, first, last)
+            combine(
+                self._combination, heard, numbers, taught, said, known, int(seen[first]), self._certain, first, last
+            )
             told = delayed[:known, :, first:last]
             kept = first + np.flatnonzero(~np.isnan(told[:, TOLD]).any(axis=0)) if known else []
             if len(kept):
                 delayed_said = self._say_later(delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
                 ahead = ~np.isnan(delayed[:known, LOST, kept]).any(axis=0)
                 later[kept[ahead]] = _of_own(delayed_said.probability, numbers[kept])[ahead]
-                self._progress[DELAYED] += np.count_nonzero(taught[kept])
+                self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
         self._learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
         if self._banks and taught.any():
             live, later = (
-                -np.log(np.maximum(np.where(p == 0.0, unseen, p * (1.0 - unseen)), LEAST))
+                class_log_losses(np.where(p == 0.0, unseen, p * (1.0 - unseen)))
                 for p in (_of_own(said.probability, numbers), later)
             )
-            count(self._tally, live, taught, later, examples)
+            self._delayed.add(live, taught, later, examples)
         return ClassScores(said.probability, said.mean, None if self._certain else said.variance, unseen)
 
     def _unseen(self, known: Any, examples: Any) -> np.ndarray:
@@ -265,7 +264,7 @@ class Classes(Inside):
         weights: np.ndarray,
         start: int,
         examples: int,
-        heard: Heard,
+        heard: StackInputs,
         own: np.ndarray,
         delayed: np.ndarray,
     ) -> None:
@@ -287,7 +286,9 @@ class Classes(Inside):
         if scores.variance is not None:
             own[rows, number] = scores.variance
 
-    def _say_later(self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0) -> Said:
+    def _say_later(
+        self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0
+    ) -> StackOutputs:
         """What the stack for later rows makes of banks' log-odds, shape (rows, classes)."""
         rows, n_classes = log_odds.shape
         nothing = np.zeros(0, np.int64), np.zeros(0, self._dtype)
@@ -322,14 +323,6 @@ class Classes(Inside):
         """Whether its banks have learned how to predict later rows; to other learners all rows are alike."""
         return all(learner.looks_later for learner in self._learners)
 
-    def later_loss(self) -> LaterLoss | None:
-        """The log loss of the last half of the stream as it was learned, and what to expect of later rows.
-
-        None before anything was learned, for learners other than banks, and as for a bank.
-        """
-        with self._lock:
-            return later_loss(self._tally)
-
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
         """`learn` for one row, the probabilities of the classes; with weight 0 it predicts."""
         if weight == 0.0:
@@ -358,18 +351,18 @@ class Classes(Inside):
             batch = self._typed(batch)
             room_for_draws(n_draws, len(batch) * max(len(self._learners), 1))
             logits = drawn_logits(self._learners, batch, self._table.places(batch.indices), seed, purpose, n_draws)
-            return stacked_draws(logits, self._stack)
+            return stacked_draws(logits, self._combination)
 
     def end_pass(self) -> bool:
-        """What comes again tells nothing of rows that were never seen: the stacks rest. True once all converged."""
+        """Let the stacks rest: what comes again tells nothing of rows never seen. True once all learners converged."""
         with self._lock:
-            self._progress[RESTS] = 1.0
+            super().end_pass()
             converged = [learner.end_pass() for learner in self._learners]
             return bool(converged) and all(converged)
 
     def new_stream(self) -> None:
         with self._lock:
-            self._progress[RESTS] = 0.0
+            super().new_stream()
             for learner in self._learners:
                 learner.new_stream()
 
@@ -378,8 +371,8 @@ class Classes(Inside):
         self._examples = max(learner.examples for learner in learners)
         self._learners, self._learned[:, ALL] = list(learners), self._examples
         self._resize()
-        self._progress[RESTS] = float(rests)
-        for shares in (self._stack.shares, self._later.shares):
+        self._delayed.progress[RESTS] = float(rests)
+        for shares in (self._combination.shares, self._later.shares):
             shares[:] = np.arange(shares.size) == 0
         return self
 

@@ -21,16 +21,18 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import aligned, zeros
 from bayou.kernels.vector import LANES, fill, load, load_one, padded, sqrt, store
+from bayou.learners.ensembles.shares import leak_after, set_shares
+from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_PRIOR
 
-# Logits say no more than this; normalised inputs no less than -CUT; and no class has less than LEAST.
-SUREST, CUT, LEAST = 30.0, 15.0, 1e-13
-PRIOR_A, PRIOR_C, PRIOR_B, MEMORY = 0.01, 3.0, 0.01, 1e-4
-LEAST_SHARE = 1e-5
-# Slots counted from the end of a line.
+# No class has a probability below this.
+MIN_PROBABILITY = 1e-13
+# Prior variance of all stacking coefficients together.
+COEFFICIENTS_PRIOR = 3.0
+# Slots counted from the end of a line: l_k, and the base.
 LOG_BASE, BASE = 2, 1
 
 
-class Stack(NamedTuple):
+class StackState(NamedTuple):
     """What was learned of the outputs, as kernels take it. Coefficients: a, one for each output, that of the logits."""
 
     prior: np.ndarray  # variances of the coefficients
@@ -54,22 +56,22 @@ class Stack(NamedTuple):
         }
 
 
-def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: int = 2) -> Stack:
+def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: int = 2) -> StackState:
     """Of so many outputs of each learner, before anything was learned."""
     slots = n_outputs + 2
     prior = np.zeros(padded(slots + BASE + 1))
-    prior[0], prior[1:slots] = PRIOR_A, PRIOR_C / (n_outputs + 1)
-    return Stack(
+    prior[0], prior[1:slots] = STACKER_PRIOR, COEFFICIENTS_PRIOR / (n_outputs + 1)
+    return StackState(
         prior=prior,
         mean=np.zeros((n_stackers, prior.size)),
         covariance=np.tile(np.diag(prior)[:slots], (n_stackers, 1, 1)),
         offsets=np.zeros((n_stackers, 2, max_classes)),
         shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
-        offset_prior=PRIOR_B if has_offsets else 0.0,
+        offset_prior=STACKER_PRIOR if has_offsets else 0.0,
     )
 
 
-class Heard(NamedTuple):
+class StackInputs(NamedTuple):
     """What the learners of all classes said of some rows, and the lines that are made of it."""
 
     lanes: np.ndarray  # what lanes said: of each class and row, mean and variance of the score in every lane
@@ -79,9 +81,11 @@ class Heard(NamedTuple):
     lines: np.ndarray
 
 
-def new_heard(into: Stack, rows: int, n_classes: int, width: int, lane_of: np.ndarray, spread: np.ndarray) -> Heard:
+def new_heard(
+    into: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, spread: np.ndarray
+) -> StackInputs:
     """Of so many rows, classes and lanes; nothing yet."""
-    return Heard(
+    return StackInputs(
         np.empty((n_classes, rows, 2, width), spread.dtype),
         np.empty((n_classes, rows)),
         lane_of,
@@ -112,7 +116,7 @@ def _lay_out(heard, m, s, n_classes, row):
 
 @kernel
 def look(heard, n_classes, first, last):
-    """Make of what was heard of rows `first` to `last` what stackers see. `heard` is a `Heard`."""
+    """Make of what was heard of rows `first` to `last` what stackers see. `heard` is a `StackInputs`."""
     room, view, n_outputs = heard.lines.shape[2], heard.lines.reshape(-1), heard.lane_of.size
     m, s = aligned(n_classes * room, np.float64), aligned(n_classes * room, np.float64)
     spread, raw, further, logs = (
@@ -132,7 +136,7 @@ def look(heard, n_classes, first, last):
             whole = zero
             for place in range(at, n_classes * room, room):
                 z = load(m, place) / sqrt(load(s, place) * load(spread, at) + 1.0)
-                z = max(min(z, SUREST), -SUREST)
+                z = max(min(z, MAX_LOGIT), -MAX_LOGIT)
                 likely = log_sigmoid(z)
                 said = likely + (z - likely) * load(raw, at)
                 whole = whole + exp2_within(said * LOG2E)
@@ -145,18 +149,18 @@ def look(heard, n_classes, first, last):
         for at in range(0, room, LANES):
             centre = zero
             for k in range(n_classes):
-                line, offset = begin + k * room + at, max(load_one(log_bases, k), -CUT)
-                seen = max(load(view, line) - load(logs, at), -CUT) - offset * load(further, at)
+                line, offset = begin + k * room + at, max(load_one(log_bases, k), -MAX_STACKED_LOGIT)
+                seen = max(load(view, line) - load(logs, at), -MAX_STACKED_LOGIT) - offset * load(further, at)
                 store(view, line, seen)
                 centre = centre + seen * load_one(bases, k)
             for line in range(begin + at, begin + n_classes * room, room):
                 store(view, line, load(view, line) - centre)
         for k in range(n_classes):
             end = begin + (k + 1) * room
-            view[end - LOG_BASE], view[end - BASE] = max(log_bases[k], -CUT), bases[k]
+            view[end - LOG_BASE], view[end - BASE] = max(log_bases[k], -MAX_STACKED_LOGIT), bases[k]
 
 
-class Said(NamedTuple):
+class StackOutputs(NamedTuple):
     """What stackers and learners say of rows and classes, and what is made of it; `own` and `spread` are variances."""
 
     answers: np.ndarray  # of each stacker
@@ -167,10 +171,10 @@ class Said(NamedTuple):
     variance: np.ndarray
 
 
-def new_said(n_stackers: int, rows: int, n_classes: int) -> Said:
+def new_said(n_stackers: int, rows: int, n_classes: int) -> StackOutputs:
     """Nothing said yet."""
     shape = rows, n_classes
-    return Said(
+    return StackOutputs(
         *(np.zeros((n_stackers, *shape)), np.zeros((n_stackers, *shape)), np.zeros(shape)),
         *(np.zeros(shape), np.zeros(shape), np.zeros(shape)),
     )
@@ -192,23 +196,23 @@ def _tell(said, shares, row, n_classes, certain):
         for j in range(1, shares.size):
             unsure += 0.0 if certain else shares[j] * said.spread[j - 1, row, k]
         variance[row, k] = unsure
-        mean[row, k] = math.log(p / max(rest, LEAST)) * math.sqrt(1.0 + C8 * unsure)
+        mean[row, k] = math.log(p / max(rest, MIN_PROBABILITY)) * math.sqrt(1.0 + C8 * unsure)
 
 
 @kernel
 def share(lines, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
-    """The answer of all: base and stackers by their shares, which follow. `said` is a `Said`.
+    """The answer of all: base and stackers by their shares, which follow. `said` is a `StackOutputs`.
 
     `floor` is 1 for fixed share, 0 for Bayes' rule; `certain` is whether learners know nothing of their variances. How
     many examples there were.
     """
     shares, room, n = into.shares, lines.shape[2], into.shares.size
     answers, probability = said.answers, said.probability
-    chances = zeros(n, np.float64)
+    chances, even = zeros(n, np.float64), np.ones(n)
     for row in range(first, last):
         whole = 0.0
         for k in range(n_classes):
-            p = shares[0] * max(lines[row, k, room - BASE], LEAST)
+            p = shares[0] * max(lines[row, k, room - BASE], MIN_PROBABILITY)
             for j in range(1, n):
                 p += shares[j] * answers[j - 1, row, k]
             probability[row, k] = p
@@ -219,20 +223,17 @@ def share(lines, labels, weights, into, said, n_classes, examples, floor, certai
         c = np.float64(weights[row])
         if c == 0.0:
             continue
-        alpha = max(1.0 / (examples + 2.0), LEAST_SHARE) * floor
+        alpha = leak_after(examples) * floor
         examples += 1
         label = labels[row]
         if not 0 <= label < n_classes:
             continue
         best = -np.inf
         for j in range(n):
-            chance = max(lines[row, label, room - BASE], LEAST) if j == 0 else answers[j - 1, row, label]
+            chance = max(lines[row, label, room - BASE], MIN_PROBABILITY) if j == 0 else answers[j - 1, row, label]
             chances[j] = math.log(shares[j]) + c * math.log(chance) if shares[j] > 0.0 else -np.inf
             best = max(best, chances[j])
-        whole = 0.0
         for j in range(n):
             chances[j] = math.exp(chances[j] - best)
-            whole += chances[j]
-        for j in range(n):
-            shares[j] = (1.0 - alpha) * chances[j] / whole + alpha / n
+        set_shares(shares, chances, 1.0 - alpha, alpha / n, even)
     return examples

@@ -28,16 +28,27 @@ from bayou.kernels.vector import (
     totals,
     where_above,
 )
-from bayou.learners.classes.stack import LEAST, LOG_BASE, MEMORY
+from bayou.learners.classes.stack import LOG_BASE, MIN_PROBABILITY
+from bayou.learners.ensembles.stackers import STACKER_MEMORY
 
 # A weight above 1 is several steps, and counts for no more than this many: far from home a long step overshoots.
 MOST_REPEATS = 8
-# Numbers of each class: whether there is one, l_k, b_k, what its precision has gained, mean and variance of its score,
-# sqrt(g), q, d.
-REAL, KNOWN, B, GAINED, M, S, ROOT, Q, D, OF_CLASS = range(10)
+# Fields of each class.
+(
+    REAL,  # 1; 0 for what only fills a vector
+    KNOWN,  # l_k, the base's answer
+    B,  # b_k
+    GAINED,  # what the precision of b_k has gained
+    M,  # mean of its score
+    S,  # variance of its score
+    ROOT,  # sqrt(g_k)
+    Q,  # its probability
+    D,  # sqrt(g_k) (y_k - q_k), times the weight
+    OF_CLASS,
+) = range(10)
 
 
-class Work(NamedTuple):
+class StackerScratch(NamedTuple):
     """What a stacker works with."""
 
     mean: np.ndarray
@@ -56,7 +67,7 @@ class Work(NamedTuple):
 def _new_work(into, which, n_classes):
     room, slots, padded = into.prior.size, into.covariance.shape[1], (n_classes + LANES - 1) // LANES * LANES
     rows = (slots + 3) // 4 * 4
-    work = Work(
+    work = StackerScratch(
         *(aligned(room, np.float64), aligned(rows * room, np.float64), aligned(rows * room, np.float64)),
         *(aligned(rows * room, np.float64), aligned(n_classes * room, np.float64), aligned(room, np.float64)),
         *(aligned(room, np.float64), aligned(OF_CLASS * padded, np.float64), aligned(2 * padded * LANES, np.float64)),
@@ -123,7 +134,7 @@ def _answer(view, begin, work, room, n_classes, offset_prior):
         store(numbers, Q * padded + k, q)
     part = 1.0 / total(whole)
     for k in range(0, padded, LANES):
-        q = max(load(numbers, Q * padded + k) * part, LEAST) * load(numbers, REAL * padded + k)
+        q = max(load(numbers, Q * padded + k) * part, MIN_PROBABILITY) * load(numbers, REAL * padded + k)
         store(numbers, Q * padded + k, q)
 
 
@@ -251,10 +262,10 @@ def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, o
 def stack(lines, labels, weights, into, which, n_classes, first, last, answers, variances):
     """One stacker over rows `first` to `last`: its answers, and the variances of its scores; it learns on its way.
 
-    Rows of weight 0 and of a label that is not among the classes teach nothing. `into` is a `Stack`.
+    Rows of weight 0 and of a label that is not among the classes teach nothing. `into` is a `StackState`.
     """
     prior, slots, room, view = into.prior, into.covariance.shape[1], lines.shape[2], lines.reshape(-1)
-    memory = MEMORY * which  # the second one forgets
+    memory = STACKER_MEMORY * which  # the second one forgets
     work = _new_work(into, which, n_classes)
     numbers, padded = work.of_class, work.of_class.size // OF_CLASS
     for row in range(first, last):

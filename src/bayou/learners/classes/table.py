@@ -20,7 +20,7 @@ from bayou.recipe.numbering import Numbering
 FEW, GROWTH = 1 << 16, 4
 
 
-class Table:
+class CompactIndex:
     """Features as they are, or numbered."""
 
     def __init__(self, n_features: int, numbered: bool) -> None:
@@ -70,7 +70,7 @@ class Table:
         return None if self.numbering is None else self.numbering.arrays()["ids"].astype(np.int64) - 1
 
 
-class Shared(Batch):
+class SharedBatch(Batch):
     """A batch that many learners read: the rows that each of them takes out of it are taken once."""
 
     __slots__ = ("_lock", "_taken")
@@ -79,7 +79,7 @@ class Shared(Batch):
     _taken: dict[bytes, Batch]
 
     @classmethod
-    def of(cls, batch: Batch) -> Shared:
+    def of(cls, batch: Batch) -> SharedBatch:
         self = object.__new__(cls)
         for name in Batch.__slots__:
             setattr(self, name, getattr(batch, name))

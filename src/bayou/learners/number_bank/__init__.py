@@ -8,7 +8,7 @@ draws           and those that it draws
 """
 
 from bayou.core.registry import Record
-from bayou.learners.number_bank.lanes import Lane
+from bayou.learners.number_bank.lanes import NumberLane
 from bayou.learners.number_bank.learner import NumberBank
 
 RECORD = Record(
@@ -23,4 +23,4 @@ RECORD = Record(
     merge="refused",
 )
 
-__all__ = ["RECORD", "Lane", "NumberBank"]
+__all__ = ["RECORD", "NumberBank", "NumberLane"]

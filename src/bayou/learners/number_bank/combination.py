@@ -15,10 +15,12 @@ from bayou.core.prediction import Scores
 from bayou.core.student import log_peaks, within
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
+from bayou.learners.ensembles.shares import set_shares
+from bayou.learners.ensembles.stackers import STACKER_PRIOR
 from bayou.learners.number_bank.lanes import WIDER
 
 TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
-STACKER_PRIOR, STACKER_SPREAD = 0.01, 0.1
+COEFFICIENTS_PRIOR = 0.1  # prior variance of all stacking coefficients together
 SOUND = 1.0 + 1e-9  # times its first value a stacker's variance is at most
 STACKED_FROM, FURTHEST = 20, 4.0  # rows; deviations of the mixture's errors that an output may be away from it
 MIXTURE_SHARE = 0.9  # in the last level, before any data; the rest is the stackers'
@@ -28,7 +30,7 @@ UNSURE = 1e3  # a row is no more unsure than that, to the shapes
 LEVEL = 0.9  # of the intervals whose coverage is steered
 
 
-class Memory(NamedTuple):
+class ForgettingRates(NamedTuple):
     """How fast a combination forgets."""
 
     stackers: tuple[float, ...]  # how much of its prior each gets back with every row
@@ -40,23 +42,34 @@ class Memory(NamedTuple):
     steering: float  # a step of the factor on all scales is no less
 
 
-LIVE = Memory((0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02)
+LIVE = ForgettingRates(
+    (0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02
+)
 # Bayes: what is far behind is not lost, and no row counts for more than another.
-LATER = Memory((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
+LATER = ForgettingRates((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
+# Slots of `Combination.rates`, the rest of `ForgettingRates`.
 NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
-# What is known of the labels.
-ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
+# Slots of `Combination.labels`; all but the first two are of labels less the first one.
+(
+    ROWS,  # how many labels there were
+    ORIGIN,  # the first label
+    MEAN,
+    SCATTER,  # sum of squared distances from the mean
+    LOW,  # smallest
+    HIGH,  # largest
+) = range(6)
+# Slots of `Combination.steering`: errors that the shapes were told, and the logarithm of the factor on all scales.
 TOLD, LOG_FACTOR = range(2)
 
 
-class Combination(NamedTuple):
+class NumberCombination(NamedTuple):
     """What was learned of the lanes' outputs, as kernels take it."""
 
     first: np.ndarray  # shares of the lanes before any data; 0: left out
     first_finals: np.ndarray
     memory: np.ndarray  # of each stacker
     shape_memory: np.ndarray
-    rates: np.ndarray  # the rest of `Memory`
+    rates: np.ndarray  # the rest of `ForgettingRates`
     has_intercept: bool
     labels: np.ndarray
     shares: np.ndarray
@@ -77,14 +90,14 @@ class Combination(NamedTuple):
         return {name.replace("_", " "): getattr(self, name) for name in names}
 
 
-def new_combination(first: np.ndarray, has_intercept: bool, memory: Memory) -> Combination:
+def new_combination(first: np.ndarray, has_intercept: bool, memory: ForgettingRates) -> NumberCombination:
     """Of lanes with these shares, before anything was learned."""
     outputs = np.count_nonzero(first)
     shares = first / first.sum()
-    prior = np.append([STACKER_PRIOR * has_intercept, STACKER_PRIOR], STACKER_SPREAD / outputs * (first > 0))
+    prior = np.append([STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / outputs * (first > 0))
     stackers = len(memory.stackers)
     finals = np.array([MIXTURE_SHARE] + [(1.0 - MIXTURE_SHARE) / stackers] * stackers)
-    return Combination(
+    return NumberCombination(
         first=shares.copy(),
         first_finals=finals.copy(),
         memory=np.array(memory.stackers),
@@ -119,19 +132,16 @@ def _log_density(error, scale):
 
 @inlined
 def _share(shares, first, logs, handed, c):
-    """Fixed share: what was more probable gains, and a little is handed round as at first. logs are overwritten."""
+    """Update shares by fixed share: what was more probable gains, a little is handed round. `logs` are overwritten."""
     best = -np.inf
     for k in range(shares.size):
         best = max(best, logs[k]) if shares[k] > 0.0 else best
-    whole = 0.0
     for k in range(shares.size):
         logs[k] = shares[k] * math.exp(c * (logs[k] - best)) if shares[k] > 0.0 else 0.0
-        whole += logs[k]
-    for k in range(shares.size):
-        shares[k] = (1.0 - handed) * logs[k] / whole + handed * first[k]
+    set_shares(shares, logs, 1.0 - handed, handed, first)
 
 
-class Scratch(NamedTuple):
+class CombinationScratch(NamedTuple):
     """What is made of one row."""
 
     means: np.ndarray  # of each lane
@@ -145,9 +155,9 @@ class Scratch(NamedTuple):
     first_shapes: np.ndarray
 
 
-def _scratch_for(into: Combination) -> Scratch:
+def _scratch_for(into: NumberCombination) -> CombinationScratch:
     lanes, n, (stackers, _) = len(into.first), len(into.stacker_prior), into.stacker_mean.shape
-    return Scratch(
+    return CombinationScratch(
         means=np.zeros(lanes),
         spreads=np.zeros(lanes),
         seen=np.zeros(n),
@@ -282,7 +292,9 @@ def _count_label(labels, y):
     labels[LOW], labels[HIGH] = y if first else min(labels[LOW], y), y if first else max(labels[HIGH], y)
 
 
-def combine(said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: Combination, scores: Scores) -> None:
+def combine(
+    said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: NumberCombination, scores: Scores
+) -> None:
     """Predict all rows, learn from those whose weight is not 0.
 
     The scores' tails have the shares and the scales of the Student-t's around the mean.

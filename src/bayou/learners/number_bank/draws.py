@@ -15,13 +15,15 @@ from bayou.kernels.random import INTERCEPT, choices, normal
 from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 from bayou.learners.number_bank import lanes as known
-from bayou.learners.number_bank.combination import Combination
+from bayou.learners.number_bank.combination import NumberCombination
 from bayou.learners.number_bank.head import BLOCKS, DUE, work_in
-from bayou.learners.number_bank.lanes import PLACE, UNIT, Lanes, middles_of
+from bayou.learners.number_bank.lanes import PLACE, UNIT, NumberLaneState, middles_of
 from bayou.learners.number_bank.weights import intercept_of, lane_weights, noise_of, weights_of
 
 
-def draw(lanes: Lanes, combination: Combination, batch: Batch, seed: np.uint64, scores: np.ndarray) -> None:
+def draw(
+    lanes: NumberLaneState, combination: NumberCombination, batch: Batch, seed: np.uint64, scores: np.ndarray
+) -> None:
     """Fill scores[draw, row]."""
     features, place_in = np.unique(batch.indices, return_inverse=True)
     mean, noise = weights_of(lanes, combination, features)[0], noise_of(combination)
@@ -41,7 +43,7 @@ def draw(lanes: Lanes, combination: Combination, batch: Batch, seed: np.uint64, 
         )
 
 
-def factor_of(lanes: Lanes, block: int) -> np.ndarray:
+def factor_of(lanes: NumberLaneState, block: int) -> np.ndarray:
     """A root of the covariance of one lane's head, in learned units."""
     head = lanes.head._replace(
         **{name: getattr(lanes.head, name).copy() for name in ("covariance", "waiting", "falls", "counts")}

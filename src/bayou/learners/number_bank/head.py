@@ -31,7 +31,7 @@ KEPT, LOST = 1e-12, -1e-6
 LEFT = 1e-6  # a variance grows no more than that when its prior becomes wider
 
 
-class Head(NamedTuple):
+class HeadState(NamedTuple):
     """What block lanes know together."""
 
     walk: np.ndarray  # of each lane
@@ -58,12 +58,12 @@ class Head(NamedTuple):
         }
 
 
-def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> Head:
+def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> HeadState:
     room = min(MOST, n_features)
     places = (room + 2) // 2 * 2
     covariance, moments = np.zeros((places, places * BLOCKS)), np.zeros((2, places * BLOCKS))
     covariance[0, :BLOCKS] = moments[1, :BLOCKS] = WIDE * has_intercept
-    return Head(
+    return HeadState(
         walk=np.array(walk),
         counts=np.zeros(2),
         columns=np.zeros(room, np.int64),
@@ -201,7 +201,7 @@ def _set(covariance, i, j, block, value):
     covariance[j, i * BLOCKS + block] = value
 
 
-def drop_correlations(head: Head, block: int) -> None:
+def drop_correlations(head: HeadState, block: int) -> None:
     """Of one lane's covariance keep the variances; for one that has lost its sign by rounding."""
     places = int(head.counts[0]) + 1
     widest = np.append(WIDE, 1.0 / head.prior[1:places])
@@ -211,7 +211,7 @@ def drop_correlations(head: Head, block: int) -> None:
     head.covariance[:places, block : places * BLOCKS : BLOCKS] = np.diag(kept)
 
 
-def swaps(head: Head, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def swaps(head: HeadState, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Places to be left, columns to take them): the head has the columns used most, with a bonus for those within."""
     inside = head.columns[: int(head.counts[0])]
     key = STAYS * uses[inside, 0]

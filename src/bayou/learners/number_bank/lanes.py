@@ -21,7 +21,7 @@ from bayou.learners.number_bank.head import (
     KEPT,
     LOST,
     WIDE,
-    Head,
+    HeadState,
     along_row,
     condition,
     drop_correlations,
@@ -37,13 +37,14 @@ from bayou.learners.number_bank.head import (
 
 WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
 FAR, LEAST = 1e30, 1e-60  # a value is no further from the first of its column, and no unit smaller: absurd ones
-SUREST, UNSUREST = 1e-9, 1e30
+# The least part of a precision that is left, and the largest variance, in units of the noise.
+MIN_LEFT, MAX_VARIANCE = 1e-9, 1e30
 # From so many uses on a column's variance is known, if it is more than this share of the mean square.
 VARIED, CONSTANT = 15.0, 1e-12
 
 
 @dataclass(frozen=True)
-class Lane:
+class NumberLane:
     """One answer to what a user would otherwise have to tune.
 
     >>> [str(lane) for lane in PRESET][:2]
@@ -64,24 +65,46 @@ class Lane:
 
 
 PRESET = (
-    Lane("block", share=6.0),
-    Lane("block", walk=0.01, drift=0.01),
-    Lane("block", drift=0.1),
-    Lane("block", drift=1.0),
-    Lane("diagonal", walk=0.1, drift=0.01),
-    Lane("diagonal", 10.0, walk=0.3, drift=0.1),
-    Lane("raw"),
-    Lane("raw", 10.0, walk=0.01, drift=0.01),
+    NumberLane("block", share=6.0),
+    NumberLane("block", walk=0.01, drift=0.01),
+    NumberLane("block", drift=0.1),
+    NumberLane("block", drift=1.0),
+    NumberLane("diagonal", walk=0.1, drift=0.01),
+    NumberLane("diagonal", 10.0, walk=0.3, drift=0.1),
+    NumberLane("raw"),
+    NumberLane("raw", 10.0, walk=0.01, drift=0.01),
 )
 # Rows of the settings: a column for each lane.
-PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
+(
+    PER_SPREAD,  # prior precision per spread of a column; 0 for raw lanes
+    PER_LENGTH,  # prior precision per mean squared length of a row; of raw lanes alone
+    SCALED,  # 1 for diagonal lanes, which see columns in their own units
+    RAW,  # 1 for lanes that see columns as they come
+    BLOCK,  # 1 for lanes with a full covariance in the head
+    KEEP,  # part of its precision that a weight keeps at each use
+    DRIFT,  # variance that the intercept gains with every row
+) = range(7)
 # Columns of what is known of a column of the data; its uses are apart.
-UNIT, SUM, SQUARES, SPREAD, LENGTH, PLACE = range(6)
+(
+    UNIT,  # 1 / |first value|; 0 before that
+    SUM,  # of values in units
+    SQUARES,  # of their squares
+    SPREAD,  # times the mean number of non-zeros, at the last use
+    LENGTH,  # mean squared length of a row, at the last use
+    PLACE,  # in the head, from 1 on; 0 outside
+) = range(6)
 # What is known of the stream.
-ROWS, NONZEROS, LENGTHS, ORIGIN, LOW, HIGH = range(6)
+(
+    ROWS,
+    NONZEROS,
+    LENGTHS,  # sum of squared lengths
+    ORIGIN,  # the first label
+    LOW,  # smallest label, less the first
+    HIGH,  # largest label, less the first
+) = range(6)
 
 
-class Lanes(NamedTuple):
+class NumberLaneState(NamedTuple):
     """What all lanes know, as kernels take it."""
 
     settings: np.ndarray
@@ -91,10 +114,10 @@ class Lanes(NamedTuple):
     uses: np.ndarray
     stream: np.ndarray  # rows, non-zeros, squared values; the first label, and the range of labels less that
     intercept: np.ndarray  # means and variances of those lanes that are not blocks
-    head: Head
+    head: HeadState
 
 
-def new_lanes(n_features: int, has_intercept: bool) -> Lanes:
+def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
     settings = np.zeros((DRIFT + 1, LANES))
     for k, lane in enumerate(PRESET):
         settings[PER_LENGTH if lane.kind == "raw" else PER_SPREAD, k] = 1.0 / lane.signal
@@ -102,7 +125,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> Lanes:
         settings[KEEP, k], settings[DRIFT, k] = 1.0 - lane.walk, lane.drift * has_intercept
     intercept = np.zeros((2, LANES))
     intercept[1] = WIDE * has_intercept * (1.0 - settings[BLOCK])
-    return Lanes(
+    return NumberLaneState(
         settings=settings,
         has_intercept=has_intercept,
         state=np.zeros((n_features, 2 * LANES)),
@@ -135,7 +158,7 @@ def spread_of(total, squares, uses, rows):
     return max(variance + floor, LEAST)
 
 
-class Scratch(NamedTuple):
+class NumberRowScratch(NamedTuple):
     """One row: of each non-zero what vectors work with, and what is known of its column with this row counted."""
 
     z: np.ndarray
@@ -155,12 +178,12 @@ class Scratch(NamedTuple):
     lost: np.ndarray  # lanes whose covariance has lost its sign
 
 
-def scratch_for(lanes: Lanes, longest: int) -> Scratch:
+def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
     """Room for any row of a batch. Made here, as Numba takes a second to compile what makes it."""
     width, n = lanes.head.covariance.shape[1], longest + 1
     z, zv, mean, gained = np.zeros((4, n * LANES))
     m, q, pull, fall = np.zeros((4, LANES))
-    return Scratch(
+    return NumberRowScratch(
         *(z, zv, mean, gained, np.zeros((n, PLACE + 2)), m, q, pull, fall),
         *(np.zeros(n, np.int64), np.zeros(n), np.zeros(width), np.zeros(2 * width + LANES)),
         *(np.zeros(DUE * LANES), np.zeros(LANES, np.bool_)),
@@ -231,7 +254,7 @@ def _learn_columns(lanes, here, indices, start, length):
             apart = 1.0 - load(settings, BLOCK * LANES)
             z, zv = z * apart, zv * apart
         more = z * z * dv
-        gained = load(here.gained, at) + more / max(1.0 - z * zv * dv, SUREST)
+        gained = load(here.gained, at) + more / max(1.0 - z * zv * dv, MIN_LEFT)
         store(state, j * 2 * LANES, load(here.mean, at) + zv * dm)
         store(state, j * 2 * LANES + LANES, gained)
         for i in range(PLACE):
@@ -247,6 +270,14 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
     Returns the row behind the last one done, and whether it stopped because the head is due to be looked after.
     said[row] has what lanes say, less the first label: means, cut to the range of labels made wider, and their
     variances in units of the noise.
+
+    The data, vectors running across the eight lanes; lanes below BLOCKS have a head:
+
+        lanes.state      [feature][2][LANES]      means, precisions gained over the prior's
+        lanes.columns    [feature][PLACE + 1]     what is known of a column, and its place in the head
+        lanes.intercept  [2][LANES]               means and variances of lanes that are not blocks
+        here.z, zv, ...  [non-zero][LANES]        the row's values, as each lane sees them
+        here.places      [place in the row]       the row's columns in the head, newcomers last
     """
     stream, head, intercept, settings = lanes.stream, lanes.head, lanes.intercept, lanes.settings
     while row < last:
@@ -261,6 +292,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
         inside, newcomers = _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
         along_row(head, here.places, here.values, inside, 1.0, here.along, here.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
+        # what the lanes say: their own part, and the head's
         for lane in range(LANES):
             m, q = here.m[lane], here.q[lane]
             if lane < BLOCKS:
@@ -269,9 +301,10 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
                 m, q = m + of_head, q + max(own, KEPT * whole)
             if rows > 1.0:
                 m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
-            here.m[lane], here.q[lane] = m, min(q, UNSUREST)
+            here.m[lane], here.q[lane] = m, min(q, MAX_VARIANCE)
             said[row, 0, lane], said[row, 1, lane] = m, here.q[lane]
         c = weights[row]
+        # what the label tells them: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
             if rows == 1.0 and lanes.has_intercept:
                 stream[ORIGIN] = labels[row]
@@ -295,6 +328,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
                     here.places[inside], here.values[inside] = place, x
                     inside += 1
             condition(head, here.along, here.pull, here.fall, here.steps)
+            # weights walk, intercepts drift
             for k in range(inside):
                 place = here.places[k]
                 prior = head.prior[place]
@@ -303,6 +337,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
                         widen(head, place, block, head.walk[block] / prior)
             for block in range(BLOCKS):
                 widen(head, 0, block, settings[DRIFT, block])
+            # what is counted
             stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
             stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
             if due or is_round(int(rows)):
@@ -311,7 +346,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
     return row, False
 
 
-def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
+def middles_of(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
     """What some columns are less of where they are centred, as they come."""
     if not lanes.has_intercept:
         return np.zeros(len(columns))
@@ -319,7 +354,7 @@ def middles_of(lanes: Lanes, columns: np.ndarray) -> np.ndarray:
     return np.where(uses > 0.5 * lanes.stream[ROWS], known[:, SUM] / np.maximum(uses, 1.0), 0.0) / known[:, UNIT]
 
 
-def look_after_head(lanes: Lanes, here: Scratch) -> None:
+def look_after_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
     """Choose the head anew if there are more columns than places, and bring its priors to the spreads known now."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]

@@ -45,8 +45,8 @@ A weight c multiplies the evidence of a row; units and spreads are learned from 
 
 **Later rows.** A model that has stopped learning predicts by a second combination: of the lanes whose weights do not
 walk, by evidence without sharing, with the stacker that does not forget, learned from what lanes said of rows before
-their whole block was learned (`bank.later`); it answers `predict(batch, horizon="later")`. The weights are those of
-this one, as a sum over lanes (`weights`).
+their whole block was learned (`ensembles.delayed`); it answers `predict(batch, horizon="later")`. The weights are
+those of this one, as a sum over lanes (`weights`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998.
 """
@@ -60,22 +60,22 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
-from bayou.core.learner import Learner, Scores
+from bayou.core.learner import Scores
 from bayou.core.prediction import ScoreRule
 from bayou.kernels.vector import LANES
-from bayou.learners.bank.later import LaterLoss, count, later_loss, new_tally, next_block
-from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, Combination, combine, new_combination
+from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayBlock, DelayedRows
+from bayou.learners.ensembles.learner import Ensemble
+from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
 from bayou.learners.number_bank.draws import draw
 from bayou.learners.number_bank.head import DUE, WIDE, new_head
-from bayou.learners.number_bank.lanes import PRESET, Lane, look_after_head, new_lanes, run_lanes, scratch_for
+from bayou.learners.number_bank.lanes import PRESET, NumberLane, look_after_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
-LEARNED, RESTS = range(2)
 # Of so many rows all are predicted ahead, later ones with a chance of so many over their number.
-KEPT = 4096
+MAX_SAMPLED = 4096
 
 
-class NumberBank(Learner):
+class NumberBank(Ensemble):
     """Several regressions side by side, combined by evidence: nothing to tune, labels and columns in any unit.
 
     Args:
@@ -106,16 +106,15 @@ class NumberBank(Learner):
         steady = first * [not lane.walk for lane in PRESET]
         self._combination = new_combination(first, self._has_intercept, LIVE)
         self._later = new_combination(steady, self._has_intercept, LATER)
-        self._tally = new_tally()
-        self._delayed = np.zeros(2)  # rows that the later combination has learned; whether it rests
+        self._delayed = DelayedRows("squared loss", MAX_SAMPLED)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
-        small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed}
+        small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed.progress}
         small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
-        large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._tally}
+        large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._delayed.tally}
         return large | lanes.head.arrays() | rows
 
     def _nbytes_for(self, n_features: int) -> int:
@@ -143,72 +142,45 @@ class NumberBank(Learner):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         weights = weights.astype(np.float64, copy=False)
-        arrays, scores = (batch.indptr, batch.indices, batch.values), _room(len(batch))
-        said, here = np.empty((len(batch), 2, LANES)), scratch_for(self._lanes, batch.longest)
-        looks_ahead = bool(weights.any()) and not self._delayed[RESTS]
-        delayed, row, examples = np.full(len(batch), np.nan), 0, self._examples
-        while row < len(batch):
-            end, size, kept = len(batch), 0, np.zeros(0, np.int64)
-            if looks_ahead:
-                end, size, kept = next_block(weights, row, examples, -1, KEPT)
-            ahead = self._said(batch.take(kept)) if len(kept) and size > 1 else None
-            while row < end:
-                row, due = run_lanes(*arrays, signs, weights, self._lanes, here, row, end, said)
+        scores, outputs = _empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
+        scratch, row, delayed = scratch_for(self._lanes, batch.longest), 0, np.full(len(batch), np.nan)
+        looks_ahead = bool(weights.any()) and not self._delayed.progress[RESTS]
+        nothing = DelayBlock(0, len(batch), 0, np.zeros(0, np.int64))
+        for block in self._delayed.blocks(weights, self._examples) if looks_ahead else [nothing]:
+            sampled = block.sampled
+            ahead = self._outputs_of(batch.take(sampled)) if len(sampled) and block.n_examples > 1 else None
+            while row < block.stop:
+                row, due = run_lanes(
+                    *(batch.indptr, batch.indices, batch.values, signs, weights, self._lanes, scratch),
+                    *(row, block.stop, outputs),
+                )
                 if due:
-                    look_after_head(self._lanes, here)
-            examples += size
-            if len(kept):
-                told = _room(len(kept))
-                outputs = said[kept] if ahead is None else ahead
-                combine(outputs, signs[kept], weights[kept], self._later, told)
-                self._delayed[LEARNED] += len(kept)
+                    look_after_head(self._lanes, scratch)
+            if len(sampled):
+                later = _empty_scores(len(sampled))
+                combine(
+                    outputs[sampled] if ahead is None else ahead, signs[sampled], weights[sampled], self._later, later
+                )
+                self._delayed.progress[N_LEARNED] += len(sampled)
                 if ahead is not None:
-                    delayed[kept] = (signs[kept] - told.mean) ** 2
-        combine(said, signs, weights, self._combination, scores)
+                    delayed[sampled] = (signs[sampled] - later.mean) ** 2
+        combine(outputs, signs, weights, self._combination, scores)
         if looks_ahead:
-            count(self._tally, (signs - scores.mean) ** 2, weights, delayed, self._examples)
+            self._delayed.add((signs - scores.mean) ** 2, weights, delayed, self._examples)
         return scores._replace(expected=scores.mean.copy())
 
-    def _said(self, batch: Batch) -> np.ndarray:
-        """What lanes say of some rows, none of which they learn."""
-        said, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
-        here = scratch_for(self._lanes, batch.longest)
-        rows = batch.indptr, batch.indices, batch.values
-        run_lanes(*rows, nothing, nothing, self._lanes, here, 0, len(batch), said)
-        return said
+    def _outputs_of(self, batch: Batch) -> np.ndarray:
+        """Return what lanes say of some rows, none of which they learn."""
+        outputs, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
+        scratch = scratch_for(self._lanes, batch.longest)
+        rows = batch.indptr, batch.indices, batch.values, nothing, nothing
+        run_lanes(*rows, self._lanes, scratch, 0, len(batch), outputs)
+        return outputs
 
     def _run_later(self, batch: Batch) -> Scores:
-        scores, nothing = _room(len(batch)), np.zeros(len(batch))
-        combine(self._said(batch), nothing, nothing, self._frozen_combination, scores)
+        scores, nothing = _empty_scores(len(batch)), np.zeros(len(batch))
+        combine(self._outputs_of(batch), nothing, nothing, self._frozen_combination, scores)
         return scores._replace(expected=scores.mean.copy())
-
-    @property
-    def _frozen_combination(self) -> Combination:
-        return self._later if self.looks_later else self._combination
-
-    @property
-    def looks_later(self) -> bool:
-        """Whether it has learned how to predict later rows."""
-        return bool(self._delayed[LEARNED] >= min(self._examples, 1024))
-
-    def later_loss(self) -> LaterLoss | None:
-        """The squared loss of the last half of the stream as it was learned, and what to expect of later rows.
-
-        None before anything was learned, and for a stream that came row by row or again and again.
-        """
-        with self._lock:
-            found = later_loss(self._tally)
-        return None if found is None else found._replace(measure="squared loss")
-
-    def end_pass(self) -> bool:
-        """What comes again tells nothing of rows that were never seen: the later combination rests."""
-        with self._lock:
-            self._delayed[RESTS] = 1.0
-        return False
-
-    def new_stream(self) -> None:
-        with self._lock:
-            self._delayed[RESTS] = 0.0
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -218,7 +190,7 @@ class NumberBank(Learner):
         return float(self.predict(Batch.from_rows([{}])).noise[0])
 
     @property
-    def lanes(self) -> list[tuple[Lane, float]]:
+    def lanes(self) -> list[tuple[NumberLane, float]]:
         """Every lane, and its share in the first level."""
         with self._lock:
             return list(zip(PRESET, self._combination.shares.tolist(), strict=True))
@@ -243,6 +215,6 @@ class NumberBank(Learner):
         draw(self._lanes, self._frozen_combination, batch, seed, scores)
 
 
-def _room(rows: int) -> Scores:
+def _empty_scores(rows: int) -> Scores:
     mean, variance, noise = np.empty((3, rows))
     return Scores(mean, mean, variance, noise, np.empty((rows, 2, len(DEGREES))))

@@ -8,35 +8,44 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.learners.ensembles.stackers import output_coefficients
 from bayou.learners.number_bank import lanes as known
-from bayou.learners.number_bank.combination import DEGREES, LOG_FACTOR, MEAN, ROWS, SCATTER, TOLD, Combination
+from bayou.learners.number_bank.combination import DEGREES, LOG_FACTOR, MEAN, ROWS, SCATTER, TOLD, NumberCombination
 from bayou.learners.number_bank.head import BLOCKS
-from bayou.learners.number_bank.lanes import PER_LENGTH, PER_SPREAD, PLACE, RAW, SPREAD, UNIT, Lanes, middles_of
+from bayou.learners.number_bank.lanes import (
+    PER_LENGTH,
+    PER_SPREAD,
+    PLACE,
+    RAW,
+    SPREAD,
+    UNIT,
+    NumberLaneState,
+    middles_of,
+)
 
 AT_ONCE = 1 << 16
 MOST = 1e37  # absurd values in absurd units
 
 
-def coefficients(combination: Combination) -> tuple[np.ndarray, float]:
+def coefficients(combination: NumberCombination) -> tuple[np.ndarray, float]:
     """C_k of every lane, and the offset."""
     labels = combination.labels
     rows = labels[ROWS]
     sd = np.sqrt(labels[SCATTER] / rows) if rows else 0.0
-    each, offset = combination.final_shares[0] * combination.shares, 0.0
-    for share, mean in zip(combination.final_shares[1:], combination.stacker_mean, strict=True):
-        b, a, c = mean[0], mean[1], mean[2:]
-        each = each + share * ((1.0 + a - c.sum()) * combination.shares + c)
+    final_shares, means = combination.final_shares, combination.stacker_mean
+    each, offset = output_coefficients(combination.shares, final_shares, means), 0.0
+    for share, (b, a, *_) in zip(final_shares[1:], means, strict=True):
         offset += share * (b * sd - a * labels[MEAN] * combination.has_intercept)
     return each, float(offset)
 
 
-def noise_of(combination: Combination) -> float:
+def noise_of(combination: NumberCombination) -> float:
     scales = combination.shape_scales if combination.steering[TOLD] else np.ones(len(DEGREES))
     square = np.exp(2.0 * combination.steering[LOG_FACTOR])
     return float(square * combination.shape_shares @ (scales * DEGREES / (DEGREES - 2.0)))
 
 
-def lane_weights(lanes: Lanes, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances (in units of the noise) of some weights in every lane, columns as they come."""
     state, columns, settings, head = lanes.state[features], lanes.columns[features], lanes.settings, lanes.head
     unit = np.where(columns[:, UNIT] > 0, columns[:, UNIT], 1.0)
@@ -63,7 +72,7 @@ def _over_lanes(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     return found
 
 
-def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> np.ndarray:
+def weights_of(lanes: NumberLaneState, combination: NumberCombination, features: np.ndarray) -> np.ndarray:
     """Means and variances of some features' weights."""
     found, (each, _), noise = np.empty((2, len(features))), coefficients(combination), noise_of(combination)
     for start in range(0, len(features), AT_ONCE):
@@ -75,7 +84,7 @@ def weights_of(lanes: Lanes, combination: Combination, features: np.ndarray) -> 
     return np.clip(found, -MOST, MOST)
 
 
-def intercept_of(lanes: Lanes, combination: Combination) -> tuple[float, float]:
+def intercept_of(lanes: NumberLaneState, combination: NumberCombination) -> tuple[float, float]:
     """Mean and variance of the intercept: of a row without features."""
     each, offset = coefficients(combination)
     head, middles = lanes.head, np.zeros(len(each))

@@ -1,0 +1,48 @@
+"""The base class of ensembles: learners with a live combination of their members, and one for later rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayou.core.learner import Learner
+from bayou.learners.ensembles.delayed import RESTS, DelayedRows, LaterLoss
+
+
+class Ensemble(Learner):
+    """A learner that combines several by evidence, and tells what it will be worth once it has stopped learning.
+
+    An algorithm sets `_combination` and `_later`, both combinations of its members' outputs, and `_delayed`.
+    """
+
+    _combination: Any
+    _later: Any
+    _delayed: DelayedRows
+
+    @property
+    def looks_later(self) -> bool:
+        """Whether it has learned how to predict later rows."""
+        with self._lock:
+            return self._delayed.has_learned_enough(self._examples)
+
+    @property
+    def _frozen_combination(self) -> Any:
+        """The combination that answers once learning has stopped."""
+        return self._later if self.looks_later else self._combination
+
+    def later_loss(self) -> LaterLoss | None:
+        """Return the loss over the last half of the stream as it was learned, and what to expect of later rows.
+
+        None before anything was learned, and for a stream that came row by row or again and again.
+        """
+        with self._lock:
+            return self._delayed.loss()
+
+    def end_pass(self) -> bool:
+        """Let the later combination rest: what comes again tells nothing of rows that were never seen."""
+        with self._lock:
+            self._delayed.progress[RESTS] = 1.0
+        return False
+
+    def new_stream(self) -> None:
+        with self._lock:
+            self._delayed.progress[RESTS] = 0.0

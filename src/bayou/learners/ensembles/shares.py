@@ -1,0 +1,69 @@
+"""Shares of a mixture: fixed share while a stream goes on, Bayes' rule for a model that has stopped.
+
+    fixed share   w_k <- (1 - a) w_k p_k(y) / P(y) + a w0_k,   a = max(1/(t+1), MIN_LEAK) at example t
+    Bayes         w_k ~ exp(-L_k), L_k the summed loss: kept as losses, never as shares
+
+The bank keeps a vectorised kernel of its own for fixed share (`bank.combination_kernels`), of whole lines of outputs.
+
+Fixed share: Herbster and Warmuth 1998.
+"""
+
+from __future__ import annotations
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.exponential import LOG2E, exp2
+from bayou.kernels.inlining import inlined
+from bayou.kernels.vector import LANES, fill, highest, load, store, total, where_above
+
+# The least fraction of all shares that is handed round again after an example.
+MIN_LEAK = 1e-5
+# The best output with a variance has a share of at least exp(-MAX_VARIANCE_LAG), which changes no probability.
+MAX_VARIANCE_LAG = 230.0
+# Outputs whose loss lags the best by more than this get share 0 instead of a denormal.
+MAX_LAG = 690.0
+# Stands for minus infinity.
+NEVER = 1e300
+
+
+@kernel(forceinline=True)
+def leak_after(examples):
+    """Return the fraction of all shares that is handed round after so many earlier examples."""
+    return max(1.0 / (examples + 2.0), MIN_LEAK)
+
+
+@inlined
+def set_shares(shares, masses, keep, leak, initial):
+    """Write `masses` as shares: normalised and times `keep`, plus `leak` times what `initial` says."""
+    whole = 0.0
+    for k in range(shares.size):
+        whole += masses[k]
+    for k in range(shares.size):
+        shares[k] = keep * masses[k] / whole + leak * initial[k]
+
+
+@inlined
+def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, n_slots):
+    """Write the shares that Bayes' rule gives for summed losses; outputs that are not `kept` have none.
+
+    Variances are those of the outputs that know theirs (`knows`), by their evidence, however far others are ahead.
+    """
+    zero = fill(load(losses, 0), 0.0)
+    none = zero - NEVER
+    largest = largest_known = none
+    for at in range(0, n_slots, LANES):
+        gained = where_above(load(kept, at), 0.0, load(losses, losses_start + at) * -1.0, none)
+        largest, largest_known = (
+            max(largest, gained), max(largest_known, where_above(load(knows, at), 0.0, gained, none))
+        )  # fmt: skip
+    best, best_known = highest(largest), highest(largest_known)
+    head_start = max(best - best_known - MAX_VARIANCE_LAG, 0.0) if best_known > -NEVER else 0.0
+    whole = zero
+    for at in range(0, n_slots, LANES):
+        lag = where_above(load(knows, at), 0.0, zero + head_start, zero) - load(losses, losses_start + at) - best
+        share = where_above(lag, -MAX_LAG, exp2(lag * LOG2E), zero)
+        share = where_above(load(kept, at), 0.0, share, zero)
+        whole = whole + share
+        store(shares, shares_start + at, share)
+    scale = 1.0 / total(whole)
+    for at in range(0, n_slots, LANES):
+        store(shares, shares_start + at, load(shares, shares_start + at) * scale)
