@@ -60,30 +60,28 @@ FUSE = {"contract"}
 # Rows of a tile: what is made of them stays in the nearest cache.
 TILE_ROWS = 16
 # Fields of a line.
-(
-    LOGIT,  # damped score, within MAX_LOGIT
-    SPREAD,  # what the score was divided by; of a stacker the variance of its score
-    PLUS,  # P(y = 1)
-    MINUS,  # P(y = -1)
-    SHARE,  # before the row is learned
-    SEEN,  # what the stackers see of it; scratch for likelihoods before that
-    FIELDS,
-) = range(7)
+#   LOGIT   damped score, within MAX_LOGIT
+#   SPREAD  what the score was divided by; of a stacker the variance of its score
+#   PLUS    P(y = 1)
+#   MINUS   P(y = -1)
+#   SHARE   before the row is learned
+#   SEEN    what the stackers see of it; scratch for likelihoods before that
+LOGIT, SPREAD, PLUS, MINUS, SHARE, SEEN, FIELDS = range(7)
 # Fields of a row, each for all rows of the tile.
-(
-    Y,  # the label's sign
-    WEIGHT,  # of the example; 0 is predicted alone
-    MIXED,  # logit of the mixture
-    OWN,  # the lanes' variances, averaged over outputs that know theirs
-    CENTER,  # mean logit of the outputs
-    LAST_CENTER,  # mean logit of the last level
-    ODDS,  # log-odds of the answer
-    CHANCE,  # P(y = 1): of the mixture until the answer is known
-    OTHER,  # P(y = -1), likewise
-    VARIANCE,  # of the score
-    SHRINK,  # sqrt(1 + C8 variance)
-    NUMBERS,
-) = (TILE_ROWS * k for k in range(12))
+#   Y            the label's sign
+#   WEIGHT       of the example; 0 is predicted alone
+#   MIXED        logit of the mixture
+#   OWN          the lanes' variances, averaged over outputs that know theirs
+#   CENTER       mean logit of the outputs
+#   LAST_CENTER  mean logit of the last level
+#   ODDS         log-odds of the answer
+#   CHANCE       P(y = 1): of the mixture until the answer is known
+#   OTHER        P(y = -1), likewise
+#   VARIANCE     of the score
+#   SHRINK       sqrt(1 + C8 variance)
+(Y, WEIGHT, MIXED, OWN, CENTER, LAST_CENTER, ODDS, CHANCE, OTHER, VARIANCE, SHRINK, NUMBERS) = (
+    TILE_ROWS * k for k in range(12)
+)
 # Vectors of each row that are to be added up.
 SUMS = 5
 # Slot vectors: 1 at b; 1 at A; the shares that are handed round; from here on S f of each stacker.

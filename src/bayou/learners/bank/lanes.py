@@ -61,27 +61,25 @@ from bayou.learners.bank.steps import (
 )
 
 # Rows of the table of settings.
-(
-    PRIOR,  # the part of a prior's precision that does not depend on the feature; where learned priors begin
-    PER_SQUARE,  # prior precision per mean square of the feature, of normalised lanes
-    SPREAD,  # C8 ku
-    KEEP,  # 1 / (1 + memory): what a precision keeps at each use
-    RATE,  # of AdaGrad; 0 for a Gaussian lane
-    SCALED,  # 1 where a scale is learned
-    NORMALISED,  # 1 where the prior variance is v0/q
-    LIVE,  # 0 once no output of the lane is left, and for lanes that only fill a vector
-    BIAS_PRIOR,  # prior precision of the intercept
-    PRECISION,  # 1 / v0
-    NATURAL,  # 1 where the prior of each group is learned: the state then has precision times mean
-    STAYS,  # 1 - fading
-) = range(12)
+#   PRIOR       the part of a prior's precision that does not depend on the feature; where learned priors begin
+#   PER_SQUARE  prior precision per mean square of the feature, of normalised lanes
+#   SPREAD      C8 ku
+#   KEEP        1 / (1 + memory): what a precision keeps at each use
+#   RATE        of AdaGrad; 0 for a Gaussian lane
+#   SCALED      1 where a scale is learned
+#   NORMALISED  1 where the prior variance is v0/q
+#   LIVE        0 once no output of the lane is left, and for lanes that only fill a vector
+#   BIAS_PRIOR  prior precision of the intercept
+#   PRECISION   1 / v0
+#   NATURAL     1 where the prior of each group is learned: the state then has precision times mean
+#   STAYS       1 - fading
+PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS = range(12)
 # What is counted of the stream.
-(
-    ROWS,  # rows measured
-    LOG_LENGTH,  # their mean log length
-    OTHER,  # rows with a value other than 1 or -1
-    WEIGHT,  # sum of weights
-) = range(4)
+#   ROWS        rows measured
+#   LOG_LENGTH  their mean log length
+#   OTHER       rows with a value other than 1 or -1
+#   WEIGHT      sum of weights
+ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
 # Rows with other values are few as long as they are less than one in so many.
 FEW = 32.0
 

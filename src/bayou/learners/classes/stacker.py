@@ -34,18 +34,16 @@ from bayou.learners.ensembles.stackers import STACKER_MEMORY
 # A weight above 1 is several steps, and counts for no more than this many: far from home a long step overshoots.
 MOST_REPEATS = 8
 # Fields of each class.
-(
-    REAL,  # 1; 0 for what only fills a vector
-    KNOWN,  # l_k, the base's answer
-    B,  # b_k
-    GAINED,  # what the precision of b_k has gained
-    M,  # mean of its score
-    S,  # variance of its score
-    ROOT,  # sqrt(g_k)
-    Q,  # its probability
-    D,  # sqrt(g_k) (y_k - q_k), times the weight
-    OF_CLASS,
-) = range(10)
+#   REAL      1; 0 for what only fills a vector
+#   KNOWN     l_k, the base's answer
+#   B         b_k
+#   GAINED    what the precision of b_k has gained
+#   M         mean of its score
+#   S         variance of its score
+#   ROOT      sqrt(g_k)
+#   Q         its probability
+#   D         sqrt(g_k) (y_k - q_k), times the weight
+REAL, KNOWN, B, GAINED, M, S, ROOT, Q, D, OF_CLASS = range(10)
 
 
 class StackerScratch(NamedTuple):

@@ -50,14 +50,12 @@ LATER = ForgettingRates((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e
 # Slots of `Combination.rates`, the rest of `ForgettingRates`.
 NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
 # Slots of `Combination.labels`; all but the first two are of labels less the first one.
-(
-    ROWS,  # how many labels there were
-    ORIGIN,  # the first label
-    MEAN,
-    SCATTER,  # sum of squared distances from the mean
-    LOW,  # smallest
-    HIGH,  # largest
-) = range(6)
+#   ROWS     how many labels there were
+#   ORIGIN   the first label
+#   SCATTER  sum of squared distances from the mean
+#   LOW      smallest
+#   HIGH     largest
+ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
 # Slots of `Combination.steering`: errors that the shapes were told, and the logarithm of the factor on all scales.
 TOLD, LOG_FACTOR = range(2)
 

@@ -75,33 +75,28 @@ PRESET = (
     NumberLane("raw", 10.0, walk=0.01, drift=0.01),
 )
 # Rows of the settings: a column for each lane.
-(
-    PER_SPREAD,  # prior precision per spread of a column; 0 for raw lanes
-    PER_LENGTH,  # prior precision per mean squared length of a row; of raw lanes alone
-    SCALED,  # 1 for diagonal lanes, which see columns in their own units
-    RAW,  # 1 for lanes that see columns as they come
-    BLOCK,  # 1 for lanes with a full covariance in the head
-    KEEP,  # part of its precision that a weight keeps at each use
-    DRIFT,  # variance that the intercept gains with every row
-) = range(7)
+#   PER_SPREAD  prior precision per spread of a column; 0 for raw lanes
+#   PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
+#   SCALED      1 for diagonal lanes, which see columns in their own units
+#   RAW         1 for lanes that see columns as they come
+#   BLOCK       1 for lanes with a full covariance in the head
+#   KEEP        part of its precision that a weight keeps at each use
+#   DRIFT       variance that the intercept gains with every row
+PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
 # Columns of what is known of a column of the data; its uses are apart.
-(
-    UNIT,  # 1 / |first value|; 0 before that
-    SUM,  # of values in units
-    SQUARES,  # of their squares
-    SPREAD,  # times the mean number of non-zeros, at the last use
-    LENGTH,  # mean squared length of a row, at the last use
-    PLACE,  # in the head, from 1 on; 0 outside
-) = range(6)
+#   UNIT     1 / |first value|; 0 before that
+#   SUM      of values in units
+#   SQUARES  of their squares
+#   SPREAD   times the mean number of non-zeros, at the last use
+#   LENGTH   mean squared length of a row, at the last use
+#   PLACE    in the head, from 1 on; 0 outside
+UNIT, SUM, SQUARES, SPREAD, LENGTH, PLACE = range(6)
 # What is known of the stream.
-(
-    ROWS,
-    NONZEROS,
-    LENGTHS,  # sum of squared lengths
-    ORIGIN,  # the first label
-    LOW,  # smallest label, less the first
-    HIGH,  # largest label, less the first
-) = range(6)
+#   LENGTHS   sum of squared lengths
+#   ORIGIN    the first label
+#   LOW       smallest label, less the first
+#   HIGH      largest label, less the first
+ROWS, NONZEROS, LENGTHS, ORIGIN, LOW, HIGH = range(6)
 
 
 class NumberLaneState(NamedTuple):
