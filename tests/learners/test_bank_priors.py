@@ -135,7 +135,7 @@ def test_all_of_a_large_table_takes_up_its_factor():
     state[:] = np.random.default_rng(3).random(state.shape, np.float32)
     before, gained = state.copy(), state.shape[1] // 2 + 1  # where the second lane's precisions stand
     bank._lanes.fade[0, 1] = FOLD / 2
-    bank._fold()
+    bank._groups.rebase_fade()
     assert bank._lanes.fade[:, :2].tolist() == [[1.0, 0.5], [0.0, 1.0]]
     before[:, gained] *= FOLD
     np.testing.assert_array_equal(state, before)

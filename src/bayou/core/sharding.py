@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,17 +48,29 @@ class Gain(NamedTuple):
 
 
 class ShardingLearner(Learner):
-    """Base of learners that can be trained in shards by `bayou.rounds`; their records say `sharding=True`.
+    """Base of learners that can be trained in shards by `bayou.rounds`; their records say `sharding=True`."""
+
+    @property
+    def sharding(self) -> Sharding:
+        """What this learner does as a shard, or as the base of some."""
+        raise NotImplementedError
+
+
+class Sharding:
+    """A learner as a shard, or as the base of some: what it gains over its base, and how gains are joined.
 
     Gains over a common base are additive, and are computed for blocks of features so that no full table is held in
     float64.
     """
 
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
     # --- hooks ----------------------------------------------------------------------------------------------------
 
     def _learn_part(self, batch: Batch, shard: bool) -> None:
         """Learn rows, but for what is learned afresh when the parts are one again: in sequence, or as a shard."""
-        self.learn(batch)
+        self.learner.learn(batch)
 
     def _come_together(self) -> None:
         """Do what follows when the gains of all shards were joined."""
@@ -66,7 +78,7 @@ class ShardingLearner(Learner):
     @property
     def _n_places(self) -> int:
         """The number of rows that gains may have: of features, and behind them of what else is kept in a table."""
-        return self._n_features
+        return self.learner._n_features
 
     def _places_changed(self, base: Rows) -> np.ndarray:
         """Return the rows behind the features that have changed since the other arrays were `base`."""
@@ -111,39 +123,41 @@ class ShardingLearner(Learner):
     def base_state(self) -> BaseState:
         """Return a copy of what this learner is now, but for the tables with a row for each feature."""
         arrays = {name: array.copy() for name, array in self._other_arrays().items()}
-        return BaseState(arrays, self._examples, self._negative)
+        return BaseState(arrays, self.learner._examples, self.learner._negative)
 
     def _other_arrays(self) -> Rows:
-        return {name: array for name, array in self._arrays().items() if name not in self._per_feature}
+        of_features = self.learner._per_feature
+        return {name: array for name, array in self.learner._arrays().items() if name not in of_features}
 
     def rows_at(self, features: Any) -> Rows:
         """Return a copy of the rows of some features in the tables that have one for each."""
-        return {name: table[features] for name, table in self._arrays().items() if name in self._per_feature}
+        arrays = self.learner._arrays()
+        return {name: arrays[name][features] for name in arrays if name in self.learner._per_feature}
 
     def go_back(self, base: BaseState, changed: Iterable[tuple[np.ndarray, Rows]]) -> None:
         """Become what this learner was: `changed` are all features that have changed, and their rows."""
-        arrays = self._arrays()
+        arrays = self.learner._arrays()
         for name, array in base.arrays.items():
             arrays[name][:] = array
         for features, before in changed:
             for name, rows in before.items():
                 arrays[name][features] = rows
-        self._examples, self._negative = base.examples, base.negative_label
+        self.learner._examples, self.learner._negative = base.examples, base.negative_label
 
     def thaw(self) -> None:
         """Let a snapshot learn; its owner must be the only one that has it."""
-        self._frozen = False
+        self.learner._frozen = False
 
-    def gain_over(self, base: Self) -> Gain:
+    def gain_over(self, base: ShardingLearner) -> Gain:
         """Return the gain over `base`, from which this learner grew. Raise BadModel if it did not."""
-        self._check_alike(base)
-        features = self._changed_since(base)
-        state = BaseState(base._other_arrays(), base.examples, base.negative_label)
-        return self.gain_since(state, features, lambda cut: base.rows_at(features[cut]))
+        self.learner._check_alike(base)
+        features, before = self._changed_since(base), base.sharding
+        state = BaseState(before._other_arrays(), base.examples, base.negative_label)
+        return self.gain_since(state, features, lambda cut: before.rows_at(features[cut]))
 
     def gain_since(self, base: BaseState, features: np.ndarray, rows: Callable[[slice], Rows]) -> Gain:
         """Return the gain of some features over `base`, in which `rows` returns the rows of a slice of them."""
-        more = self._examples - base.examples
+        more = self.learner._examples - base.examples
         apart = np.append(self._gain_apart(base.arrays), [more, more > 0])
         cuts = _feature_chunks(len(features))
         numbers = [self._gain_at({**base.arrays, **rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
@@ -158,30 +172,30 @@ class ShardingLearner(Learner):
         Raises:
             BadInput: if the gain is not one over this learner; then nothing is learned.
         """
-        self._check_learns()
+        self.learner._check_learns()
         features, numbers, apart, n_shards = gain
         nothing = np.empty(0, np.int64)
-        now = {**self._arrays(), **self.rows_at(nothing)}
+        now = {**self.learner._arrays(), **self.rows_at(nothing)}
         width = self._gain_at(now, nothing).shape[1]
         fits = numbers.size == width * len(features) == width * len(n_shards)
         fits &= len(apart) == len(self._gain_apart(now)) + 2
-        fits &= features.max(initial=0) < self._n_places and named.max(initial=0) < self._n_features
+        fits &= features.max(initial=0) < self._n_places and named.max(initial=0) < self.learner._n_features
         if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
             raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
         numbers = numbers.reshape(len(features), width)
-        with self._lock:
+        with self.learner._lock:
             examples, learned = apart[-2:].astype(np.int64).tolist()
             self._join_apart(apart[:-2], learned, weight)
-            self._examples += examples
+            self.learner._examples += examples
             for cut in _feature_chunks(len(features)) if len(features) else ():
                 self._join_at(features[cut], numbers[cut], n_shards[cut], weight)
             self._come_together()
-            if self.extras.names is not None:
-                self.extras.names.put(named, names)
+            if self.learner.extras.names is not None:
+                self.learner.extras.names.put(named, names)
 
     def discount(self, share: float) -> None:
         """Reduce what is known to a fraction."""
-        with self._lock:
+        with self.learner._lock:
             self._discount(share)
 
 

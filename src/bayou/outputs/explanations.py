@@ -160,7 +160,7 @@ class Explainer:
         which = np.empty((self._most, rows), np.int64)
         by = np.empty(which.shape)
         _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
-        if isinstance(self._learner, Bank) and self._learner.has_pairs:
+        if isinstance(self._learner, Bank) and self._learner.parameters["pairs"] is not None:
             self._explain_pairs(self._learner, batch, place, by, which)
         return [self._texts(found, place, batch) for found in which], by
 

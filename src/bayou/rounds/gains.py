@@ -31,7 +31,7 @@ def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
     1
     """
     check_is_batch(batch)
-    check_shardable(learner).learn_part(batch, positive_number("weight", weight))
+    check_shardable(learner).sharding.learn_part(batch, positive_number("weight", weight))
 
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
@@ -44,7 +44,7 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     [[], [3, 7]]
     """
     names = base.extras.names
-    found = check_shardable(learner).gain_over(check_shardable(base))
+    found = check_shardable(learner).sharding.gain_over(check_shardable(base))
     return gain_table(found, task, learner.extras.names, None if names is None else names.known)
 
 
@@ -110,7 +110,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     if len(apart) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
     found = Gain(features_in(summed, "places"), flat(summed, "numbers"), apart, flat(summed, "met"))
-    learner.join(found, weight, features_in(summed, "named"), flat(summed, "names"))
+    learner.sharding.join(found, weight, features_in(summed, "named"), flat(summed, "names"))
 
 
 def discount(learner: Learner, share: float) -> None:
@@ -124,7 +124,7 @@ def discount(learner: Learner, share: float) -> None:
     >>> bool(before < learner.variance[3] < 1.0)
     True
     """
-    check_shardable(learner).discount(positive_number("share", share, high=1.0))
+    check_shardable(learner).sharding.discount(positive_number("share", share, high=1.0))
 
 
 def to_bytes(learner: Learner) -> bytes:

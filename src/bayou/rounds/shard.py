@@ -34,7 +34,7 @@ class Shard:
 
     def __init__(self, base: Learner) -> None:
         self._part = check_shardable(base)
-        self._part.thaw()
+        self._part.sharding.thaw()
         self._met = np.zeros(base.n_features, bool)
         self._begin()
 
@@ -47,7 +47,7 @@ class Shard:
         """Make what it is now the base."""
         part, names = self._part, self._part.extras.names
         nothing = np.empty(0, np.int64)
-        self._base, self._changed = part.base_state(), [(nothing, part.rows_at(nothing))]
+        self._base, self._changed = part.sharding.base_state(), [(nothing, part.sharding.rows_at(nothing))]
         self._named = None if names is None else names.known.copy()
         self._met[:] = False
 
@@ -56,7 +56,7 @@ class Shard:
         self._part.check(batch, learn=False)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
         features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
-        before = self._part.rows_at(features)
+        before = self._part.sharding.rows_at(features)
         try:
             learn_part(self._part, batch, weight)
         except BadInput:
@@ -69,14 +69,14 @@ class Shard:
         features = np.concatenate([some for some, _ in self._changed])
         order = np.argsort(features)
         rows = {name: np.concatenate([some[name] for _, some in self._changed])[order] for name in self._changed[0][1]}
-        own = self._part.gain_since(
+        own = self._part.sharding.gain_since(
             self._base, features[order], lambda cut: {name: kept[cut] for name, kept in rows.items()}
         )
         return gain_table(own, task, self._part.extras.names, self._named)
 
     def apply(self, summed: pa.Table, weight: float) -> None:
         """Let the base learn what all shards have gained in sum, and go on from it."""
-        self._part.go_back(self._base, self._changed)
+        self._part.sharding.go_back(self._base, self._changed)
         apply(self._part, summed, weight)
         self._begin()
 

@@ -91,6 +91,16 @@ class Combination(NamedTuple):
     def slots(self) -> slice:
         return slice(2, 2 + len(self.lane_of))
 
+    def summed_losses(self) -> np.ndarray:
+        """Return the losses of outputs, and behind them of the last level, summed over all examples."""
+        losses: np.ndarray = self.losses[0] - np.log(self.losses[1])
+        return losses
+
+    def copy_from(self, other: Combination) -> None:
+        """Become what another combination of the same outputs is."""
+        for own, theirs in zip(self, other, strict=True):
+            own[:] = theirs
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What was learned, by the names that files have for it."""
         return {

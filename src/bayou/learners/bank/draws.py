@@ -15,20 +15,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner
 from bayou.core.links import C8
+from bayou.kernels.random import choices
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, LaneState
+from bayou.learners.bank.weights import lane_part
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
 
 def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the lanes that a draw may take, and the probability of each."""
-    summed, products = combination.losses[:, combination.slots]
-    losses = np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
+    slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
     # Of two outputs the better one speaks for its lane.
     np.minimum.at(
-        losses, combination.lane_of, np.where(combination.kept[combination.slots], summed - np.log(products), np.inf)
+        losses, combination.lane_of, np.where(combination.kept[slots], combination.summed_losses()[slots], np.inf)
     )
     settings = lanes.settings
     live = settings[LIVE] > 0
@@ -37,3 +40,23 @@ def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarra
     numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()
+
+
+def draw(
+    lanes: LaneState,
+    combination: Combination,
+    batch: Batch,
+    places: np.ndarray,
+    seed: np.uint64,
+    purpose: str,
+    scores: np.ndarray,
+) -> None:
+    """Fill scores[draw, row], each draw from one lane; `places` are those of the non-zeros' weights in the table."""
+    numbers, chances = lanes_to_draw(lanes, combination)
+    taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
+    for lane in np.unique(taken).tolist():
+        _, weights, (bias, unsure) = lane_part(lanes, lane, places)
+        variance = share * np.asarray(weights.variance)
+        intercept = (bias, share * unsure) if lanes.has_intercept else (0.0, 0.0)
+        draws = np.flatnonzero(taken == lane)
+        Learner._draw_gaussian(batch, weights.mean, variance, intercept, seed, draws, scores)

@@ -58,8 +58,8 @@ def levels_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str,
 
 def _mean_losses(lanes: LaneState, combination: Combination) -> np.ndarray:
     weight = lanes.stream[WEIGHT]
-    summed = combination.losses[0] - np.log(combination.losses[1])
-    return summed / weight if weight else np.full(summed.size, math.log(2.0))
+    losses = combination.summed_losses()
+    return losses / weight if weight else np.full(losses.size, math.log(2.0))
 
 
 def _stacking(combination: Combination) -> np.ndarray:

@@ -37,65 +37,59 @@ lie apart, the stackers' variances, each averaged by the shares of its level), a
 back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
 
 **Later rows.** A model that has stopped learning predicts by a second combination, of lanes without memory by use, that
-is learned from delayed outputs (`later`) and answers `predict(batch, horizon="later")`. The weights are those of this
-one, linearised as it stands (`weights`).
+is learned from delayed outputs (`ensembles.delayed`) and answers `predict(batch, horizon="later")`. The weights are
+those of this one, linearised as it stands (`weights`).
 
 **Pairs** of features have lanes of their own, one output each (`pairs`).
 
 Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
-learned afresh from rows that they do not know (`in_parts`).
+learned afresh from rows that they do not know (`recombining`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching: marginal-gaussian, appendix D.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from bayou.core import threads
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
+from bayou.core.checks import function, one_of, positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput
-from bayou.core.learner import AT_ONCE, Scores
+from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
-from bayou.kernels.random import choices
-from bayou.learners.bank.combination import LOST, Combination, combine, learn_sampled_rows, new_combination
-from bayou.learners.bank.draws import SHARE_OF_VARIANCE, lanes_to_draw
+from bayou.core.sharding import ShardingLearner
+from bayou.learners.bank.combination import LOST, new_combination
+from bayou.learners.bank.draws import draw
 from bayou.learners.bank.dropping import Dropping
-from bayou.learners.bank.in_parts import InParts
+from bayou.learners.bank.groups import GroupPriors, LearnedPrior
 from bayou.learners.bank.inspection import OutputInfo, levels_of, outputs_of
-from bayou.learners.bank.lanes import new_lanes, run_lanes
+from bayou.learners.bank.lanes import LaneState, new_lanes
 from bayou.learners.bank.pair_parts import PairWeights, pair_weights
 from bayou.learners.bank.pairs import PairLanes, checked_cross, checked_pairs
-from bayou.learners.bank.presets import PRESETS, SaysItsLanes, as_mappings, most_careful, own_lanes, settings_of
-from bayou.learners.bank.weights import (
-    intercept_of,
-    lane_part,
-    lane_reading,
-    log_odds_reading,
-    weights_of,
+from bayou.learners.bank.presets import (
+    PRESETS,
+    LaneParametersMixin,
+    as_mappings,
+    most_careful,
+    outputs_of_lanes,
+    own_lanes,
+    settings_of,
 )
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, log_losses, next_delay_block
+from bayou.learners.bank.recombining import learn_lanes, recombine
+from bayou.learners.bank.running import BankRunner, LabelledRows, LaneRunner
+from bayou.learners.bank.shards import BankSharding, merge_banks
+from bayou.learners.bank.weights import intercept_of, lane_reading, log_odds_reading, weights_of
+from bayou.learners.ensembles.delayed import DelayedRows
+from bayou.learners.ensembles.learner import Ensemble
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
-# The combination follows the lanes this many rows behind.
-STRIDE = 1024
-# From so many rows on, lanes of pairs work beside the others.
-APART = 128
 
 
-class Told(NamedTuple):
-    """What a bank says of some rows: for the next ones, and for later ones."""
-
-    scores: Scores
-    delayed: np.ndarray | None  # of kept rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
-
-
-class Bank(SaysItsLanes, Dropping, InParts):
+class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -164,28 +158,35 @@ class Bank(SaysItsLanes, Dropping, InParts):
         if narrowing and not n_stackers:
             raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
         self._chosen = chosen
-        firsts = [(k, lane.temper[1]) for k, lane in enumerate(chosen)]
-        self._outputs = firsts + [(k, lane.second) for k, lane in enumerate(chosen) if lane.second is not None]
+        self._outputs = outputs = outputs_of_lanes(chosen)
         settings = settings_of(chosen, intercept_variance)
-        self._lanes = new_lanes(settings, self._n_features, self._has_intercept, self._dtype)
-        self._widest, width = self._lanes.widest, self._lanes.width
-        self._fill_held()
-        self._pairs, self.wants_groups = None, pairs is not None or len(self._lanes.priors) > 0
+        state = self._n_features, self._has_intercept, self._dtype
+        lanes = new_lanes(settings, *state)
+        self._widest, self.wants_groups = lanes.widest, pairs is not None or len(lanes.priors) > 0
+        pair_lanes = None
         if pairs is not None:
-            own = self._n_features, self._has_intercept, self._dtype
-            self._pairs = PairLanes(pairs, self._parameters["cross"], self._parameters["pair_bits"], width, *own)
-            self._outputs += self._pairs.outputs
-            if self._pairs.factors is not None:
+            cross, pair_bits = self._parameters["cross"], self._parameters["pair_bits"]
+            pair_lanes = PairLanes(pairs, cross, pair_bits, lanes.width, *state)
+            outputs += pair_lanes.outputs
+            if pair_lanes.factors is not None:
                 self._per_feature = (*type(self)._per_feature, "factors")
         self._said_by = dict(enumerate(chosen)) | dict(
-            enumerate(() if self._pairs is None else self._pairs.lanes, start=width)
+            enumerate(() if pair_lanes is None else pair_lanes.lanes, start=lanes.width)
         )
-        self._combination = new_combination(self._lanes, self._outputs, n_stackers)
-        static = [output for output in self._outputs if not self._said_by[output[0]].memory]
-        self._static = np.array([output in static or not static for output in self._outputs])
-        self._later = new_combination(self._lanes, static or self._outputs, min(n_stackers, 1))
+        self._combination = new_combination(lanes, outputs, n_stackers)
+        static = [output for output in outputs if not self._said_by[output[0]].memory]
+        self._static = np.array([output in static or not static for output in outputs])
+        self._later = new_combination(lanes, static or outputs, min(n_stackers, 1))
         self._delayed = DelayedRows()
-        self._missed = 0  # examples of the stream before the bank's first, for one that joins others
+        self._use(lanes, pair_lanes)
+
+    def _use(self, lanes: LaneState, pairs: PairLanes | None) -> None:
+        """Have all parts work on these lanes."""
+        self._lanes, self._pairs, self._groups = lanes, pairs, GroupPriors(lanes)
+        live, later, narrows = self._combination, self._later, self._parameters["narrowing"]
+        self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows)
+        self._lane_runner = LaneRunner(lanes, self._groups, pairs)
+        self._runner = BankRunner(self._lane_runner, live, later, self._delayed, self._dropping)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
@@ -204,180 +205,97 @@ class Bank(SaysItsLanes, Dropping, InParts):
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
+    def learn(self, batch: Batch, combine: bool = True) -> np.ndarray:
+        """As every learner does; or its lanes alone, in less than half the time.
+
+        Args:
+            batch: the rows, with labels.
+            combine: False leaves the combination as it is, which then knows the lanes as they were. It is for parts
+                of a stream that are learned apart and whose combination is learned afresh in the end (`recombine`).
+                There is no prediction then: the answer is NaN for every row.
+        """
+        if yes_or_no("combine", combine):
+            return super().learn(batch)
+        learn_lanes(self, batch)
+        return np.full(len(batch), np.nan)
+
+    def recombine(
+        self,
+        batches: Iterable[Batch],
+        on_told: Callable[[Batch, np.ndarray], object] | None = None,
+        learn: bool = False,
+    ) -> float:
+        """Learn afresh how to combine the lanes, from rows that they have not learned.
+
+        On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough, or of
+        fewer than 200,000 rows a tenth.
+
+        Args:
+            batches: the rows, with labels.
+            on_told: called with some rows at a time and P(y = 1) of each, from before they were learned from.
+            learn: whether the lanes learn each row, too, once they have said what they think of it. In the end that is
+                better: no row is lost, and the combination knows the lanes as they come to be. Otherwise they are left
+                as they are, and the same rows serve again after the next round.
+
+        Returns:
+            the mean log loss of these rows, each predicted before the combination learned from it.
+
+        >>> from bayou.learners import Bank
+        >>> bank = Bank(n_features=10)
+        >>> told = bank.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50), combine=False)
+        >>> bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]) < 0.1
+        True
+        """
+        function("on_told", on_told)
+        return recombine(self, batches, on_told, yes_or_no("learn", learn))
+
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         return self._run_ahead(batch, signs, weights, None)
 
     def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: threads.InTurn | None) -> Scores:
-        later = None if behind is None else threads.Together(behind)
+        queue = None if behind is None else threads.Together(behind)
+        rows, outputs = LabelledRows(batch, signs, weights), self._lane_runner.empty_outputs(len(batch))
         try:
-            scores, delayed = self._run_told(batch, signs, weights, self._nothing_said(len(batch)), later)
+            scores, delayed = self._runner.learn(rows, outputs, self._examples, queue)
             if delayed is not None:
-                told = signs, weights, scores.expected, delayed[LOST], self._examples
-                if later is None:
-                    self._count(*told)
+                run = signs, weights, scores.expected, delayed[LOST], self._examples
+                if queue is None:
+                    self._runner.count_losses(*run)
                 else:
-                    later.do(self._count, *told)
+                    queue.do(self._runner.count_losses, *run)
         finally:
-            if later is not None:
-                later.bring()
+            if queue is not None:
+                queue.bring()
         return scores
-
-    def _count(self, signs: Any, weights: Any, expected: Any, delayed: Any, examples: int) -> None:
-        self._delayed.add(log_losses(signs, expected), weights, delayed, examples)
-
-    def _nothing_said(self, rows: int) -> np.ndarray:
-        """Room for what lanes say of some rows: mean and variance of the score in every lane."""
-        more = 0 if self._pairs is None else len(self._pairs.lanes)
-        return np.empty((rows, 2, self._lanes.width + more), self._dtype)
-
-    def _run_told(
-        self,
-        batch: Batch,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        said: np.ndarray,
-        later: threads.Together | None = None,
-    ) -> Told:
-        """`_run`, with all that was said on the way, for those who combine banks; `said` is for what lanes say.
-
-        What follows the lanes is left to be done `later`, if that is given.
-        """
-        rows = len(batch)
-        if weights.any():
-            self._fold()
-        scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        learns_delayed = weights.any() and not self._delayed.progress[RESTS] and self._later.kept.any()
-        delayed = np.full((2, rows), np.nan) if learns_delayed else None
-        row, examples = 0, self._examples
-        while row < rows:
-            stop = self._next_stop(examples)
-            told = batch, signs, weights, said, row, examples, self._combination, scores, delayed, later
-            row, examples = self._run_until(stop, *told)
-            if examples == stop:
-                if later is not None:
-                    later.rest()
-                self._stopped(stop)
-        return Told(scores, delayed)
-
-    def _run_until(
-        self,
-        stop: int,
-        batch: Batch,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        said: np.ndarray,
-        row: int,
-        examples: int,
-        combination: Combination,
-        scores: Scores,
-        delayed: np.ndarray | None,
-        later: threads.Together | None,
-    ) -> tuple[int, int]:
-        """From `row` on, until `stop` examples were learned: (the next row, examples learned).
-
-        The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread,
-        now or `later`. `combination` says what the `scores` are. `delayed` gets what the one for later rows said and
-        lost; where it is None, that one learns nothing.
-        """
-        following: list[Future[None]] = []
-        # Of many rows long strides are enough; and pairs work beside the lanes, which wait at the end of a stride.
-        long = self._pairs is not None or len(batch) > AT_ONCE
-        stride = len(batch) if later is not None else 4 * STRIDE if long else STRIDE
-
-        def follow(*work: Any) -> None:
-            if later is not None:
-                later.do(*work)
-            elif following or row < len(batch):
-                following.append(threads.follower().submit(*work))
-            else:
-                work[0](*work[1:])
-
-        try:
-            while row < len(batch) and examples != stop:
-                end = len(batch)
-                if delayed is not None:
-                    end, size, kept = next_delay_block(
-                        weights, row, self._missed + examples, stop if stop < 0 else self._missed + stop
-                    )
-                    ahead = self._said_ahead(batch, signs, kept, examples) if len(kept) and size > 1 else None
-                while row < end and examples != stop:
-                    first, before, last = row, examples, min(row + stride, end)
-                    row, examples = self._run_lanes(batch, signs, weights, first, last, before, stop, said)
-                    follow(combine, said, signs, weights, combination, first, row, before, *scores[:3])
-                if delayed is not None and len(kept):
-                    follow(self._learn_delayed, said if ahead is None else ahead, signs, weights, kept, ahead, delayed)
-        finally:
-            for part in following:
-                part.result()
-        return row, examples
-
-    def _run_lanes(
-        self,
-        batch: Batch,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        row: int,
-        last: int,
-        examples: int,
-        stop: int,
-        said: np.ndarray,
-    ) -> tuple[int, int]:
-        groups = self._groups_of(batch, learns=bool(weights.any()))
-        rows = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups
-        if self._pairs is None:
-            return run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said)
-        end: list[tuple[int, int]] = []
-
-        def run() -> None:
-            end.append(run_lanes(*rows, signs, weights, self._lanes, row, last, examples, stop, said))
-
-        told = batch, groups, signs, weights, row
-        if stop >= 0 and examples + last - row >= stop:  # nobody knows yet where it ends
-            run()
-            threads.all_done(self._pairs.work(*told, end[0][0], examples, said), apart=False)
-        else:
-            work = [run, *self._pairs.work(*told, last, examples, said)]
-            threads.all_done(work, apart=last - row >= APART)
-        return end[0]
-
-    def _said_ahead(self, batch: Batch, signs: np.ndarray, rows: np.ndarray, examples: int) -> np.ndarray:
-        """What lanes say of some rows, after so many examples, before they learn any of them."""
-        chosen = batch.take(rows)
-        said = self._nothing_said(len(rows))
-        self._run_lanes(chosen, signs, np.zeros(len(rows), self._dtype), 0, len(rows), examples, -1, said)
-        return said
-
-    def _learn_delayed(self, said: Any, signs: Any, weights: Any, rows: Any, ahead: Any, losses: Any) -> None:
-        progress = self._delayed.progress
-        progress[N_LEARNED] = learn_sampled_rows(
-            said, signs, weights, rows, ahead is not None, self._later, progress[N_LEARNED], losses
-        )
-
-    def warm_up_combination(self) -> None:
-        """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
-        nothing, scores = np.zeros(0, self._dtype), np.empty(0)
-        said = self._nothing_said(0)
-        combine(said, nothing, nothing, self._combination, 0, 0, 0, scores, scores, scores)
-        self._learn_delayed(said, nothing, nothing, np.empty(0, np.int64), None, np.empty((2, 0)))
 
     def _run_later(self, batch: Batch) -> Scores:
-        """What the combination for later rows says; the live one where there is none (files of earlier versions)."""
-        rows = len(batch)
-        nothing = np.zeros(rows, self._dtype)
-        said = self._nothing_said(rows)
-        scores = Scores(np.empty(rows), np.empty(rows), np.empty(rows))
-        told = batch, nothing, nothing, said, 0, self._examples, self._frozen_combination, scores, None, None
-        self._run_until(-1, *told)
-        return scores
+        rows = LabelledRows.unlabelled(batch, self._dtype)
+        return self._runner.predict(rows, self._frozen_combination, self._examples)
 
     @property
     def looks_later(self) -> bool:
         """Whether it has learned how to predict later rows, and has outputs left for it."""
         return super().looks_later and bool(self._later.kept.any())
 
+    def rewrites(self, examples: int) -> bool:
+        return self._groups.will_rebase(examples)
+
+    def warm_up_combination(self) -> None:
+        """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
+        self._runner.compile(self._dtype)
+
     def _check_state(self) -> None:
-        super()._check_state()
-        self._rest()
+        self._groups.restore()
+        self._dropping.refresh()
+
+    # --- shards -------------------------------------------------------------------------------------------------
+
+    @property
+    def sharding(self) -> BankSharding:
+        return BankSharding(self)
+
+    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+        merge_banks(self, others, base)
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -398,11 +316,6 @@ class Bank(SaysItsLanes, Dropping, InParts):
         return outputs + [{"name": name, **numbers} for name, numbers in self.levels.items()]
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether it has lanes of pairs."""
-        return self._pairs is not None
-
-    @property
     def has_live_pairs(self) -> bool:
         """Whether it has a lane of crosses that the combination still uses."""
         return self._pairs is not None and bool(self._pairs.live[0])
@@ -419,17 +332,24 @@ class Bank(SaysItsLanes, Dropping, InParts):
         with self._lock:
             return levels_of(self._lanes, self._combination)
 
+    def priors(self) -> list[LearnedPrior]:
+        """The prior of each group that was met, as the first lane that learns it has it; none if there is no such lane.
+
+        >>> from bayou.learners import Bank
+        >>> bank = Bank(n_features=4)
+        >>> rows = Batch.from_rows([{0: 1.0, 2: 1.0}, {1: 1.0, 3: 1.0}], labels=[1, 0]).with_groups([0, 1, 0, 1])
+        >>> p = bank.learn(rows)
+        >>> [(prior.group, prior.features) for prior in bank.priors()]
+        [(0, 2), (1, 2)]
+        """
+        with self._lock:
+            return self._groups.learned()
+
     def _mean_at(self, features: Any) -> np.ndarray:
-        return self._weights_at(features)[0]
+        return weights_of(self._lanes, self._frozen_combination, _indices(features, self._n_features), self._pairs)[0]
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return self._weights_at(features)[1]
-
-    def _weights_at(self, features: Any) -> np.ndarray:
-        """Means and variances of some weights."""
-        asked = isinstance(features, np.ndarray) and features.dtype.kind in "iu"
-        places = features.astype(np.int64, copy=False) if asked else np.arange(self._n_features)[features]
-        return weights_of(self._lanes, self._frozen_combination, places, self._pairs)
+        return weights_of(self._lanes, self._frozen_combination, _indices(features, self._n_features), self._pairs)[1]
 
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination, self._pairs)
@@ -441,14 +361,12 @@ class Bank(SaysItsLanes, Dropping, InParts):
         return lane_reading(self._lanes, most_careful(self._chosen), features, squares)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        self._draw_at(batch, batch.indices, seed, purpose, scores)
+        draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores)
 
-    def _draw_at(self, batch: Batch, places: np.ndarray, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        """Each draw from one lane (`draws`); `places` are those of the non-zeros' weights in the table."""
-        numbers, chances = lanes_to_draw(self._lanes, self._combination)
-        taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
-        for lane in np.unique(taken).tolist():
-            _, weights, (bias, unsure) = lane_part(self._lanes, lane, places)
-            variance = share * np.asarray(weights.variance)
-            intercept = (bias, share * unsure) if self._has_intercept else (0.0, 0.0)
-            self._draw_gaussian(batch, weights.mean, variance, intercept, seed, np.flatnonzero(taken == lane), scores)
+
+def _indices(features: Any, n_features: int) -> np.ndarray:
+    """Return features as an index array, of whatever selects some."""
+    if isinstance(features, np.ndarray) and features.dtype.kind in "iu":
+        return features.astype(np.int64, copy=False)
+    indices: np.ndarray = np.arange(n_features)[features]
+    return indices

@@ -328,11 +328,6 @@ def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
     mine.final_shares[:] = _merged_shares([part.final_shares for part in parts], counts)
 
 
-def losses_of(combination: Combination) -> np.ndarray:
-    """Of outputs and finals, so far."""
-    return combination.losses[0] - np.log(combination.losses[1])
-
-
 def mirror_lanes(lanes: LaneState) -> None:
     """What lanes would believe of the opposite labels: all means are the opposite."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior

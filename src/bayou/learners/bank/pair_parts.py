@@ -52,7 +52,7 @@ def explain_pairs(
     `called` has for each non-zero the one of its row that stands for it: pairs of the features of two columns are one.
     """
     pairs = bank._pairs
-    groups = bank._groups_of(batch)
+    groups = bank._groups.of_batch(batch)
     rows = batch.indptr, batch.indices, batch.values, groups
     machine, counts = pairs.factors, counts[:, bank._lanes.width :]
     if machine is None:

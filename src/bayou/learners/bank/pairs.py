@@ -133,7 +133,7 @@ class PairLanes:
             was.factors = f._replace(**own)
         return was
 
-    def work(
+    def tasks(
         self,
         batch: Batch,
         groups: np.ndarray,
@@ -144,7 +144,7 @@ class PairLanes:
         examples: int,
         said: np.ndarray,
     ) -> list[Callable[[], Any]]:
-        """What predicts rows from `row` to `last` and learns from those whose weight is not 0; in whatever order."""
+        """Return tasks that predict rows from `row` to `last` and learn from those with a weight; in whatever order."""
         rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
         if not all(self.live):
             said[row:last, :, self.column :] = 0.0

@@ -107,7 +107,7 @@ def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
     return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
 
 
-class SaysItsLanes:
+class LaneParametersMixin:
     """The part of a `Bank` by which its files say which lanes it has, whatever a preset comes to be."""
 
     @classmethod
@@ -165,6 +165,12 @@ def most_careful(lanes: Sequence[Lane]) -> int:
     if not scaled:
         raise BadInput("the bank has no scaled lane without memory, which would show what was associated.")
     return min(scaled, key=lambda k: lanes[k].prior_variance)
+
+
+def outputs_of_lanes(lanes: Sequence[Lane]) -> list[tuple[int, float]]:
+    """Return the outputs of lanes, each a lane and its kp: first that of every lane, then the second ones."""
+    second = [(k, lane.second) for k, lane in enumerate(lanes) if lane.second is not None]
+    return [(k, lane.temper[1]) for k, lane in enumerate(lanes)] + second
 
 
 def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:

@@ -106,11 +106,10 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
     """
     with bank._lock:
         combination, rows = bank._frozen_combination, len(batch)
-        nothing, said = np.zeros(rows, bank._dtype), bank._nothing_said(rows)
-        bank._run_lanes(bank._typed(batch), nothing, nothing, 0, rows, bank._examples, -1, said)
+        outputs = bank._lane_runner.predict(bank._typed(batch), bank._examples)
         each, of = _outputs(combination)[0], combination.lane_of
         spread = combination.output_spread[combination.slots].astype(np.float64)
-    found, said = np.zeros((2, rows, said.shape[2])), said.astype(np.float64)
+    found, said = np.zeros((2, rows, outputs.shape[2])), outputs.astype(np.float64)
     for output, lane in enumerate(of.tolist()):
         root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
         middle = math.sqrt(1.0 + spread[output] * known.score_variance[lane])

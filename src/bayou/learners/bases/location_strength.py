@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bayou.core.gains import EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
-from bayou.core.sharding import ShardingLearner
+from bayou.core.sharding import Rows, Sharding, ShardingLearner
 
 # Rows at a time, to bound the float64 copies.
 BLOCK = 1 << 20
@@ -50,7 +50,11 @@ def _places(rows: np.ndarray, held: np.ndarray) -> Places:
 
 
 class LocationStrengthMixin(ShardingLearner):
-    """Gains of learners whose arrays are `state`, a (location, strength) of every weight, and `intercept`, one row."""
+    """Learners whose arrays are `state`, a (location, strength) of every weight, and `intercept`, one such row."""
+
+    @property
+    def sharding(self) -> LocationStrengthSharding:
+        return LocationStrengthSharding(self)
 
     @property
     def _rule(self) -> int:
@@ -64,37 +68,39 @@ class LocationStrengthMixin(ShardingLearner):
         """That of the intercept."""
         raise NotImplementedError
 
-    def _state_of(self, name: str) -> np.ndarray:
-        return self._arrays()[name]
 
-    def _changed_since(self, base: Self) -> np.ndarray:
-        return changed([self._state_of("state")], [base._state_of("state")])
+class LocationStrengthSharding(Sharding):
+    """The gains of such learners."""
 
-    def _gain_at(self, base: Mapping[str, np.ndarray], features: np.ndarray) -> np.ndarray:
-        return self._gain(self._state_of("state")[features], base["state"], self._held_at(features))
+    learner: LocationStrengthMixin
 
-    def _gain_apart(self, base: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._gain(self._state_of("intercept"), base["intercept"], self._held_apart()).ravel()
+    def _changed_since(self, base: ShardingLearner) -> np.ndarray:
+        return changed([self.learner._arrays()["state"]], [base._arrays()["state"]])
+
+    def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
+        return self._gain(self.learner._arrays()["state"][features], base["state"], self.learner._held_at(features))
+
+    def _gain_apart(self, base: Rows) -> np.ndarray:
+        return self._gain(self.learner._arrays()["intercept"], base["intercept"], self.learner._held_apart()).ravel()
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        self._join("intercept", np.zeros(1, np.int64), self._held_apart(), gains[None], parts, weight)
+        self._join("intercept", np.zeros(1, np.int64), self.learner._held_apart(), gains[None], parts, weight)
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        self._join("state", features, self._held_at(features), gains, met, weight)
+        self._join("state", features, self.learner._held_at(features), gains, met, weight)
 
     def _discount(self, share: float) -> None:
-        if self._rule != RECENT:
+        if self.learner._rule != RECENT:
             for name in ("state", "intercept"):
-                self._state_of(name)[:, 1] *= share
+                self.learner._arrays()[name][:, 1] *= share
 
     def _gain(self, rows: np.ndarray, base: np.ndarray, held: Any) -> np.ndarray:
         now, before = _places(rows, held), _places(base, held)
-        a, b = gained(now, before, self._rule)
-        refuse_less(a, before, self._rule)
+        a, b = gained(now, before, self.learner._rule)
+        refuse_less(a, before, self.learner._rule)
         return np.stack([a, b], axis=1)
 
     def _join(self, name: str, rows: np.ndarray, held: Any, gains: np.ndarray, met: Any, weight: float) -> None:
-        before = _places(self._state_of(name)[rows], held)
-        self._state_of(name)[rows] = np.stack(
-            joined(before, held, gains[:, 0], gains[:, 1], met, weight, self._rule), axis=1
-        )
+        array = self.learner._arrays()[name]
+        joint = joined(_places(array[rows], held), held, gains[:, 0], gains[:, 1], met, weight, self.learner._rule)
+        array[rows] = np.stack(joint, axis=1)

@@ -17,6 +17,7 @@ from bayou.core.batch import Batch
 from bayou.core.learner import Learner
 from bayou.kernels.random import keyed
 from bayou.learners.bank import Bank
+from bayou.learners.bank.draws import draw
 from bayou.learners.classes.stack import StackState
 from bayou.learners.ensembles.stackers import MAX_LOGIT
 
@@ -35,7 +36,7 @@ def drawn_logits(
     for k, learner in enumerate(learners):
         scores, key = np.empty(logits.shape[:2]), np.uint64(keyed(np.uint64(seed), _CLASS, k))
         if isinstance(learner, Bank):
-            learner._draw_at(batch, places, key, purpose, scores)
+            draw(learner._lanes, learner._combination, batch, places, key, purpose, scores)
         else:
             learner._draw(batch, key, purpose, scores)
         if learner.score_rule.link != links.LOGISTIC:

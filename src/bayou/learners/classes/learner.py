@@ -55,6 +55,7 @@ from bayou.core.prediction import no_posterior
 from bayou.core.threads import all_done
 from bayou.learners.bank import Bank
 from bayou.learners.bank.combination import LOST, TOLD
+from bayou.learners.bank.running import LabelledRows
 from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.inside import ALL, OWN, Inside
@@ -274,8 +275,9 @@ class Classes(Inside):
         signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(self._dtype)
         learner._examples = int(self._learned[number, ALL])
         if isinstance(learner, Bank):
-            learner._missed = examples - learner._examples
-            scores, later = learner._run_told(part, signs, weights[rows], heard.lanes[number, rows])
+            learner._runner.n_examples_before = examples - learner._examples
+            labelled = LabelledRows(part, signs, weights[rows])
+            scores, later = learner._runner.learn(labelled, heard.lanes[number, rows], learner._examples)
             if later is not None:
                 delayed[:, rows] = later
         else:

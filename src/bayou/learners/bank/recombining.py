@@ -1,0 +1,106 @@
+"""A bank's lanes learned alone, and a combination learned afresh from rows that the lanes have not learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayou.core.batch import Batch, labelled
+from bayou.core.errors import BadInput
+from bayou.core.learner import AT_ONCE
+from bayou.learners.bank.combination import (
+    LOST,
+    Combination,
+    combine,
+    drop_outputs,
+    learn_sampled_rows,
+    new_combination,
+)
+from bayou.learners.bank.running import LabelledRows
+from bayou.learners.ensembles.delayed import ENOUGH_ROWS, log_losses
+
+if TYPE_CHECKING:
+    from bayou.learners.bank.learner import Bank
+
+
+def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
+    """Learn rows with the lanes alone; `renews` is whether they make their priors anew meanwhile."""
+    bank._check_learns()
+    with bank._lock:
+        negative, chunks = _checked_chunks(bank, batch)
+        for rows in chunks:
+            bank.touch(rows.batch.indices)
+            outputs = bank._lane_runner.discarded_outputs(len(rows))
+            bank._lane_runner.run(rows, 0, len(rows), bank._examples, outputs, renews=renews)
+            bank._examples += int(np.count_nonzero(rows.weights))
+        bank._negative = negative
+
+
+def recombine(
+    bank: Bank, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None, learn: bool
+) -> float:
+    """Learn the combinations afresh; return the mean log loss of the rows (`Bank.recombine`)."""
+    bank._check_learns()
+    with bank._lock:
+        live, later = _new_combinations(bank)
+        n_counted, total_loss, total_weight = 0, 0.0, 0.0
+        for batch in labelled(batches):
+            negative, chunks = _checked_chunks(bank, batch)
+            for rows in chunks:
+                batch, signs, weights = rows
+                if not learn:
+                    rows = rows._replace(weights=np.zeros_like(weights))
+                elif weights.any():
+                    bank.touch(batch.indices)
+                outputs = bank._lane_runner.learn(rows, bank._examples)
+                bank._examples += int(np.count_nonzero(rows.weights))
+                probability = _learn_combinations(outputs, signs, weights, live, later, n_counted)
+                losses = log_losses(signs, probability)
+                if on_told is not None:
+                    on_told(batch, probability)
+                n_counted += int(np.count_nonzero(weights))
+                total_loss, total_weight = total_loss + float(losses @ weights), total_weight + float(weights.sum())
+            bank._negative = negative if learn else bank._negative
+        if not n_counted:
+            raise BadInput("there is no row to learn the combination from; give rows that were held out.")
+        bank._combination.copy_from(live)
+        bank._later.copy_from(later)
+        bank._delayed.reset(max(n_counted, min(bank._examples, ENOUGH_ROWS)))
+    return total_loss / total_weight
+
+
+def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
+    """Return both combinations before anything was learned, but for the outputs that were dropped."""
+    n_stackers, now = len(bank._combination.stacker_mean), bank._combination
+    dropped = np.flatnonzero(now.kept[now.slots] == 0) + 2
+    live = new_combination(bank._lanes, bank._outputs, n_stackers)
+    later = new_combination(bank._lanes, [bank._outputs[k] for k in np.flatnonzero(bank._static)], min(n_stackers, 1))
+    drop_outputs(live, dropped)
+    drop_outputs(later, bank._dropping.later_slots(dropped))
+    for combination in (live, later):
+        combination.stacker_prior[2:] *= combination.kept[2:]
+    return live, later
+
+
+def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[LabelledRows]]:
+    """Check a batch as a whole; return how it writes negatives, and its rows AT_ONCE."""
+    bank._check(batch, learn=True)
+    weights = bank._row_weights(batch)
+    signs, negative = bank._targets(batch, weights)
+    cuts = [slice(start, start + AT_ONCE) for start in range(0, len(batch), AT_ONCE)]
+    parts = ((batch if len(cuts) == 1 else batch[cut], cut) for cut in cuts)
+    return negative, (LabelledRows(bank._typed(part), signs[cut], weights[cut]) for part, cut in parts)
+
+
+def _learn_combinations(
+    outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, n_counted: int
+) -> np.ndarray:
+    """Return P(y = 1) of rows by what lanes said of them, from before both combinations learn from them."""
+    n_rows = len(outputs)
+    probability, mean, variance = (np.empty(n_rows) for _ in range(3))
+    combine(outputs, signs, weights, live, 0, n_rows, n_counted, probability, mean, variance)
+    learned, delayed = np.flatnonzero(weights), np.full((LOST + 2, n_rows), np.nan)
+    learn_sampled_rows(outputs[learned], signs, weights, learned, True, later, float(n_counted), delayed)
+    return probability

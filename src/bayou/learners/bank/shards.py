@@ -1,0 +1,162 @@
+"""Banks that learned apart: what a shard has gained over its base, and several banks merged into one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.sharding import Rows, Sharding
+from bayou.learners.bank.combination import reset_shares
+from bayou.learners.bank.lanes import WEIGHT
+from bayou.learners.bank.merging import (
+    changed_at,
+    discount_lanes,
+    gain_apart,
+    gain_at,
+    join_apart,
+    join_at,
+    merge_combinations,
+    merge_lanes,
+    n_apart,
+    renew,
+    rules_of,
+)
+from bayou.learners.bank.pair_gains import (
+    OF_PLACE,
+    changed_factors,
+    changed_places,
+    discount_pairs,
+    factor_rules,
+    gain_factors,
+    gain_pairs_apart,
+    gain_places,
+    join_factors,
+    join_pairs_apart,
+    join_places,
+    merge_pairs_of,
+)
+from bayou.learners.bank.recombining import learn_lanes
+from bayou.learners.ensembles.delayed import N_LEARNED, RESTS
+
+if TYPE_CHECKING:
+    from bayou.learners.bank.learner import Bank
+
+
+class BankSharding(Sharding):
+    """A bank as a shard: its lanes learn alone, and what they gain adds up."""
+
+    learner: Bank
+
+    def __init__(self, bank: Bank) -> None:
+        super().__init__(bank)
+        self._lanes, self._pairs = bank._lanes, bank._pairs
+
+    def _learn_part(self, batch: Batch, shard: bool) -> None:
+        learn_lanes(self.learner, batch, renews=not shard)  # rows that count many times say little of weights' spread
+
+    def _come_together(self) -> None:
+        renew(self._lanes)
+
+    @property
+    def _n_places(self) -> int:
+        return super()._n_places + (0 if self._pairs is None else len(self._pairs.crosses.weights))
+
+    def _changed_since(self, base: Any) -> np.ndarray:
+        features = changed_at(self._lanes, base._lanes)
+        if self._pairs is None or base._pairs is None:
+            return features
+        return np.union1d(features, changed_factors(self._pairs, base._pairs))
+
+    def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
+        fade = base["fade"].reshape(self._lanes.fade.shape)
+        found = gain_at(self._lanes, base, fade, features, rules_of(self._lanes))
+        if self._pairs is None or self._pairs.factors is None:
+            return found
+        rules = factor_rules(averaged=False)
+        return np.hstack([found, gain_factors(self._pairs.factors, base["factors"], features, rules)])
+
+    def _gain_apart(self, base: Rows) -> np.ndarray:
+        lanes = self._lanes
+        apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")} | {"fresh": "fresh priors"}
+        before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
+        found = gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
+        if self._pairs is None:
+            return found
+        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.as_it_was(base))])
+
+    def _places_changed(self, base: Rows) -> np.ndarray:
+        if self._pairs is None:
+            return super()._places_changed(base)
+        return self.learner.n_features + changed_places(self._pairs, self._pairs.as_it_was(base))
+
+    def _gain_of_places(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
+        assert self._pairs is not None
+        rows = np.zeros((len(places), width))
+        places = places - self.learner.n_features
+        rows[:, :OF_PLACE] = gain_places(self._pairs, self._pairs.as_it_was(base), places)
+        return rows
+
+    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        own = n_apart(self._lanes)
+        self.learner._groups.rebase_fade()
+        join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
+        if self._pairs is not None:
+            join_pairs_apart(self._pairs, gains[own:], parts, weight)
+
+    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+        n_features, width = self.learner.n_features, 2 * self._lanes.width + 3
+        own = int(np.count_nonzero(features < n_features))
+        join_at(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        self.learner._groups.has_groups |= bool(gains[:own, width - 1].any())
+        if self._pairs is None:
+            return
+        if self._pairs.factors is not None:
+            rules = factor_rules(averaged=False)
+            join_factors(self._pairs.factors, features[:own], gains[:own, width:], met[:own], weight, rules)
+        join_places(self._pairs, features[own:] - n_features, gains[own:, :OF_PLACE], met[own:], weight)
+
+    def _discount(self, share: float) -> None:
+        discount_lanes(self._lanes, share)
+        if self._pairs is not None:
+            discount_pairs(self._pairs, share)
+
+
+def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
+    """Let a bank know what the others know besides; all grew from `base`, or from the prior."""
+    banks = [bank, *others]
+    into = type(bank)(**bank.parameters) if base is None else copy.copy(base)
+    counts = np.array([one._lanes.stream[WEIGHT] for one in banks]) - into._lanes.stream[WEIGHT]
+    counts = np.maximum(counts, 0.0) if counts.max() > 0 else np.ones(len(banks))
+    lost = np.any([one._combination.kept == 0 for one in others], axis=0)
+    dropped = np.flatnonzero((bank._combination.kept > 0) & lost)
+    # what was counted, before the first of them changes
+    progress = np.array([one._delayed.progress for one in banks])
+    n_learned = _sum_over_shards(progress[:, N_LEARNED], into._delayed.progress[N_LEARNED])
+    tally = _sum_over_shards([one._delayed.tally for one in banks], into._delayed.tally)
+    losses = _sum_over_shards([one._combination.summed_losses() for one in banks], into._combination.summed_losses())
+    later_losses = counts @ [one._later.summed_losses() for one in banks] / counts.sum()
+    # combinations
+    merge_combinations([one._combination for one in banks], counts)
+    merge_combinations([one._later for one in banks], counts)
+    for combination, summed in ((bank._combination, losses), (bank._later, later_losses)):
+        combination.losses[:] = summed, np.ones_like(summed)
+    reset_shares(bank._later)
+    bank._delayed.tally[:], bank._delayed.progress[:] = tally, (n_learned, progress[:, RESTS].max())
+    # lanes
+    merge_lanes([one._lanes for one in banks], into._lanes)
+    if into._pairs is not None:
+        before: Any = type(bank)(**bank.parameters) if base is None else base
+        merge_pairs_of([one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs)
+    has_groups = any(one._groups.has_groups for one in banks)
+    bank._use(into._lanes._replace(settings=bank._lanes.settings), into._pairs)
+    bank._groups.has_groups = has_groups
+    bank._dropping.drop(dropped)
+
+
+def _sum_over_shards(parts: Any, base: Any) -> Any:
+    """Return what shards have counted beyond their base, and that of the base once."""
+    return np.maximum(np.sum(parts, axis=0) - (len(parts) - 1) * base, 0.0)
