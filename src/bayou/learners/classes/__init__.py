@@ -5,7 +5,7 @@ table       where the weights of a feature stand
 stack       what is made of what all learners say
 combining   and how, in threads
 draws       probabilities under drawn weights
-inside      what can be asked of it, and what files keep
+members     the learners of the classes
 extending   classes for a learner of two
 """
 

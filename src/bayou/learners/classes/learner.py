@@ -37,8 +37,6 @@ Paper: none, it is ours.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
@@ -46,32 +44,31 @@ import numpy as np
 
 from bayou.core import registry
 from bayou.core.batch import Batch, Row
-from bayou.core.checks import one_of, whole_number, yes_or_no
-from bayou.core.class_prediction import ClassPrediction, ClassScores
+from bayou.core.checks import one_of, shown, whole_number, yes_or_no
+from bayou.core.class_prediction import ClassPrediction, ClassScores, class_names
 from bayou.core.errors import BadInput
 from bayou.core.learner import PURPOSES, Learner, room_for_draws
-from bayou.core.memory import check_room
-from bayou.core.prediction import no_posterior
+from bayou.core.prediction import Reading, no_posterior
 from bayou.core.threads import all_done
+from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
 from bayou.learners.bank.combination import LOST, TOLD
 from bayou.learners.bank.running import LabelledRows
 from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
-from bayou.learners.classes.inside import ALL, OWN, Inside
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
+from bayou.learners.classes.members import ALL, OWN, Members
 from bayou.learners.classes.stack import StackInputs, StackOutputs, new_heard, new_said, new_stack
-from bayou.learners.classes.table import FEW, CompactIndex, SharedBatch
+from bayou.learners.classes.table import SharedBatch
 from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, class_log_losses
+from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import NO_LANES
 
 # Lines of the stack take no more than this at a time.
 LINES = 64 << 20
-# Whether there is memory is asked for pieces as large as this.
-WORTH_ASKING = 64 << 20
 
 
-class Classes(Inside):
+class Classes(Ensemble):
     """Several classes: a bank for each against the rest, under a softmax that all share.
 
     Labels are any whole numbers, one for each class. Probabilities have a column for each class, in the order of
@@ -129,50 +126,18 @@ class Classes(Inside):
             light=yes_or_no("light", light),
             **own,
         )
-        self._make: Callable[..., Learner] = self._inner.load()
-        self._own = own
-        self._banks, self._certain = issubclass(self._inner.load(), Bank), not self._inner.posterior
-        self._table = CompactIndex(self._n_features, numbered=self._banks and self._n_features > FEW)
-        self._ids = np.zeros(0, np.uint64)  # of the table, while it is restored
-        self._spare: Learner | None = self._new_learner(0)
-        self._like = self._spare  # what it is like, all are
-        self._widest = self._like._widest
-        self._combination = new_stack(self._outputs_of(self._like)[0].size, self._max_classes, self._has_intercept)
+        make = self._inner.load()
+        self._banks, self._certain = issubclass(make, Bank), not self._inner.posterior
+        own |= {"dtype": self._dtype, "intercept": self._has_intercept}
+        self._members = Members(make, self._n_features, self._banks, own)
+        self._widest = self._members.like._widest
+        n_outputs = self._outputs_of(self._members.like)[0].size
+        self._combination = new_stack(n_outputs, self._max_classes, self._has_intercept)
         self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._delayed = DelayedRows()
-        self._labels, self._learned = np.zeros(0), np.zeros((0, 2), np.int64)
-        self._learners: list[Learner] = []
-        self._check_room(len(known), self._table.taken)
+        self._members.check_room(len(known), self._members.index.taken)
         for label in known:
-            self._join(label)
-
-    # --- the learners -------------------------------------------------------------------------------------------
-
-    def _new_learner(self, number: int) -> Learner:
-        own = dict(self._own)
-        if "seed" in inspect.signature(self._make).parameters:
-            own["seed"] = own.get("seed", 0) + number
-        return self._make(n_features=self._table.rows, dtype=self._dtype, intercept=self._has_intercept, **own)
-
-    def _join(self, label: float) -> None:
-        """A class more."""
-        learner, self._spare = self._spare or self._new_learner(len(self._learners)), None
-        self._learners.append(learner)
-        self._labels = np.append(self._labels, label)
-        self._learned = np.pad(self._learned, ((0, 1), (0, 0)))
-
-    def _resize(self) -> None:
-        """Have all tables of one size."""
-        rows = self._table.rows
-        self._learners = [one if one.n_features == rows else one.resized(rows) for one in self._learners]
-
-    def _check_room(self, n_classes: int, rows: int) -> None:
-        """Refuse classes and features for which there is no memory."""
-        each, taken = self._like.nbytes_for(rows), self._like.nbytes_for(self._table.taken)
-        more = n_classes * each - len(self._learners) * taken
-        if self._banks and more > WORTH_ASKING:
-            what = f"{n_classes} classes x {rows:,} features x {each // rows} bytes"
-            check_room(what, more, 'Use fewer features, or learner="marginal", which takes 8 bytes')
+            self._members.join(label)
 
     def _outputs_of(self, learner: Learner) -> tuple[np.ndarray, np.ndarray]:
         """The lane and the C8 kp of each output that the stack hears; learners that are no banks have none."""
@@ -182,8 +147,8 @@ class Classes(Inside):
         return combination.lane_of, combination.output_spread[combination.slots]
 
     def _new_heard(self, rows: int, n_classes: int) -> StackInputs:
-        width = self._like._lanes.width if isinstance(self._like, Bank) else 0
-        return new_heard(self._combination, rows, n_classes, width, *self._outputs_of(self._like))
+        width = self._members.like._lanes.width if isinstance(self._members.like, Bank) else 0
+        return new_heard(self._combination, rows, n_classes, width, *self._outputs_of(self._members.like))
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -191,14 +156,14 @@ class Classes(Inside):
         """The numbers of the classes, those that are new among them."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
-        numbers = numbers_of(batch.labels, weights, self._labels, self._max_classes)
-        n_classes = max(len(self._labels), int(numbers.max(initial=-1)) + 1)
-        self._check_room(n_classes, self._table.taken_with(batch, weights))
+        numbers = numbers_of(batch.labels, weights, self._members.labels, self._max_classes)
+        n_classes = max(len(self._members.labels), int(numbers.max(initial=-1)) + 1)
+        self._members.check_room(n_classes, self._members.index.taken_with(batch, weights))
         return numbers, None
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
         """As many rows at a time as the stack has lines for; `signs` are the numbers of the classes."""
-        n_classes = max(len(self._labels), int(signs.max(initial=0)) + 1)
+        n_classes = max(len(self._members.labels), int(signs.max(initial=0)) + 1)
         size = max(1, LINES // (8 * self._combination.prior.size * n_classes))
         told, examples = [], self._examples
         for start in range(0, max(len(batch), 1), size):
@@ -212,14 +177,14 @@ class Classes(Inside):
 
     def _run_part(self, batch: Batch, numbers: np.ndarray, weights: np.ndarray, examples: int) -> ClassScores:
         """After so many examples. A class joins at its first row, after that was predicted."""
-        rows, before = len(batch), len(self._labels)
+        rows, before = len(batch), len(self._members.labels)
         fresh = np.flatnonzero((numbers >= before) & (weights > 0))
         joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
-        placed = SharedBatch.of(self._table.placed(batch, weights))
+        placed = SharedBatch.of(self._members.index.placed(batch, weights))
         for row in joins.tolist():
-            self._join(float(np.asarray(batch.labels)[row]))
-        self._resize()
-        n_classes, starts = len(self._labels), [0] * before + joins.tolist()
+            self._members.join(float(np.asarray(batch.labels)[row]))
+        self._members.resize()
+        n_classes, starts = len(self._members.labels), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
         heard, said = self._new_heard(rows, n_classes), new_said(2, rows, n_classes)
         delayed = np.full((n_classes, 2, rows), np.nan)
@@ -243,7 +208,7 @@ class Classes(Inside):
                 later[kept[ahead]] = _of_own(delayed_said.probability, numbers[kept])[ahead]
                 self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
-        self._learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
+        self._members.learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
         if self._banks and taught.any():
             live, later = (
                 class_log_losses(np.where(p == 0.0, unseen, p * (1.0 - unseen)))
@@ -270,10 +235,10 @@ class Classes(Inside):
         delayed: np.ndarray,
     ) -> None:
         """Have one learner predict and learn rows from `start` on, and write down what it says."""
-        learner, rows = self._learners[number], slice(start, len(batch))
+        learner, rows = self._members.learners[number], slice(start, len(batch))
         part = batch if start == 0 else batch[rows]
         signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(self._dtype)
-        learner._examples = int(self._learned[number, ALL])
+        learner._examples = int(self._members.learned[number, ALL])
         if isinstance(learner, Bank):
             learner._runner.n_examples_before = examples - learner._examples
             labelled = LabelledRows(part, signs, weights[rows])
@@ -283,7 +248,7 @@ class Classes(Inside):
         else:
             scores = learner._run(part, signs, weights[rows])
         learner._examples += int(np.count_nonzero(weights[rows]))
-        self._learned[number, ALL] = learner._examples
+        self._members.learned[number, ALL] = learner._examples
         heard.log_odds[number, rows] = learner.prediction(scores).log_odds
         if scores.variance is not None:
             own[rows, number] = scores.variance
@@ -305,15 +270,15 @@ class Classes(Inside):
 
     def _run_later(self, batch: Batch) -> Any:
         """Banks' answers for later rows, under the stack that was learned from such; others answer as ever."""
-        if not self._banks or not self._learners or not self.looks_later:
+        if not self._banks or not self._members.learners or not self.looks_later:
             return self._run_next(batch)
         rows, nothing = len(batch), np.zeros(len(batch), self._dtype)
-        placed, n_classes = self._table.placed(batch, nothing), len(self._learners)
+        placed, n_classes = self._members.index.placed(batch, nothing), len(self._members.learners)
         log_odds, own = np.empty((2, rows, n_classes))
 
         def ask(k: int) -> None:
-            scores = self._learners[k]._run_later(placed)
-            log_odds[:, k], own[:, k] = self._learners[k].prediction(scores).log_odds, scores.variance
+            scores = self._members.learners[k]._run_later(placed)
+            log_odds[:, k], own[:, k] = self._members.learners[k].prediction(scores).log_odds, scores.variance
 
         all_done([partial(ask, k) for k in range(n_classes)], apart=rows * n_classes >= WORTH_THREADS)
         said = self._say_later(log_odds, np.full(rows, -1), nothing, own)
@@ -323,7 +288,7 @@ class Classes(Inside):
     @property
     def looks_later(self) -> bool:
         """Whether its banks have learned how to predict later rows; to other learners all rows are alike."""
-        return all(learner.looks_later for learner in self._learners)
+        return all(learner.looks_later for learner in self._members.learners)
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
         """`learn` for one row, the probabilities of the classes; with weight 0 it predicts."""
@@ -332,7 +297,7 @@ class Classes(Inside):
         return self.learn(row.batch([label], [weight]))[0]
 
     def prediction(self, scores: Any) -> Any:
-        return ClassPrediction(self._labels[: scores.expected.shape[1]], scores, self._inner.name)
+        return ClassPrediction(self._members.labels[: scores.expected.shape[1]], scores, self._inner.name)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
         """Probabilities under drawn weights, shape (n_draws, rows, classes); a draw is a weight vector for each class.
@@ -351,32 +316,164 @@ class Classes(Inside):
         with self._lock:
             self._check(batch)
             batch = self._typed(batch)
-            room_for_draws(n_draws, len(batch) * max(len(self._learners), 1))
-            logits = drawn_logits(self._learners, batch, self._table.places(batch.indices), seed, purpose, n_draws)
+            room_for_draws(n_draws, len(batch) * max(len(self._members.learners), 1))
+            logits = drawn_logits(
+                self._members.learners, batch, self._members.index.places(batch.indices), seed, purpose, n_draws
+            )
             return stacked_draws(logits, self._combination)
 
     def end_pass(self) -> bool:
         """Let the stacks rest: what comes again tells nothing of rows never seen. True once all learners converged."""
         with self._lock:
             super().end_pass()
-            converged = [learner.end_pass() for learner in self._learners]
+            converged = [learner.end_pass() for learner in self._members.learners]
             return bool(converged) and all(converged)
 
     def new_stream(self) -> None:
         with self._lock:
             super().new_stream()
-            for learner in self._learners:
+            for learner in self._members.learners:
                 learner.new_stream()
 
     def divided(self, learners: list[Any], rests: bool = True) -> Self:
         """Have other learners, which have learned elsewhere, in the place of its own; they are divided by their sum."""
         self._examples = max(learner.examples for learner in learners)
-        self._learners, self._learned[:, ALL] = list(learners), self._examples
-        self._resize()
+        self._members.learners, self._members.learned[:, ALL] = list(learners), self._examples
+        self._members.resize()
         self._delayed.progress[RESTS] = float(rests)
         for shares in (self._combination.shares, self._later.shares):
             shares[:] = np.arange(shares.size) == 0
         return self
+
+    # --- looking inside -----------------------------------------------------------------------------------------
+
+    @property
+    def wants_groups(self) -> bool:  # type: ignore[override]
+        return self._members.like.wants_groups
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each class that is known, in the order of the columns of probabilities."""
+        return self._members.labels.copy()
+
+    @property
+    def class_names(self) -> list[str]:
+        """What the data call each class, in the order of `labels`; its label, where a model does not know that."""
+        return class_names(self._members.labels, self.extras.classes)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many examples of each class were learned, in the order of `labels`."""
+        return self._members.learned[:, OWN].copy()
+
+    @property
+    def posterior(self) -> bool:
+        return self._inner.posterior
+
+    @property
+    def learners(self) -> list[Any]:
+        """The learner of each class. Banks of many features have numbered them as they came."""
+        return list(self._members.learners)
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The shares of the learners divided by their sum, of the stacker, and of the one that forgets."""
+        with self._lock:
+            return dict(
+                zip(("normalised", "stacker", "stacker with memory"), self._combination.shares.tolist(), strict=True)
+            )
+
+    def parts(self) -> list[dict[str, Any]]:
+        """`levels` for the command."""
+        return [{"name": name, "share": share} for name, share in self.levels.items()]
+
+    @property
+    def touched(self) -> np.ndarray:
+        with self._lock:
+            return self._members.touched()
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return self._members.ask(lambda learner, places: learner._mean_at(places), features)
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return self._members.ask(lambda learner, places: learner._variance_at(places), features)
+
+    @property
+    def intercept(self) -> tuple[Any, Any]:
+        """(means, variances) of the classes' intercepts."""
+        with self._lock:
+            pairs = np.array([learner.intercept for learner in self._members.learners]).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+    def reading_of(self, label: float, features: Any, view: str = "model", squares: Any = None) -> Reading:
+        """`reading` of the class with this label: changes of its log-odds against the rest.
+
+        >>> from bayou.learners import Classes
+        >>> learner = Classes(n_features=4, learner="marginal", classes=[7, 8])
+        >>> learner.reading_of(8, [0, 3]).mean
+        array([0., 0.])
+        """
+        known = self._members.labels.tolist()
+        if label not in known:
+            raise BadInput(f"label is {shown(label)}, which is none of the classes that were met.")
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            return self._members.learners[known.index(label)].reading(
+                self._members.index.places(features), view, squares
+            )
+
+    def places(self, features: np.ndarray) -> np.ndarray:
+        """Where the classes' own learners have the weights of some features."""
+        with self._lock:
+            return self._members.index.places(features)
+
+    def placed(self, batch: Batch) -> Batch:
+        """The same rows, with features numbered as the classes' own learners have them."""
+        with self._lock:
+            return self._members.index.placed(batch, np.zeros(len(batch), self._dtype))
+
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+        raise BadInput("each class has its own weights: ask for those of one, as in reading_of(labels[0], features).")
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._written(parameters)
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._meant(parameters)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        members, progress = self._members, self._delayed.progress[::-1]  # files have first whether it rests
+        own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
+        own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
+        own |= {f"later {name}": array for name, array in self._later.arrays(len(members)).items()}
+        return own | members.arrays()
+
+    @property
+    def _per_feature(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._members.named(self._members.like._per_feature)
+
+    @property
+    def _newer(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._members.named(self._members.like._newer)
+
+    @property
+    def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
+        later = tuple(f"later {name}" for name in self._later.arrays(0))
+        return (*later, "progress", "tally", *self._members.named(self._members.like._by_rows_at_hand))
+
+    def _nbytes_for(self, n_features: int) -> int:
+        own = sum(array.nbytes for name, array in self._arrays().items() if ":" not in name)
+        return own + len(self._members) * self._members.like.nbytes_for(n_features)
+
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        self._members.make_room(shapes, self._max_classes)
+
+    def _check_state(self) -> None:
+        self._members.restore()
 
 
 def _of_own(probability: np.ndarray, numbers: np.ndarray) -> np.ndarray:
