@@ -29,7 +29,7 @@ from bayou import Batch, evaluate, simulate
 from bayou.learners import Bank, Marginal
 from bayou.learners import marginal as marginal_learner
 from bayou.learners.bank import PRESETS
-from bayou.learners.bank import learner as bank_learner
+from bayou.learners.bank import running as bank_running
 
 # Variants are compared on these alone: the held-out sets must not be used to choose among them.
 LOOKED_AT = [name for name in quality_sets.SETS if name not in quality_sets.ASIDE]
@@ -264,7 +264,7 @@ def timed(module: Any, *kernels: str) -> dict[str, float]:
 def combining(args: argparse.Namespace) -> None:
     """CPU time of each kernel's own thread, which other processes disturb less than the time of day."""
     Bank(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
-    spent = timed(bank_learner, "run_lanes", "combine", "learn_sampled_rows")
+    spent = timed(bank_running, "run_lanes", "combine", "learn_sampled_rows")
     for length in (2, 10, 40):
         batch, found = indicators(length, 2**12), []
         for _ in range(args.repeats):
@@ -283,7 +283,7 @@ def weights(args: argparse.Namespace) -> None:
     for make in (Bank, Marginal):
         make(2**12).learn(indicators(8, 2**12)[:3000])  # compiled
     kernels = {
-        Bank: timed(bank_learner, "run_lanes", "combine", "learn_sampled_rows"),
+        Bank: timed(bank_running, "run_lanes", "combine", "learn_sampled_rows"),
         Marginal: timed(marginal_learner, "_stream"),
     }
     print(f"CPU ns a feature; median of {args.repeats}\n{'':44}{'weight 1':>8}{'weight 16':>12}{'ratio':>8}")

@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
-from bayou.learners.bank import PRESETS, Bank, Lane, dropping
-from bayou.learners.bank import learner as bank_module
+from bayou.learners.bank import PRESETS, Bank, Lane, dropping, running
 from bayou.learners.bank.inspection import FINALS
 from bayou.learners.bank.lanes import ROWS, SCALED
 from bayou.learners.bank.rows import SETTLED
@@ -609,7 +608,7 @@ def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
     batch = Batch.from_csr(X, y, weights)
     answers = []
     for stride in (1, 7, 64, 1000):
-        monkeypatch.setattr(bank_module, "STRIDE", stride)
+        monkeypatch.setattr(running, "STRIDE_ROWS", stride)
         learner = Bank(WIDTH, **options)
         learned = learner.learn(batch)
         predicted = learner.predict(batch)
@@ -623,7 +622,7 @@ def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs processes that fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking where there are threads: that is the point
 def test_a_forked_process_has_a_follower_of_its_own(monkeypatch):
-    monkeypatch.setattr(bank_module, "STRIDE", 16)
+    monkeypatch.setattr(running, "STRIDE_ROWS", 16)
     X, y, _ = examples(6, 100, (-1, 1))
     batch = Batch.from_csr(X, y)
     learner = Bank(WIDTH)
@@ -642,8 +641,8 @@ def test_what_goes_wrong_in_the_follower_is_said(monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(bank_module, "STRIDE", 16)
-    monkeypatch.setattr(bank_module, "combine", broken)
+    monkeypatch.setattr(running, "STRIDE_ROWS", 16)
+    monkeypatch.setattr(running, "combine", broken)
     X, _, _ = examples(6, 100, (-1, 1))
     with pytest.raises(RuntimeError, match="broken"):
         Bank(WIDTH).predict(Batch.from_csr(X))

@@ -13,6 +13,7 @@ from bayou.core.extras import Extras
 from bayou.evaluate.later import Ahead
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
+from bayou.learners.classes import members
 from bayou.learners.classes.combining import combine
 from bayou.learners.classes.extending import extended, extends
 from bayou.learners.classes.stack import StackInputs, StackState, new_heard, new_said, new_stack
@@ -309,7 +310,7 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     ):
         Classes(n_features=65_000, classes=50)
     Classes(n_features=2**22, classes=50)  # which has met no feature
-    monkeypatch.setattr(module, "WORTH_ASKING", 1000)
+    monkeypatch.setattr(members, "MIN_CHECKED_BYTES", 1000)
     learner = Classes(n_features=65_000)
     before = bits(learner)
     with pytest.raises(BadInput, match="3 classes x 65,000 features"):

@@ -24,20 +24,14 @@ import numpy as np
 from bayou.core.links import C8
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
-from bayou.kernels.inlining import inlined
 from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
-from bayou.kernels.vector import LANES, load, padded, store, where_above
+from bayou.kernels.vector import LANES, load, padded, store
 from bayou.learners.bank.combination_kernels import (
     CHANCE,
     DAMPING_MEMORY,
-    FIELDS,
-    FLOOR,
-    MINUS,
     ODDS,
     OTHER,
-    PLUS,
-    SHARE,
     SHRINK,
     TILE_ROWS,
     VARIANCE,
@@ -45,14 +39,9 @@ from bayou.learners.bank.combination_kernels import (
     Y,
     add_losses,
     carry_shares,
-    gather_outputs,
-    mix,
     new_tile,
-    step_stackers,
+    run_levels,
     update_damping,
-    update_shares,
-    write_output_probabilities,
-    write_predictions,
 )
 from bayou.learners.bank.lanes import RATE, LaneState
 from bayou.learners.ensembles.shares import shares_from_losses
@@ -163,7 +152,6 @@ def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
 @kernel
 def combine(lane_outputs, signs, weights, combination, first, last, examples, probability, score_mean, score_variance):
     """Predict rows from `first` to `last`, learn from those whose weight is not 0. `combination` is a `Combination`."""
-    means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, products = combination.losses[0], combination.losses[1]
     tile = new_tile(combination, lane_outputs, last - first)
@@ -173,20 +161,7 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
         for r in range(n):
             row_offsets[r] = (start + r) * 2 * width
             fields[Y + r], fields[WEIGHT + r] = signs[start + r], weights[start + r]
-        # the three levels
-        gather_outputs(combination, tile, flat, width, n)
-        count = examples
-        for r in range(n):
-            write_output_probabilities(combination, tile, r)
-            update_shares(tile.output_lines, fields, tile.slot_vectors, FLOOR * n_slots, n_slots, r, count)
-            count += fields[WEIGHT + r] != 0.0
-        mix(combination, tile, n)
-        count = examples
-        for r in range(n):
-            step_stackers(combination, tile, means, covariances, r)
-            update_shares(tile.final_lines, fields, tile.final_floor, 0, LANES, r, count)
-            count += fields[WEIGHT + r] != 0.0
-        write_predictions(combination, tile, n)
+        run_levels(combination, tile, flat, width, n, examples, False)
         # the answers, losses and damping
         for r in range(n):
             row, y, c = start + r, fields[Y + r], fields[WEIGHT + r]
@@ -203,18 +178,6 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
         carry_shares(combination, tile, n)
 
 
-@inlined
-def _update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n_slots, r):
-    """Add the losses of row r; the shares after it are those that Bayes' rule gives for all losses so far."""
-    line, c = r * FIELDS * n_slots, fields[WEIGHT + r]
-    of_label = line + (PLUS * n_slots if fields[Y + r] > 0.0 else MINUS * n_slots)
-    for at in range(0, n_slots, LANES):
-        loss = load(losses, losses_start + at)
-        more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
-        store(losses, losses_start + at, more)
-    shares_from_losses(losses, losses_start, kept, knows, lines, line + (FIELDS + SHARE) * n_slots, n_slots)
-
-
 @kernel
 def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n_learned, delayed):
     """Have the combination for later rows learn from what lanes said of `rows`; return how many it has learned so far.
@@ -223,27 +186,17 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
     combination said are left in `delayed[LOST]`. Otherwise it has all rows, said without delay. `delayed[TOLD]` gets
     the log-odds that it said, either way.
     """
-    means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
-    losses, damping, kept, knows = combination.losses[0], combination.damping, combination.kept, combination.knows
+    losses, damping = combination.losses[0], combination.damping
     tile = new_tile(combination, lane_outputs, rows.size)
-    row_offsets, fields, floor = tile.row_offsets, tile.row_fields, tile.final_floor
+    row_offsets, fields = tile.row_offsets, tile.row_fields
     for start in range(0, rows.size, TILE_ROWS):
         n = min(TILE_ROWS, rows.size - start)
         for r in range(n):
             row = rows[start + r]
             row_offsets[r] = (start + r if ahead else row) * 2 * width
             fields[Y + r], fields[WEIGHT + r] = signs[row], weights[row]
-        # the three levels
-        gather_outputs(combination, tile, flat, width, n)
-        for r in range(n):
-            write_output_probabilities(combination, tile, r)
-            _update_losses_and_shares(tile.output_lines, fields, losses, 0, kept, knows, n_slots, r)
-        mix(combination, tile, n)
-        for r in range(n):
-            step_stackers(combination, tile, means, covariances, r)
-            _update_losses_and_shares(tile.final_lines, fields, losses, n_slots, floor, floor, LANES, r)
-        write_predictions(combination, tile, n)
+        run_levels(combination, tile, flat, width, n, 0, True)
         # the answers, losses and damping
         for r in range(n):
             row, n_learned = rows[start + r], n_learned + 1

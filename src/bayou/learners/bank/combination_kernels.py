@@ -14,9 +14,7 @@ where tiles begin. The equations are in the docstring of `learner`.
     slot_vectors    [ALONG + finals][n_slots]  what is the same for all rows, then S f of each stacker
     steps           [4][LANES]                 of each stacker: step of its mean, root of its covariance's; twice
 
-**The steps**, in order: `gather_outputs`, then for each row `write_output_probabilities` and `update_shares` (or Bayes,
-for later rows), `mix`, for each row `step_stackers` and `update_shares`, `write_predictions`, for each row what is
-learned besides, `carry_shares`.
+`run_levels` has the steps in order.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from bayou.kernels.vector import (
     where_above,
 )
 from bayou.learners.bank.steps import heavy_evidence
-from bayou.learners.ensembles.shares import leak_after
+from bayou.learners.ensembles.shares import leak_after, shares_from_losses
 from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_MEMORY
 
 # The mean of how far outputs are damped is that of about a thousand examples; none counts for more than this.
@@ -217,6 +215,18 @@ def update_shares(lines, numbers, floor, at_floor, n_slots, r, examples):
 
 
 @inlined
+def update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n_slots, r):
+    """Add the losses of row r; the shares after it are those that Bayes' rule gives for all losses so far."""
+    line, c = r * FIELDS * n_slots, fields[WEIGHT + r]
+    of_label = line + (PLUS * n_slots if fields[Y + r] > 0.0 else MINUS * n_slots)
+    for at in range(0, n_slots, LANES):
+        loss = load(losses, losses_start + at)
+        more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
+        store(losses, losses_start + at, more)
+    shares_from_losses(losses, losses_start, kept, knows, lines, line + (FIELDS + SHARE) * n_slots, n_slots)
+
+
+@inlined
 def mix(combination, tile, n):
     """Write the first level's mixture, and what the stackers see."""
     n_slots, lines, finals, sums = combination.shares.size, tile.output_lines, tile.final_lines, tile.sums
@@ -369,6 +379,33 @@ def write_predictions(combination, tile, n):
         variance = load(numbers, OWN + r) + totals(sums, r * LANES, LANES)
         store(numbers, VARIANCE + r, variance)
         store(numbers, SHRINK + r, sqrt(variance * C8 + 1.0))
+
+
+@inlined
+def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
+    """Take n rows through the three levels, after so many examples; shares follow by Bayes' rule or by fixed share."""
+    n_slots, fields, losses, floor = combination.shares.size, tile.row_fields, combination.losses[0], tile.final_floor
+    means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
+    kept, knows = combination.kept, combination.knows
+    gather_outputs(combination, tile, lane_outputs, width, n)
+    count = examples
+    for r in range(n):
+        write_output_probabilities(combination, tile, r)
+        if bayes:
+            update_losses_and_shares(tile.output_lines, fields, losses, 0, kept, knows, n_slots, r)
+        else:
+            update_shares(tile.output_lines, fields, tile.slot_vectors, FLOOR * n_slots, n_slots, r, count)
+        count += fields[WEIGHT + r] != 0.0
+    mix(combination, tile, n)
+    count = examples
+    for r in range(n):
+        step_stackers(combination, tile, means, covariances, r)
+        if bayes:
+            update_losses_and_shares(tile.final_lines, fields, losses, n_slots, floor, floor, LANES, r)
+        else:
+            update_shares(tile.final_lines, fields, floor, 0, LANES, r, count)
+        count += fields[WEIGHT + r] != 0.0
+    write_predictions(combination, tile, n)
 
 
 @inlined

@@ -32,8 +32,8 @@ def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
         negative, chunks = _checked_chunks(bank, batch)
         for rows in chunks:
             bank.touch(rows.batch.indices)
-            outputs = bank._lane_runner.discarded_outputs(len(rows))
-            bank._lane_runner.run(rows, 0, len(rows), bank._examples, outputs, renews=renews)
+            outputs = bank._lane_runner.discarded_outputs(rows.n_rows)
+            bank._lane_runner.run(rows, 0, rows.n_rows, bank._examples, outputs, renews=renews)
             bank._examples += int(np.count_nonzero(rows.weights))
         bank._negative = negative
 

@@ -36,7 +36,8 @@ class LabelledRows(NamedTuple):
     signs: np.ndarray  # +-1
     weights: np.ndarray
 
-    def __len__(self) -> int:
+    @property
+    def n_rows(self) -> int:
         return len(self.batch)
 
     @classmethod
@@ -115,8 +116,8 @@ class LaneRunner:
         """Return what lanes say of rows, each just before it is learned."""
         if rows.weights.any():
             self.groups.rebase_fade()
-        outputs = self.empty_outputs(len(rows))
-        self.run(rows, 0, len(rows), examples, outputs)
+        outputs = self.empty_outputs(rows.n_rows)
+        self.run(rows, 0, rows.n_rows, examples, outputs)
         return outputs
 
     def predict(self, batch: Batch, examples: int) -> np.ndarray:
@@ -151,10 +152,10 @@ class BankRunner:
         if learns := bool(rows.weights.any()):
             self._lanes.groups.rebase_fade()
         learns_delayed = learns and not self._delayed.progress[RESTS] and self._later.kept.any()
-        delayed = np.full((2, len(rows)), np.nan) if learns_delayed else None
-        run = _Run(rows, outputs, self._live, _empty_scores(len(rows)), delayed, queue)
+        delayed = np.full((2, rows.n_rows), np.nan) if learns_delayed else None
+        run = _Run(rows, outputs, self._live, _empty_scores(rows.n_rows), delayed, queue)
         row = 0
-        while row < len(rows):
+        while row < rows.n_rows:
             stop_example = self._dropping.next_stop(examples)
             row, examples = self._run_to_stop(run, row, examples, stop_example)
             if examples == stop_example:
@@ -165,7 +166,7 @@ class BankRunner:
 
     def predict(self, rows: LabelledRows, combination: Combination, examples: int) -> Scores:
         """Predict rows of weight 0 by one of the combinations."""
-        run = _Run(rows, self._lanes.empty_outputs(len(rows)), combination, _empty_scores(len(rows)))
+        run = _Run(rows, self._lanes.empty_outputs(rows.n_rows), combination, _empty_scores(rows.n_rows))
         self._run_to_stop(run, 0, examples, -1)
         return run.scores
 
@@ -183,7 +184,7 @@ class BankRunner:
 
     def _run_to_stop(self, run: _Run, row: int, examples: int, stop_example: int) -> tuple[int, int]:
         """Run rows from `row` on until `stop_example` examples were learned; return the next row, examples learned."""
-        rows, queue, n_rows = run.rows, run.queue, len(run.rows)
+        rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
         following: list[Future[None]] = []
         # Of many rows long strides are enough; and pairs work beside the lanes, which wait at the end of a stride.
         is_long = self._lanes.pairs is not None or n_rows > AT_ONCE
@@ -215,7 +216,7 @@ class BankRunner:
 
     def _blocks(self, run: _Run, row: int, examples: int, stop_example: int) -> Iterable[DelayBlock]:
         if run.delayed is None:
-            return [DelayBlock(row, len(run.rows), 0, NO_ROWS)]
+            return [DelayBlock(row, run.rows.n_rows, 0, NO_ROWS)]
         before = self.n_examples_before
         stop_example += before if stop_example >= 0 else 0
         return self._delayed.blocks(run.rows.weights, before + examples, row, stop_example)
