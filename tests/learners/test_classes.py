@@ -478,7 +478,7 @@ def test_weights_of_a_class_are_those_of_its_learner(width):
     learner.learn(batch)
     features, label = learner.touched, learner.labels[2]
     reading = learner.reading_of(label, features)
-    places = learner._table.places(features)
+    places = learner._members.index.places(features)
     np.testing.assert_array_equal(reading.mean, learner.learners[2].reading(places).mean)
     assert np.abs(reading.mean).max() > 0.1
     assert learner.reading_of(label, features, "associated").mean.shape == features.shape
