@@ -13,7 +13,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import AT_ONCE, Learner
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.evaluate.regression import meter_for
-from bayou.learners.bank.later import EIGHTH, MOST
+from bayou.learners.ensembles.delayed import BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES
 from bayou.sources import Source
 
 # How many refused rows are described.
@@ -79,7 +79,7 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
 
 def block_size(learned: int) -> int:
     """Return the rows of the block that a bank looks ahead in, after so many learned rows."""
-    return max(1, min(learned // EIGHTH, MOST))
+    return max(1, min(learned // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
 
 
 def block_sizes(learned: int) -> int:
