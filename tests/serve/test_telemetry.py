@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import bayou
-from bayou.serve.exchange import Exchange
+from bayou.serve.http_request import HttpRequest
 from bayou.serve.messages import Messages
 from bayou.serve.telemetry import REQUEST_BOUNDS, Telemetry
 from bayou.serve.tokens import Tokens
@@ -124,11 +124,11 @@ def test_the_time_that_a_client_takes_to_send_is_not_counted(telemetry, clock):
         pass
 
     async def exchange():
-        one = Exchange(telemetry, Messages(print), {"headers": []}, receive, send, ("/predict", "m"))
+        one = HttpRequest(telemetry, Messages(print), {"headers": []}, receive, send, ("/predict", "m"))
         await one.receive()
         await one.receive()
         clock.now += 0.25
-        await one.send({"type": "http.response.start", "status": 200, "headers": []})
+        await one.respond(b"{}")
 
     asyncio.run(exchange())
     telemetry.fold()

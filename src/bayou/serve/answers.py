@@ -1,4 +1,4 @@
-"""What is said of predictions, as JSON."""
+"""Responses: predictions as JSON, and refusals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,36 @@ from bayou.outputs.prediction_table import column_values
 from bayou.outputs.text import json_objects
 
 encode = msgspec.json.Encoder().encode
+Head = Sequence[tuple[bytes, bytes]]
+JSON_HEAD: Head = ((b"content-type", b"application/json"),)
+# Headers that go with a status, whoever answers.
+_HEADS: dict[int, Head] = {
+    401: ((b"www-authenticate", b"Bearer"),),
+    413: ((b"connection", b"close"),),  # what is left of the body is not waited for
+    429: ((b"retry-after", b"1"),),
+    503: ((b"retry-after", b"1"),),
+}
+
+
+class Refused(Exception):
+    """A refusal of a request, with the response to it.
+
+    Attributes:
+        rows: what is wrong with single rows, by their index.
+        head: headers of the response.
+    """
+
+    def __init__(self, status: int, sentence: str, rows: Mapping[int, str] | None = None, head: Head = ()) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.rows = status, sentence, rows
+        self.head: Head = (*JSON_HEAD, *head, *_HEADS.get(status, ()))
+
+    def body(self) -> bytes:
+        """Return the body of the response."""
+        said: dict[str, Any] = {"error": self.sentence}
+        if self.rows:
+            said["rows"] = [{"index": index, "error": why} for index, why in sorted(self.rows.items())]
+        return encode(said)
 
 
 # What is predicted of one row: numbers (`outputs.prediction_table.COLUMNS`), of several classes `label` and `classes`,
@@ -95,11 +125,3 @@ def several(rows: Sequence[bytes], version: int) -> bytes:
 def duplicate(version: int) -> bytes:
     """The answer to a request that was learned before."""
     return b'{"predictions":[],"version":%d,"duplicate":true}' % version
-
-
-def error(sentence: str, rows: dict[int, str] | None = None) -> bytes:
-    """A refusal, as every part of the server words it."""
-    said: dict[str, Any] = {"error": sentence}
-    if rows:
-        said["rows"] = [{"index": index, "error": why} for index, why in sorted(rows.items())]
-    return encode(said)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bayou.serve.answers import Refused
 from bayou.serve.log import ARROW, JSON, VW
 from bayou.sources.formats.registry import with_bodies
 
@@ -27,20 +28,6 @@ LONG = 64 << 10
 _NEWLINE = ord("\n")
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-class Refused(Exception):
-    """A request that is answered with a sentence: (status, sentence, rows), and headers of the answer."""
-
-    def __init__(
-        self,
-        status: int,
-        sentence: str,
-        rows: dict[int, str] | None = None,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-    ) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence, self.rows, self.headers = status, sentence, rows, headers
 
 
 class Unfinished:

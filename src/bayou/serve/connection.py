@@ -20,8 +20,8 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from bayou.serve import answers
-from bayou.serve.bodies import LONG, Refused, Unfinished
+from bayou.serve.answers import Refused
+from bayou.serve.bodies import LONG, Unfinished
 
 # A request line with its headers; trailers; what stands between two chunks of a body.
 MAX_HEAD_BYTES, MAX_HEADER_LINES = 64 << 10, 100
@@ -299,8 +299,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _answer(refused: Refused) -> bytes:
-    body = answers.error(refused.sentence)
-    head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n" % len(body)
-    if refused.status == 503:
-        head += b"retry-after: 1\r\n"
-    return b"%s%s\r\n%s" % (STATUS_LINE[refused.status], head, body)
+    body = refused.body()
+    head = {**dict(refused.head), b"connection": b"close", b"content-length": b"%d" % len(body)}
+    lines = b"".join(b"%s: %s\r\n" % header for header in head.items())
+    return b"%s%s\r\n%s" % (STATUS_LINE[refused.status], lines, body)

@@ -25,6 +25,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.serve import answers, units
+from bayou.serve.answers import Refused
 from bayou.serve.committer import Committer
 from bayou.serve.copies import Copies, Fail, Then
 from bayou.serve.live import LOOKED_AT, Live
@@ -59,7 +60,7 @@ class Owner(threading.Thread):
         self._applying: Iterator[None] | None = None
         self._long: deque[Iterator[None]] = deque()
         self._copies = Copies()
-        self._answers: list[tuple[asyncio.Future[Any], tuple[int, Any]]] = []
+        self._answers: list[tuple[asyncio.Future[bytes], bytes | Exception]] = []
         self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
         self._asleep, self._bell = False, threading.Lock()
         self._bell.acquire()
@@ -191,11 +192,10 @@ class Owner(threading.Thread):
             if not future.done():
                 (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
         if over:
-            why = (503, answers.error(self._why_not))
-            self._deliver([(future, why) for future in list(self.waiting)])
+            self._deliver([(future, Refused(503, self._why_not)) for future in list(self.waiting)])
 
-    def _say(self, work: Work, status: int, body: Any) -> None:
-        self._answers.append((work.future, (status, body)))
+    def _say(self, work: Work, answer: bytes | Refused) -> None:
+        self._answers.append((work.future, answer))
 
     # --- what comes in ------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Owner(threading.Thread):
             n = work.read.n if work.read is not None else len(work.lines)
             done = "predicted" if work.kind == PREDICT else "learned"
             rows = f"{len(bad):,} of {n:,} rows are bad; nothing was {done}." if not work.single else ""
-            self._say(work, 422, answers.error(rows or next(iter(bad.values())), bad))
+            self._say(work, Refused(422, rows or next(iter(bad.values())), bad))
         return bool(bad)
 
     def _predict(self, works: list[Work]) -> None:
@@ -245,7 +245,7 @@ class Owner(threading.Thread):
         remembered: list[Work] = []
         for work in works:
             if work.single and work.ids is None:
-                self._answers.append((work.future, (200, answers.single(by_level[work.level].rows[first], version))))
+                self._say(work, answers.single(by_level[work.level].rows[first], version))
                 first += 1
                 continue
             said, last = by_level[work.level], first + len(work.lines)
@@ -253,7 +253,7 @@ class Owner(threading.Thread):
                 work.answer = said.rows[first:last]
                 remembered.append(work)
             else:
-                self._say(work, 200, said.answer(first, last, version))
+                self._say(work, said.answer(first, last, version))
             first = last
         if remembered:
             self._log_rows(remembered)
@@ -277,9 +277,9 @@ class Owner(threading.Thread):
             work.answer = rows
             self._log_rows([work])
         elif work.single:
-            self._say(work, 200, answers.single(rows[0], self.model.version))
+            self._say(work, answers.single(rows[0], self.model.version))
         else:
-            self._say(work, 200, answers.several(parts, self.model.version))
+            self._say(work, answers.several(parts, self.model.version))
 
     def _said(self, told: Any, level: float) -> answers.Said:
         said = answers.Said(self.model.learner, [told], level)
@@ -334,7 +334,7 @@ class Owner(threading.Thread):
     def _apply(self, unit: Unit) -> Iterator[None]:
         if unit.failed is not None:
             for work, _ in unit.works:
-                self._say(work, 503, answers.error(unit.failed))
+                self._say(work, Refused(503, unit.failed))
             return
         read, lines = self._rows_of(unit)
         version = max((item.n for item in unit.items if item.outcome != "duplicate"), default=0)
@@ -350,7 +350,7 @@ class Owner(threading.Thread):
                     yield
             except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
                 for work, _ in unit.works:
-                    self._say(work, 422, answers.error(str(error)))
+                    self._say(work, Refused(422, str(error)))
                 self.model.version = max(self.model.version, version)
                 return
             self.on_examples(self.model.learner.examples)
@@ -403,10 +403,10 @@ class Owner(threading.Thread):
         by_level = {level: answers.Said(self.model.learner, told, level) for level in levels}
         for work, items in unit.works:
             if items[0].outcome:
-                self._say(work, 200, answers.duplicate(version))
+                self._say(work, answers.duplicate(version))
                 continue
             said, last = by_level[work.level], first + (unit.read.n if work.read is not None else len(work.lines))
-            self._say(work, 200, said.answer(first, last, version, work.single))
+            self._say(work, said.answer(first, last, version, work.single))
             first = last
 
     def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
@@ -416,13 +416,13 @@ class Owner(threading.Thread):
             for key, row in zip(work.ids or (), work.answer, strict=True):
                 if key is not None and (outcome := next(outcomes).outcome):
                     row["remembered"] = outcome
-            self._say(work, 200, answers.of_rows(work.answer, version, work.single))
+            self._say(work, answers.of_rows(work.answer, version, work.single))
         elif work.kind == LABELS:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]
             said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
-            self._say(work, 200, answers.encode(said))
+            self._say(work, answers.encode(said))
         else:  # a request that was learned before
-            self._say(work, 200, answers.duplicate(version))
+            self._say(work, answers.duplicate(version))
 
     # --- long work ----------------------------------------------------------------------------------------------------
 

@@ -30,8 +30,7 @@ from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
 from bayou.serve import history
-from bayou.serve.answers import Said
-from bayou.serve.bodies import Refused
+from bayou.serve.answers import Refused, Said
 from bayou.serve.committer import GONE
 from bayou.serve.folder import Folder
 from bayou.serve.health import Health

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from bayou.core.errors import BadInput
-from bayou.serve.bodies import Refused
+from bayou.serve.answers import Refused
 
 READ, WRITE = "read", "write"
 SHORTEST = 16

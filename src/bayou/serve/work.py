@@ -37,7 +37,7 @@ class Work:
     answer: Any = None
 
     def __init__(
-        self, kind: int, form: int, lines: Sequence[bytes], single: bool, future: asyncio.Future[tuple[int, Any]]
+        self, kind: int, form: int, lines: Sequence[bytes], single: bool, future: asyncio.Future[bytes]
     ) -> None:
         self.kind, self.form, self.lines, self.single, self.future = kind, form, lines, single, future
 

@@ -1,0 +1,138 @@
+"""A request from its arrival to the first byte of its answer: counted, and where it is refused reported under an id."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from bayou.serve.answers import JSON_HEAD, Head, Refused
+from bayou.serve.messages import Messages
+from bayou.serve.telemetry import OTHER, PROBES, Telemetry
+
+# An id that a client or a proxy gave, if it is fit to be said and sent back.
+_GIVEN_ID = re.compile(rb"[!-~]{1,128}")
+# What uvloop says of a client that did not wait for its answer.
+_GONE = "the handler is closed"
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was whole; there is nobody to answer."""
+
+
+class Response(NamedTuple):
+    """A status, a body and headers."""
+
+    body: bytes
+    head: Head = JSON_HEAD
+    status: int = 200
+
+
+class HttpRequest:
+    """One request, and the way to answer it.
+
+    Attributes:
+        route, model: what it is counted under; model "" if it is about none.
+        started: when the last of the request came in, by the clock of the telemetry.
+        body: what was sent, once it was read.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        messages: Messages,
+        scope: Any,
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+        about: tuple[str, str] = (OTHER, ""),
+    ) -> None:
+        self._telemetry, self._messages = telemetry, messages
+        self.scope, self._receive, self.send = scope, receive, send
+        self.path, self.method = scope.get("path", ""), scope.get("method", "")
+        self.route, self.model = about
+        self.started = telemetry.clock()
+        self.body = b""
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.scope["headers"])
+
+    @cached_property
+    def query(self) -> dict[str, list[str]]:
+        try:
+            return parse_qs(self.scope["query_string"].decode(), keep_blank_values=True)
+        except UnicodeDecodeError:
+            raise Refused(400, "the part of the address behind the question mark is no text.") from None
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def parameter(self, name: str) -> str | None:
+        """Return the last value of a parameter of the address, None without one."""
+        values = self.query.get(name)
+        return None if values is None else values[-1]
+
+    async def receive(self) -> Any:
+        """Return the next message from the client. The time that a client takes to send its body is not counted."""
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self.started = self._telemetry.clock()
+        return message
+
+    async def read_body(self, max_bytes: int) -> None:
+        """Read all of the body; raise Refused if it is too large, ClientGone if it does not come."""
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > max_bytes:
+            raise Refused(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
+        parts: list[bytes] = []
+        n_bytes, more = 0, True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            n_bytes += len(parts[-1])
+            if n_bytes > max_bytes:
+                raise Refused(413, f"the body has more than {max_bytes:,} bytes; send less at once.")
+        self.body = parts[0] if len(parts) == 1 else b"".join(parts)
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    async def begin(self, status: int, head: Head) -> None:
+        """Send the head of an answer, and count the request."""
+        self._telemetry.count(self.route, self.model, status, self.started)
+        await self.send({"type": "http.response.start", "status": status, "headers": list(head)})
+
+    async def respond(self, body: bytes, head: Head = JSON_HEAD, status: int = 200) -> None:
+        """Send an answer."""
+        await self.begin(status, (*head, (b"content-length", b"%d" % len(body))))
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def fail(self, error: Exception) -> None:
+        """Answer with what went wrong, and report it: its sentence, neither headers nor body nor address."""
+        if isinstance(error, ClientGone) or (isinstance(error, RuntimeError) and _GONE in str(error)):
+            return
+        refused = error
+        if not isinstance(refused, Refused):
+            refused = Refused(500, "bayou met what nobody foresaw; the server's terminal says more.")
+        head = refused.head
+        if self.route not in PROBES:
+            given = self.headers.get(b"x-request-id", b"")
+            request_id = given.decode() if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+            head = (*head, (b"x-request-id", request_id.encode()))
+            self._messages.refused(
+                refused.sentence,
+                status=refused.status,
+                method=self.method,
+                route=self.route,
+                model=self.model,
+                request_id=request_id,
+                error=None if error is refused else error,
+            )
+        await self.respond(refused.body(), head, refused.status)
