@@ -7,6 +7,7 @@ import pytest
 from bayou.serve.clock import SteadyClock
 from bayou.serve.committer import Committer
 from bayou.serve.log import JSON, LABEL, LEARN, ROW, Item, Log
+from bayou.serve.telemetry import new_times
 from bayou.serve.work import Unit
 from tests.serve.serving import running
 
@@ -86,7 +87,7 @@ class Committing:
         self.log.clock = clocks.steady()
         for name, value in ids.items():
             setattr(self.log.ids, name, value)
-        self.committer = Committer(self.log, lambda units: None)
+        self.committer = Committer(self.log, new_times(), lambda units: None)
 
     def close(self):
         self.log.close()

@@ -143,11 +143,10 @@ def test_free_room_and_the_size_of_the_log_are_told(tmp_path):
 
 def test_commits_tell_how_long_they_took_and_waited(tmp_path):
     with running(tmp_path) as server:
-        told = []
-        server.served.owner.committer.on_commit = lambda *about: told.append(about)
         server.post("/learn", [ROW] * 3)
-        ((seconds, waited, entries),) = told
-        assert (0 < seconds < 60, 0 <= waited < 60, entries) == (True, True, 1)
+        times = server.server.telemetry.times["default"]
+        assert [sum(times[name].counts) for name in ("log_commit", "log_wait")] == [1, 1]
+        assert (0 < times["log_commit"].total < 60, 0 <= times["log_wait"].total < 60) == (True, True)
 
 
 def test_the_oldest_open_row_is_told(tmp_path):

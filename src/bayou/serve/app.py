@@ -121,7 +121,7 @@ class App:
         """Any request, and what is wrong with it."""
         found = self._find(scope["path"])
         counted, route, model = found or (OTHER, None, None)
-        about = counted, model if model in self.models else ""  # never a name of the client's
+        about = counted, model if model is not None and model in self.models else ""  # never a name of the client's
         request = HttpRequest(self._telemetry, self._messages, scope, receive, send, about)
         try:
             response = await self._response(request, route, model)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from bayou.serve.log import EXPIRE, JSON, BadLog, Item, Log, NoRoom
+from bayou.serve.telemetry import Times
 from bayou.serve.work import Unit
 
 # Entries of one transaction, at most.
@@ -31,27 +32,24 @@ class Committer(threading.Thread):
     is broken, and nothing is written any more.
 
     Attributes:
-        commits, committed: how many transactions and entries were written.
-        no_room: why the last write failed, if none has succeeded since; else "".
+        commits: how many transactions were written.
+        no_room: a sentence why the last write failed, if none has succeeded since and others may; else "".
         broken: why nothing can be written any more; else "".
-        on_commit: called after each transaction with the seconds that it took, the seconds that its oldest unit had
-            waited for it, and its entries.
         on_error: called with an error that nobody foresaw, which breaks the log.
         on_look: called about once a second, and when the state of the log has changed.
     """
 
-    def __init__(self, log: Log, hand_on: Callable[[Sequence[Unit]], None]) -> None:
+    def __init__(self, log: Log, times: Times, hand_on: Callable[[Sequence[Unit]], None]) -> None:
         super().__init__(name="bayou-log", daemon=True)
-        self._log, self._hand_on = log, hand_on
+        self._log, self._times, self._hand_on = log, times, hand_on
         self._waiting: deque[Unit] = deque()
         self._ready = threading.Condition()
         self._ends = False
         self._looked, self._more = 0.0, False
         self._often = LOOK if log.ids is None else min(LOOK, log.ids.wait / 4)
         self._tried = MIN_TRIED
-        self.commits = self.committed = 0
+        self.commits = 0
         self.no_room = self.broken = ""
-        self.on_commit: Callable[[float, float, int], None] = lambda seconds, waited, entries: None
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
         self.on_look: Callable[[], None] = lambda: None
 
@@ -113,7 +111,7 @@ class Committer(threading.Thread):
         if self.broken:
             return
         if self._log.is_gone():
-            self.broken = GONE
+            self.broken, self.no_room = GONE, ""
         elif self.no_room and not units:
             self._log.try_write(self._tried)
             self.no_room = ""
@@ -129,18 +127,20 @@ class Committer(threading.Thread):
         started = time.perf_counter()
         self._log.commit([unit.items for unit in units])
         self.no_room = ""
-        entries = sum(len(unit.items) for unit in units)
         self.commits += 1
-        self.committed += entries
-        waited = max((started - unit.queued for unit in units if unit.queued), default=0.0)
-        self.on_commit(time.perf_counter() - started, waited, entries)
+        self._times["log_commit"].observe(time.perf_counter() - started)
+        self._times["log_wait"].observe(max((started - unit.queued for unit in units if unit.queued), default=0.0))
 
     def _refuse(self, units: Sequence[Unit], error: NoRoom) -> None:
         if self._log.is_gone():
-            self.broken = GONE
+            self.broken, self.no_room = GONE, ""
             _fail(units, f"nothing of this was learned: {GONE}")
             return
-        self.no_room, self._more = str(error), False
+        self._more = False
+        self.no_room = (
+            f"the log cannot be written ({error}): nothing is learned or remembered until there is room; predictions "
+            "go on"
+        )
         n_bytes = sum(len(item.body) for unit in units for item in unit.items)
         self._tried = min(max(n_bytes, MIN_TRIED), MAX_TRIED)
         why = f"the log cannot be written ({error}). Make room, and try again."
@@ -150,6 +150,7 @@ class Committer(threading.Thread):
         what = str(error) if isinstance(error, BadLog) else f"{type(error).__name__}: {error}"
         if not isinstance(error, BadLog):
             self.on_error(error)
+        self.no_room = ""
         self.broken = (
             "the log cannot be written any more, so that nothing more is learned or remembered; predictions are made "
             f"from memory. {what.rstrip('.')}. What was acknowledged is in the model in memory; whether the log is "

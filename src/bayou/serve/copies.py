@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from concurrent.futures import Future
 
 from bayou.core.batch import Batch
 from bayou.core.gradual_copy import GradualCopy
+from bayou.serve.answers import Refused
 from bayou.serve.model import LiveModel
 
-Then = Callable[[GradualCopy, int], Any]
-Fail = Callable[[str], Any]
-
-
-class _Waits(NamedTuple):
-    then: Then
-    fail: Fail
+Copy = tuple[GradualCopy, int]
 
 
 class Copies:
-    """Those who wait for a copy. The model's thread makes them; any may ask."""
+    """Requests for a copy. The model's thread serves them; any may ask."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Waits] = deque()
-        self._under_way: tuple[GradualCopy, int, list[_Waits]] | None = None
+        self._waiting: deque[Future[Copy]] = deque()
+        self._under_way: tuple[GradualCopy, int, list[Future[Copy]]] | None = None
         self._over = ""
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)
 
-    def ask(self, then: Then, fail: Fail) -> None:
-        """Do something with a copy and its version, quickly; or say why there will be none."""
-        self._waiting.append(_Waits(then, fail))
+    def ask(self) -> Future[Copy]:
+        """Return a future copy with its version, or why there will be none. Its callbacks must be quick."""
+        future: Future[Copy] = Future()
+        self._waiting.append(future)
         if self._over:
             self._refuse()
+        return future
 
     def before(self, piece: Batch) -> None:
-        """Rows are about to be learned."""
+        """Copy what these rows, which are about to be learned, will change."""
         if self._under_way is not None:
             self._under_way[0].before(piece)
 
@@ -51,12 +47,12 @@ class Copies:
         copied, version, waiting = self._under_way
         if copied.step():
             self._under_way = None
-            for one in waiting:
-                one.then(copied, version)
+            for future in waiting:
+                future.set_result((copied, version))
         return True
 
     def end(self, why: str) -> None:
-        """There will be no more, for that reason."""
+        """Refuse all that wait and all that will ask, for that reason."""
         self._over = why
         if self._under_way is not None:
             self._waiting.extend(self._under_way[2])
@@ -66,7 +62,7 @@ class Copies:
     def _refuse(self) -> None:
         while True:
             try:
-                one = self._waiting.popleft()
+                future = self._waiting.popleft()
             except IndexError:
                 return
-            one.fail(self._over)
+            future.set_exception(Refused(503, self._over))

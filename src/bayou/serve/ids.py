@@ -201,6 +201,11 @@ class Ids:
         if self._open:
             self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (OPEN,)).fetchone()[0]
 
+    def delay_quantiles(self) -> dict[int, float]:
+        """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if any came."""
+        delays = sorted(self.delays)
+        return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
+
     def remember(self) -> None:
         """The transaction is on disk."""
         self.open, self.early = self._open, self._early

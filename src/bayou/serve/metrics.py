@@ -14,12 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 import bayou
-from bayou.serve.histogram import Histogram
 from bayou.serve.ids import Ids
 from bayou.serve.owner import Owner
-from bayou.serve.served import Served, delay_quantiles
-from bayou.serve.telemetry import ModelTimes, Telemetry
+from bayou.serve.served import Served
+from bayou.serve.telemetry import Telemetry
 
+_Value = float | Mapping[str, float] | None
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
@@ -38,126 +38,77 @@ class _Metric(NamedTuple):
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
     about: str
-    value: Callable[[_View], float | Mapping[str, float] | None]
+    value: Callable[[_View], _Value]
     label: str | None = None
 
 
+def _counter(name: str, about: str, value: Callable[[_View], _Value], label: str | None = None) -> _Metric:
+    return _Metric(_COUNTER, name, about, value, label)
+
+
+def _gauge(name: str, about: str, value: Callable[[_View], _Value], label: str | None = None) -> _Metric:
+    return _Metric(_GAUGE, name, about, value, label)
+
+
 def _of_ids(value: Callable[[Ids], Any]) -> Callable[[_View], Any]:
-    return lambda view: None if view.ids is None else value(view.ids)
+    return lambda of: None if of.ids is None else value(of.ids)
 
 
-def _drift_alarm(view: _View) -> float:
-    drift = view.live["drift"]
+def _drift_alarm(of: _View) -> float:
+    drift = of.live["drift"]
     return float(bool(drift and drift["alarm"]))
 
 
-def _commits(view: _View) -> float | None:
-    return None if view.owner.committer is None else view.owner.committer.commits
-
-
-def _log_bytes(view: _View) -> float | None:
-    return None if view.served.log is None else view.served.log.size_bytes()
-
-
 _METRICS = (
-    _Metric(_COUNTER, "predicted_rows", "Rows that were predicted.", lambda view: view.served.live.counts["predicted"]),
-    _Metric(_COUNTER, "learned_rows", "Rows that were learned.", lambda view: view.served.live.counts["learned"]),
-    _Metric(
-        _COUNTER,
-        "labels",
-        "Labels and rows with ids, by what became of them.",
-        _of_ids(lambda ids: ids.counts),
-        "outcome",
-    ),
-    _Metric(
-        _GAUGE, "version", "The last entry of the log that the model knows.", lambda view: view.served.model.version
-    ),
-    _Metric(
-        _GAUGE,
-        "snapshot_version",
-        "The entry of the newest snapshot.",
-        lambda view: max(view.served.snapshot_version, 0),
-    ),
-    _Metric(
-        _GAUGE,
+    _counter("predicted_rows", "Rows that were predicted.", lambda of: of.served.live.counts["predicted"]),
+    _counter("learned_rows", "Rows that were learned.", lambda of: of.served.live.counts["learned"]),
+    _counter("labels", "Labels and rows with ids, by what became of them.", _of_ids(lambda ids: ids.counts), "outcome"),
+    _gauge("version", "The last entry of the log that the model knows.", lambda of: of.served.model.version),
+    _gauge("snapshot_version", "The entry of the newest snapshot.", lambda of: max(of.served.snapshot_version, 0)),
+    _gauge(
         "snapshot_timestamp_seconds",
         "When the newest snapshot was written, in unix time.",
-        lambda view: view.served.snapshot_at or None,
+        lambda of: of.served.snapshot_at or None,
     ),
-    _Metric(
-        _GAUGE,
-        "snapshot_seconds",
-        "How long the newest snapshot took to write.",
-        lambda view: view.served.snapshot_seconds,
-    ),
-    _Metric(
-        _COUNTER,
-        "snapshot_failures",
-        "Snapshots that could not be written.",
-        lambda view: view.served.snapshot_failures,
-    ),
-    _Metric(
-        _GAUGE,
+    _gauge("snapshot_seconds", "How long the newest snapshot took to write.", lambda of: of.served.snapshot_seconds),
+    _counter("snapshot_failures", "Snapshots that could not be written.", lambda of: of.served.snapshot_failures),
+    _gauge(
         "loss",
         "Mean loss of predictions, each made before its row was learned.",
-        lambda view: view.served.model.counters.mean_loss,
+        lambda of: of.served.model.counters.mean_loss,
     ),
-    _Metric(_GAUGE, "loss_hour", "The same over the last hour.", lambda view: view.live["loss_hour"]),
-    _Metric(_GAUGE, "drift_alarm", "1 if a model that learns no more would lose clearly more.", _drift_alarm),
-    _Metric(_GAUGE, "waiting_requests", "Requests that wait for the model.", lambda view: len(view.owner.waiting)),
-    _Metric(_GAUGE, "open_rows", "Rows that wait for their label.", _of_ids(lambda ids: ids.open)),
-    _Metric(_GAUGE, "early_labels", "Labels that wait for their row.", _of_ids(lambda ids: ids.early)),
-    _Metric(
-        _GAUGE,
+    _gauge("loss_hour", "The same over the last hour.", lambda of: of.live["loss_hour"]),
+    _gauge("drift_alarm", "1 if a model that learns no more would lose clearly more.", _drift_alarm),
+    _gauge("waiting_requests", "Requests that wait for the model.", lambda of: len(of.owner.waiting)),
+    _gauge("open_rows", "Rows that wait for their label.", _of_ids(lambda ids: ids.open)),
+    _gauge("early_labels", "Labels that wait for their row.", _of_ids(lambda ids: ids.early)),
+    _gauge(
         "oldest_open_row_timestamp_seconds",
         "When the oldest row that waits for its label was predicted, in unix time.",
         _of_ids(lambda ids: ids.oldest_pending()),
     ),
-    _Metric(
-        _GAUGE, "label_wait_seconds", "How long rows wait for their label (--wait).", _of_ids(lambda ids: ids.wait)
-    ),
-    _Metric(
-        _GAUGE,
+    _gauge("label_wait_seconds", "How long rows wait for their label (--wait).", _of_ids(lambda ids: ids.wait)),
+    _gauge(
         "label_delay_seconds",
         "Seconds from a row to its label, of the last 10,000 that came.",
-        _of_ids(lambda ids: {f"{percent / 100:g}": delay for percent, delay in delay_quantiles(ids).items()}),
+        _of_ids(lambda ids: {f"{percent / 100:g}": delay for percent, delay in ids.delay_quantiles().items()}),
         "quantile",
     ),
-    _Metric(_COUNTER, "log_commits", "Transactions of the log.", _commits),
-    _Metric(
-        _GAUGE, "log_writable", "0 if what is learned cannot be logged.", lambda view: float(view.served.log_writable)
+    _counter(
+        "log_commits",
+        "Transactions of the log.",
+        lambda of: None if of.owner.committer is None else of.owner.committer.commits,
     ),
-    _Metric(
-        _GAUGE,
-        "log_damaged",
-        "1 if the log was found to be damaged.",
-        lambda view: float(bool(view.served.log_damage)),
-    ),
-    _Metric(_GAUGE, "log_bytes", "Bytes of the log.", _log_bytes),
-    _Metric(
-        _GAUGE,
-        "disk_free_bytes",
-        "Free bytes of the disk that holds the model's state.",
-        lambda view: view.served.disk_free(),
-    ),
+    _gauge("log_writable", "0 if what is learned cannot be logged.", lambda of: float(of.served.log_writable)),
+    _gauge("log_damaged", "1 if the log was found to be damaged.", lambda of: float(bool(of.served.log_damage))),
+    _gauge("log_bytes", "Bytes of the log.", lambda of: of.served.log_bytes),
+    _gauge("disk_free_bytes", "Free bytes of the disk that holds the model's state.", lambda of: of.served.disk_free()),
 )
-_TIMES: tuple[tuple[str, str, Callable[[ModelTimes], Histogram]], ...] = (
-    (
-        "queue_seconds",
-        "Wait of requests for the model's thread, the oldest of those taken together.",
-        lambda times: times.queue,
-    ),
-    (
-        "log_wait_seconds",
-        "Wait for a transaction of the log, the oldest of what is committed together.",
-        lambda times: times.log_wait,
-    ),
-    (
-        "log_commit_seconds",
-        "Duration of transactions of the log, most of it until they are on disk.",
-        lambda times: times.commit,
-    ),
-)
+_TIMES = {
+    "queue": "Wait of requests for the model's thread, the oldest of those taken together.",
+    "log_wait": "Wait for a transaction of the log, the oldest of what is committed together.",
+    "log_commit": "Duration of transactions of the log, most of it until they are on disk.",
+}
 
 
 def _build() -> dict[str, str]:
@@ -201,14 +152,14 @@ class _Collector:
         for name, served in self._models.items():
             ready.add_metric([name], float(served.state == "ready"))
         yield ready
-        for metric, about, of in _TIMES:
-            times = HistogramMetricFamily(f"bayou_{metric}", about, labels=["model"])
-            for name in self._models:
-                histogram = of(self._telemetry.times[name])
-                times.add_metric([name], histogram.buckets(), histogram.total)
+        for name, about in _TIMES.items():
+            times = HistogramMetricFamily(f"bayou_{name}_seconds", about, labels=["model"])
+            for model in self._models:
+                histogram = self._telemetry.times[model][name]
+                times.add_metric([model], histogram.buckets(), histogram.total)
             yield times
         views = {
-            name: _View(served, served.owner, served.live.picture(), served.log.ids if served.log is not None else None)
+            name: _View(served, served.owner, served.live.picture(), served.ids)
             for name, served in self._models.items()
             if served.owner is not None
         }

@@ -122,7 +122,9 @@ _REFUSALS = {
 
 
 def description(models: list[str], single: bool, tokens: bool) -> dict[str, Any]:
-    """All of it."""
+    """Return the whole description."""
+    schema = {"type": "string"} | ({"enum": models} if models else {})
+    named = {} if single else {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
     prefix = "" if single else "/models/{name}"
     about: dict[str, Any] = {
         "openapi": "3.1.0",
@@ -131,13 +133,7 @@ def description(models: list[str], single: bool, tokens: bool) -> dict[str, Any]
             "version": __version__,
             "description": "An online learning server. What it acknowledges is on disk, and is learned once.",
         },
-        "paths": {f"{prefix}{path}": _with_name(one, single, models) for path, one in _of_models().items()},
-    }
-    about["paths"] |= {
-        "/models": {"get": _operation("The models' names.", _MODELS)},
-        "/healthz": {"get": _open("Whether the process is of use.", _ALIVE)},
-        "/readyz": {"get": _open("Whether all models are ready.", _READY)},
-        "/metrics": {"get": _operation("Numbers for Prometheus.", None, kind="text/plain")},
+        "paths": {f"{prefix}{path}": named | one for path, one in _OF_MODELS.items()} | _OF_SERVER,
     }
     if tokens:
         about["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
@@ -145,113 +141,80 @@ def description(models: list[str], single: bool, tokens: bool) -> dict[str, Any]
     return about
 
 
-def _of_models() -> dict[str, Any]:
-    level = _parameter(
-        "level",
-        "how certain intervals are",
-        {"type": "number", "default": 0.95, "minimum": MIN_LEVEL, "maximum": MAX_LEVEL},
-    )
-    return {
-        "/predict": {
-            "post": _operation(
-                "Predict rows. With an id (a field `id`, or ?id= for one) a row is remembered until its label comes.",
-                _ANSWER,
-                body=_BODIES,
-                parameters=[level, _parameter("id", "under which the row is remembered", _ID | {"type": "string"})],
-            )
-        },
-        "/learn": {
-            "post": _operation(
-                "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was "
-                "predicted of each before it was learned. A row with the id of one that waits for its label takes its "
-                "place.",
-                _ANSWER,
-                body=_BODIES,
-                parameters=[
-                    level,
-                    _parameter(
-                        "request", "an id of the request: a second one with it is not learned", _ID | {"type": "string"}
-                    ),
-                ],
-                example='{"age": 37, "site": "a.com", "label": 1}',
-            )
-        },
-        "/label": {
-            "post": _operation(
-                "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), "
-                "unknown or late.",
-                _JOINS,
-                body={
-                    "application/json": {
-                        "schema": {"oneOf": [_LABEL, {"type": "array", "items": _LABEL, "minItems": 1}]}
-                    }
-                },
-                example='{"id": "a7", "label": 1}',
-            )
-        },
-        "/features": {
-            "get": _operation(
-                "The largest weights, by name.",
-                _FEATURES,
-                parameters=[
-                    _parameter(
-                        "top", "how many", {"type": "integer", "default": 50, "minimum": 0, "maximum": MAX_FEATURES}
-                    )
-                ],
-            )
-        },
-        "/info": {"get": _operation("The learner, its recipe, what it has seen.", _INFO)},
-        "/snapshot": {
-            "post": _operation(
-                "Write what the model is now; the version written.", _object({"version": _VERSION}, more=True)
-            )
-        },
-        "/events": {
-            "get": _operation(
-                "News of the model every second (server-sent events); its most surprising rows for tokens with the "
-                "scope `write` alone.",
-                None,
-                "text/event-stream",
-            )
-        },
-    }
-
-
-def _with_name(operations: dict[str, Any], single: bool, models: list[str]) -> dict[str, Any]:
-    if single:
-        return operations
-    schema = {"type": "string"} | ({"enum": models} if models else {})
-    name = {"name": "name", "in": "path", "required": True, "schema": schema}
-    return {"parameters": [name], **operations}
-
-
 def _parameter(name: str, about: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": about, "schema": schema}
 
 
+def _json(schema: dict[str, Any] | None, kind: str = "application/json") -> dict[str, Any]:
+    return {"content": {kind: {} if schema is None else {"schema": schema}}}
+
+
 def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """An operation that needs no token, and says no in the words in which it says yes."""
-    told = _operation(summary, answer)
-    no = {"description": "no", "content": {"application/json": {"schema": answer}}}
-    responses = {"200": told["responses"]["200"], "503": no}
-    return told | {"security": [], "responses": responses}
+    """Return an operation that needs no token, and says no in the words in which it says yes."""
+    responses = {"200": {"description": "yes", **_json(answer)}, "503": {"description": "no", **_json(answer)}}
+    return {"get": {"summary": summary, "security": [], "responses": responses}}
 
 
-def _operation(
-    summary: str,
-    answer: dict[str, Any] | None,
-    kind: str = "application/json",
-    body: dict[str, Any] | None = None,
-    parameters: list[dict[str, Any]] | None = None,
-    example: str | None = None,
+def _get(
+    summary: str, answer: dict[str, Any] | None, kind: str = "application/json", parameters: Any = ()
 ) -> dict[str, Any]:
-    content = {kind: {} if answer is None else {"schema": answer}}
-    told: dict[str, Any] = {"summary": summary, "responses": {"200": {"description": "done", "content": content}}}
-    for status, why in _REFUSALS.items():
-        told["responses"][status] = {"description": why, "content": {"application/json": {"schema": _ERROR}}}
-    if parameters:
-        told["parameters"] = parameters
+    responses: dict[str, Any] = {"200": {"description": "done", **_json(answer, kind)}}
+    responses |= {status: {"description": why, **_json(_ERROR)} for status, why in _REFUSALS.items()}
+    return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
+
+
+def _post(
+    summary: str, answer: dict[str, Any], body: dict[str, Any] | None = None, example: str = "", parameters: Any = ()
+) -> dict[str, Any]:
+    operation = _get(summary, answer, parameters=parameters)["get"]
     if body is not None:
-        told["requestBody"] = {"required": True, "content": body}
-        told["x-example"] = example or '{"age": 37, "site": "a.com"}'
-    return told
+        operation |= {"requestBody": {"required": True, "content": body}, "x-example": example}
+    return {"post": operation}
+
+
+_LEVEL = {"type": "number", "default": 0.95, "minimum": MIN_LEVEL, "maximum": MAX_LEVEL}
+_LEVEL_PARAMETER = _parameter("level", "how certain intervals are", _LEVEL)
+_ID_PARAMETER = _parameter("id", "under which the row is remembered", _ID | {"type": "string"})
+_REQUEST_PARAMETER = _parameter(
+    "request", "an id of the request: a second one with it is not learned", _ID | {"type": "string"}
+)
+_TOP = {"type": "integer", "default": 50, "minimum": 0, "maximum": MAX_FEATURES}
+_OF_MODELS = {
+    "/predict": _post(
+        "Predict rows. With an id (a field `id`, or ?id= for one) a row is remembered until its label comes.",
+        _ANSWER,
+        _BODIES,
+        '{"age": 37, "site": "a.com"}',
+        [_LEVEL_PARAMETER, _ID_PARAMETER],
+    ),
+    "/learn": _post(
+        "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was predicted of "
+        "each before it was learned. A row with the id of one that waits for its label takes its place.",
+        _ANSWER,
+        _BODIES,
+        '{"age": 37, "site": "a.com", "label": 1}',
+        [_LEVEL_PARAMETER, _REQUEST_PARAMETER],
+    ),
+    "/label": _post(
+        "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), unknown or "
+        "late.",
+        _JOINS,
+        body={"application/json": {"schema": {"oneOf": [_LABEL, {"type": "array", "items": _LABEL, "minItems": 1}]}}},
+        example='{"id": "a7", "label": 1}',
+    ),
+    "/features": _get("The largest weights, by name.", _FEATURES, parameters=[_parameter("top", "how many", _TOP)]),
+    "/info": _get("The learner, its recipe, what it has seen.", _INFO),
+    "/snapshot": _post("Write what the model is now; the version written.", _object({"version": _VERSION}, more=True)),
+    "/events": _get(
+        "News of the model every second (server-sent events); its most surprising rows for tokens with the scope "
+        "`write` alone.",
+        None,
+        "text/event-stream",
+    ),
+}
+_OF_SERVER = {
+    "/models": _get("The models' names.", _MODELS),
+    "/healthz": _open("Whether the process is of use.", _ALIVE),
+    "/readyz": _open("Whether all models are ready.", _READY),
+    "/metrics": _get("Numbers for Prometheus.", None, "text/plain"),
+}

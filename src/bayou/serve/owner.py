@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,12 @@ from bayou.core.errors import BadInput
 from bayou.serve import answers, units
 from bayou.serve.answers import Refused
 from bayou.serve.committer import Committer
-from bayou.serve.copies import Copies, Fail, Then
+from bayou.serve.copies import Copies, Copy
 from bayou.serve.live import LOOKED_AT, Live
 from bayou.serve.log import ARROW, Item, Log
 from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
 from bayou.serve.reading import Read
+from bayou.serve.telemetry import Times
 from bayou.serve.work import LABEL as LABELS
 from bayou.serve.work import LEARN as LEARNS
 from bayou.serve.work import PREDICT, Unit, Work
@@ -47,13 +48,14 @@ class Owner(threading.Thread):
         model: what it owns.
         live: what is watched of it.
         broken: why nothing works any more, if that is so.
-        on_requests: called when requests are taken, with the seconds that the first of them has waited.
         on_error: called with an error that nobody foresaw, which ends the thread.
     """
 
-    def __init__(self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live) -> None:
+    def __init__(
+        self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live, times: Times
+    ) -> None:
         super().__init__(name="bayou-model", daemon=True)
-        self.model, self.live, self._log, self._loop = model, live, log, loop
+        self.model, self.live, self._loop, self._times = model, live, loop, times
         self.broken: str | None = None
         self._incoming: deque[Work] = deque()
         self._committed: deque[Unit] = deque()
@@ -67,9 +69,8 @@ class Owner(threading.Thread):
         self._ends = False
         self._looked = 0.0
         self.on_examples: Callable[[int], None] = lambda examples: None
-        self.on_requests: Callable[[float], None] = lambda waited: None
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
-        self.committer = None if log is None else Committer(log, self._take_back)
+        self.committer = None if log is None else Committer(log, times, self._take_back)
 
     # --- for other threads --------------------------------------------------------------------------------------------
 
@@ -93,10 +94,11 @@ class Owner(threading.Thread):
         self._incoming.append(work)
         self._wake()
 
-    def copy(self, then: Then, fail: Fail) -> None:
-        """Have what the model is by then copied, and something done with it in this thread, quickly."""
-        self._copies.ask(then, fail)
+    def copy(self) -> Future[Copy]:
+        """Return a copy of what the model is by then, in a moment, with its version."""
+        future = self._copies.ask()
         self._wake()
+        return future
 
     def end(self) -> None:
         """Do all that is under way, and stop."""
@@ -152,7 +154,7 @@ class Owner(threading.Thread):
     def _step(self) -> None:
         works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
         if works:
-            self.on_requests(time.perf_counter() - works[0].submitted)
+            self._times["queue"].observe(time.perf_counter() - works[0].submitted)
             self._take(works)
         busy = self._advance_units() | self._advance_long()
         busy |= self._copies.advance(self.model, self._applying is None)

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from bayou.recipe.feature_names import Names
 from bayou.serve import history
 from bayou.serve.answers import Refused, Said
 from bayou.serve.committer import GONE
+from bayou.serve.copies import Copy
 from bayou.serve.folder import Folder
 from bayou.serve.health import Health
 from bayou.serve.ids import MOST_OPEN, WAIT, Ids
@@ -44,6 +45,7 @@ from bayou.serve.telemetry import Telemetry
 from bayou.serve.trouble import Trouble
 from bayou.serve.writers import differences, this_writer
 
+T = TypeVar("T")
 # After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
 PAUSE = 50.0
 # How often a replica looks for a newer snapshot, in seconds.
@@ -116,8 +118,13 @@ class Served:
         assert self.owner is not None
         return self.owner.model
 
-    def _say_local(self, text: str, level: str = "info") -> None:
-        self.say(f"{self.name}: {text}", level=level)
+    @property
+    def ids(self) -> Ids | None:
+        """The rows and labels that wait for each other; of a replica none do."""
+        return None if self.log is None else self.log.ids
+
+    def _say_local(self, text: str, level: str = "info", error: BaseException | None = None) -> None:
+        self.say(f"{self.name}: {text}", level=level, error=error)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -146,35 +153,30 @@ class Served:
             log.ids.default = json.dumps({"label": self.options.default}).encode()
         behind, said_at = log.last - model.version, time.monotonic()
         if behind:
-            self.say(f"{self.name}: learning {behind:,} entries of the log that are newer than the snapshot")
+            self._say_local(f"learning {behind:,} entries of the log that are newer than the snapshot")
         for unit in log.units(after=model.version):
             model.replay(log, unit)
             if time.monotonic() - said_at > 5.0:
                 said_at = time.monotonic()
-                self.say(f"{self.name}: {log.last - model.version:,} entries to go")
+                self._say_local(f"{log.last - model.version:,} entries to go")
         warm_up(model)
         kept, why = history.load(self.folder.path)
         if kept is not None:
             self.live.restore(kept, model.learner.examples)
         elif why:
-            self.say(f"{self.name}: {why}")
-        self.owner = Owner(model, log, loop, self.live)
-        self.owner.on_examples, self.owner.on_error = self._learned, self._failed
+            self._say_local(why)
+        self.owner = Owner(model, log, loop, self.live, self.telemetry.times[self.name])
+        self.owner.on_examples, self.owner.on_error = self._learned, self._failed("the model is out of order")
         assert self.owner.committer is not None
-        self.owner.committer.on_look, self.owner.committer.on_error = self._look_at_log, self._log_failed
+        self.owner.committer.on_look = self._look_at_log
+        self.owner.committer.on_error = self._failed("the log's thread failed")
         self.owner.start()
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
 
-    def _failed(self, error: BaseException) -> None:
-        """In the owner's thread, which ends."""
-        self.say(
-            f"{self.name}: the model is out of order ({type(error).__name__}: {error})", level="error", error=error
-        )
-
-    def _log_failed(self, error: BaseException) -> None:
-        """In the log's thread, which writes nothing any more."""
-        self.say(f"{self.name}: an error of the log's thread: {error}", level="error", error=error)
+    def _failed(self, what: str) -> Callable[[BaseException], None]:
+        """Return what reports an error of a thread."""
+        return lambda error: self._say_local(f"{what} ({type(error).__name__}: {error})", "error", error)
 
     def _remark(self, log: Log) -> None:
         """Say what is unusual about a log that is gone on with."""
@@ -221,8 +223,8 @@ class Served:
         model = LiveModel(load(path), newest)
         warm_up(model)
         if self.owner is None:
-            self.owner = Owner(model, None, loop, self.live)
-            self.owner.on_error = self._failed
+            self.owner = Owner(model, None, loop, self.live, self.telemetry.times[self.name])
+            self.owner.on_error = self._failed("the model is out of order")
             self.owner.start()
         self.owner.replace(model)
         self.snapshot_version, self.state, self.why = newest, "ready", ""
@@ -247,24 +249,38 @@ class Served:
 
     def snapshot(self) -> Future[int]:
         """Write what the model is now; the version written, in a moment."""
-        told: Future[int] = Future()
-        asked = time.monotonic()
         if self._log_is_gone:  # another server may have begun in its place
-            told.set_exception(Refused(503, f"no snapshot was written: {GONE}"))
-            return told
+            refused: Future[int] = Future()
+            refused.set_exception(Refused(503, f"no snapshot was written: {GONE}"))
+            return refused
+        asked = time.monotonic()
+        return self._from_copy(self._writing, lambda copied, version: self._write(copied, version, asked))
 
-        def then(copied: GradualCopy, version: int) -> None:
-            self._writing.submit(self._write, copied, version, told, asked)
+    def features(self, top: int) -> Future[dict[str, Any]]:
+        """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
+        return self._from_copy(self.pool, lambda copied, version: largest(copied.learner(), top) | {"version": version})
 
-        self._copied(told, then)
-        return told
-
-    def _copied(self, told: Future[Any], then: Callable[[GradualCopy, int], Any]) -> None:
-        """Have something done with a copy of the model, for somebody who waits for what comes of it."""
+    def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[GradualCopy, int], T]) -> Future[T]:
+        """Return what a pool makes of a copy of the model."""
         assert self.owner is not None
-        self.owner.copy(then, lambda why: told.set_exception(Refused(503, why)))
+        result: Future[T] = Future()
 
-    def _write(self, copied: GradualCopy, version: int, told: Future[int], asked: float) -> None:
+        def run(copied: GradualCopy, version: int) -> None:
+            try:
+                result.set_result(make(copied, version))
+            except BaseException as error:
+                result.set_exception(error)
+
+        def done(copy: Future[Copy]) -> None:
+            if (error := copy.exception()) is not None:
+                result.set_exception(error)
+            else:
+                pool.submit(run, *copy.result())
+
+        self.owner.copy().add_done_callback(done)
+        return result
+
+    def _write(self, copied: GradualCopy, version: int, asked: float) -> int:
         started = time.monotonic()
         try:
             if version > self.snapshot_version or not self.folder.snapshot(version).exists():
@@ -272,30 +288,17 @@ class Served:
                 self.snapshot_version, self.snapshot_at = version, time.time()
                 self.snapshot_seconds = time.monotonic() - started
             self._snapshot_trouble.update("")
-            told.set_result(version)
-        except BadModel as error:
-            self.snapshot_failures += 1
-            self._snapshot_trouble.update(f"no snapshot can be written: {error}")
-            told.set_exception(Refused(503, self._without_paths(f"no snapshot: {error}")))
+            return version
         except BaseException as error:
             self.snapshot_failures += 1
-            self._snapshot_trouble.update(f"no snapshot can be written: {type(error).__name__}: {error}")
-            told.set_exception(error)
-        now = time.monotonic()
-        self._snapshot_next = now + PAUSE * (now - asked)
-
-    def features(self, top: int) -> Future[dict[str, Any]]:
-        """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
-        told: Future[dict[str, Any]] = Future()
-
-        def look(copied: GradualCopy, version: int) -> None:
-            try:
-                told.set_result(largest(copied.learner(), top) | {"version": version})
-            except BaseException as error:
-                told.set_exception(error)
-
-        self._copied(told, lambda copied, version: self.pool.submit(look, copied, version))
-        return told
+            why = str(error) if isinstance(error, BadModel) else f"{type(error).__name__}: {error}"
+            self._snapshot_trouble.update(f"no snapshot can be written: {why}")
+            if isinstance(error, BadModel):
+                raise Refused(503, self._without_paths(f"no snapshot: {why}")) from None
+            raise
+        finally:
+            now = time.monotonic()
+            self._snapshot_next = now + PAUSE * (now - asked)
 
     def info(self) -> dict[str, Any]:
         """What can be said of the model at once."""
@@ -320,8 +323,8 @@ class Served:
             "read_only": self.options.read_only,
             "snapshot": {"version": max(self.snapshot_version, 0), "written": self.snapshot_at or None},
         }
-        if self.log is not None and self.log.ids is not None:
-            ids, damage = self.log.ids, self._without_paths(self.log_damage)
+        if self.log is not None and (ids := self.ids) is not None:
+            damage = self._without_paths(self.log_damage)
             told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": damage or None}
             told["labels"] = {
                 "open": ids.open, "early": ids.early, "wait": ids.wait, "default": self.options.default,
@@ -331,28 +334,22 @@ class Served:
 
     def picture(self) -> dict[str, Any]:
         """What the live page shows."""
-        delays = delay_quantiles(self.log.ids) if self.log is not None and self.log.ids is not None else {}
-        shares = {f"p{percent}": delay for percent, delay in delays.items()} or None
-        told = {**self.info(), "live": self.live.picture() | {"delays": shares}, "server": self._server()}
+        delays = {} if self.ids is None else self.ids.delay_quantiles()
+        shares = {f"p{percent}": delay for percent, delay in delays.items()}
+        told = {**self.info(), "live": self.live.picture() | {"delays": shares or None}, "server": self._server()}
         return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
 
     def _server(self) -> dict[str, Any]:
         """What the process around the model is like."""
-        version = max(self.snapshot_version, 0)
-        written = 0.0 if self.options.read_only else self.snapshot_at
-        if not written and version:
-            with contextlib.suppress(OSError):  # it was written before the start, or by another server
-                written = self.folder.snapshot(version).stat().st_mtime
-        ids = None if self.log is None else self.log.ids
-        oldest = None if ids is None else ids.oldest_pending()
-        now = time.time()
+        now, version = time.time(), max(self.snapshot_version, 0)
+        oldest = None if self.ids is None else self.ids.oldest_pending()
         return {
             **self.telemetry.summary(self.name),
             "queue": 0 if self.owner is None else len(self.owner.waiting),
             "queue_limit": self.options.queue,
             "disk_free": self.disk_free(),
-            "log_bytes": None if self.log is None else self.log.size_bytes(),
-            "snapshot": {"version": version, "age": max(now - written, 0.0) if written else None},
+            "log_bytes": self.log_bytes,
+            "snapshot": {"version": version, "age": max(now - self.snapshot_at, 0.0) if version else None},
             "oldest_row": None if oldest is None else max(now - oldest, 0.0),
             "alarms": self.alarms(),
         }
@@ -361,8 +358,8 @@ class Served:
         """Note the state of health and the delays of labels, and keep what the page shows. Writes a file."""
         if self.state != "ready":
             return
-        if self.log is not None and self.log.ids is not None:
-            seen, delays = self.log.ids.delayed, self.log.ids.delays
+        if self.ids is not None:
+            seen, delays = self.ids.delayed, self.ids.delays
             self.live.joined(delays[-(seen - self._delays_seen) :] if seen > self._delays_seen else ())
             self._delays_seen = seen
         self.picture()
@@ -378,40 +375,12 @@ class Served:
 
     def alarms(self) -> list[str]:
         """Return a sentence for each thing that is wrong now; none while all is well."""
-        troubles = self._snapshot_trouble.text, self._follow_trouble.text, self.log_damage
-        said = [self.broken, self._no_room, *map(self._without_paths, troubles)]
-        return [sentence for sentence in said if sentence]
+        local = self._snapshot_trouble.text, self._follow_trouble.text, self.log_damage
+        return self._problems() + [self._without_paths(sentence) for sentence in local if sentence]
 
-    @property
-    def broken(self) -> str:
-        """Why only a restart can help: the model or its log is out of order; "" while neither is."""
-        why = (self.owner.broken if self.owner is not None else None) or self.log_broken
-        return self._without_paths(why)
-
-    @property
-    def log_broken(self) -> str:
-        """Why the log cannot be written any more; "" while it can, and of a follower, which has none."""
-        committer = self.owner.committer if self.owner is not None else None
-        return committer.broken if committer is not None else ""
-
-    @property
-    def _log_is_gone(self) -> bool:
-        return self.log_broken == GONE or (self.log is not None and self.log.is_gone())
-
-    @property
-    def _no_room(self) -> str:
-        committer = self.owner.committer if self.owner is not None else None
-        if committer is None or not committer.no_room or committer.broken:
-            return ""
-        return (
-            f"the log cannot be written ({committer.no_room}): nothing is learned or remembered until there is room; "
-            "predictions go on"
-        )
-
-    @property
-    def log_writable(self) -> bool:
-        """Whether the log took the last write; a follower, which has no log, lacks nothing."""
-        return not (self._no_room or self.broken)
+    def reasons(self) -> list[str]:
+        """Return why the model does not predict and learn; nothing if it does both."""
+        return self._problems() if self.state == "ready" else [self._without_paths(self.why)]
 
     @property
     def condition(self) -> str:
@@ -420,11 +389,35 @@ class Served:
             return self.state
         return "broken" if self.broken else "full" if self._no_room else "ready"
 
-    def reasons(self) -> list[str]:
-        """Return why the model does not predict and learn; nothing if it does both."""
-        if self.state != "ready":
-            return [self._without_paths(self.why)]
+    def _problems(self) -> list[str]:
         return [sentence for sentence in (self.broken, self._no_room) if sentence]
+
+    @property
+    def broken(self) -> str:
+        """Why only a restart can help: the model or its log is out of order; "" while neither is."""
+        return self._without_paths((self.owner.broken if self.owner is not None else None) or self.log_broken)
+
+    @property
+    def log_broken(self) -> str:
+        """Why the log cannot be written any more; "" while it can, and of a follower, which has none."""
+        return "" if self.owner is None or self.owner.committer is None else self.owner.committer.broken
+
+    @property
+    def _no_room(self) -> str:
+        return "" if self.owner is None or self.owner.committer is None else self.owner.committer.no_room
+
+    @property
+    def _log_is_gone(self) -> bool:
+        return self.log_broken == GONE or (self.log is not None and self.log.is_gone())
+
+    @property
+    def log_writable(self) -> bool:
+        """Whether the log took the last write; a follower, which has no log, lacks nothing."""
+        return not self._problems()
+
+    @property
+    def log_bytes(self) -> int | None:
+        return None if self.log is None else self.log.size_bytes()
 
     def _look_at_log(self) -> None:
         """Say what is wrong with the log. In the log's thread, about once a second."""
@@ -484,12 +477,6 @@ def _written_at(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def delay_quantiles(ids: Ids) -> dict[int, float]:
-    """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if there are any."""
-    delays = sorted(ids.delays)
-    return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
 
 def warm_up(model: LiveModel) -> None:

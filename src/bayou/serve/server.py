@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class Server:
             timeout_graceful_shutdown=GRACE,
             backlog=2048,
         )
-        self._uvicorn, self._supervisor = _Uvicorn(config), Supervisor()
+        self._uvicorn, self._supervisor, self._is_ready = _Uvicorn(config), Supervisor(), False
         self.failed: list[BaseException] = []
 
     def _prepare(self, folder: Folder, start: Start | None) -> None:
@@ -195,67 +195,60 @@ class Server:
         if not self.tokens.needed:
             self._say("no --tokens: only this machine can reach it, and whoever does may do everything", level=WARNING)
         loop.set_exception_handler(self._task_failed)
-        running = (self._close_late(), self._tick(), self._look_after_models(), self._report())
-        tasks = [asyncio.ensure_future(task) for task in running]
+        timeout = self.options.timeout
+        repeated = (
+            (self._look_after_models, LOOK_SECONDS),
+            (self._close_late, min(1.0, timeout / 4)),
+            (self._tick, 1.0),
+            (self._report, SIGN_OF_LIFE),
+        )
+        tasks = [asyncio.ensure_future(_repeat(action, seconds)) for action, seconds in repeated]
         await self._uvicorn.serve(sockets=[self._socket])
         for task in tasks:
             task.cancel()
 
     async def _look_after_models(self) -> None:
         """Keep the live pages' history, in another thread: it writes files."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            for served in self.models.values():
-                try:
-                    await asyncio.to_thread(served.look_after)
-                except Exception as error:  # of the page alone: the next look may go well
-                    self._say(f"{served.name}: the live page's numbers were not kept", level=WARNING, error=error)
+        for served in self.models.values():
+            try:
+                await asyncio.to_thread(served.look_after)
+            except Exception as error:  # of the page alone: the next look may go well
+                self._say(f"{served.name}: the live page's numbers were not kept", level=WARNING, error=error)
 
     def _task_failed(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
         self._say(str(about.get("message", "a task failed")), level=ERROR, error=about.get("exception"))
 
     async def _tick(self) -> None:
         """Have what was not said by its turn said, as a count."""
-        while True:
-            await asyncio.sleep(1.0)
-            self.messages.tick()
+        self.messages.tick()
 
     async def _report(self) -> None:
-        """Tell systemd when all models are ready, and every few seconds that none is broken."""
-        is_ready = False
-        while self._supervisor.listens:
-            if not is_ready and all(served.state == "ready" for served in self.models.values()):
-                is_ready = True
-                self._supervisor.tell("READY=1")
-            if not any(served.broken for served in self.models.values()):
-                self._supervisor.tell("WATCHDOG=1")
-            await asyncio.sleep(SIGN_OF_LIFE)
+        """Tell systemd when all models are ready, and that none is broken."""
+        if not self._is_ready and all(served.state == "ready" for served in self.models.values()):
+            self._is_ready = True
+            self._supervisor.tell("READY=1")
+        if not any(served.broken for served in self.models.values()):
+            self._supervisor.tell("WATCHDOG=1")
 
     async def _close_late(self) -> None:
         """Close connections whose requests do not come in time."""
-        timeout = self.options.timeout
-        while True:
-            await asyncio.sleep(min(1.0, timeout / 4))
-            now = asyncio.get_running_loop().time()
-            for connection in list(self._uvicorn.server_state.connections):
-                connection.close_if_late(now, timeout)  # type: ignore[union-attr]
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._uvicorn.server_state.connections):
+            connection.close_if_late(now, self.options.timeout)  # type: ignore[union-attr]
 
     def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
         try:
             served.start(loop)
-            self.telemetry.watch(served)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
             served.say(f"{served.name} is ready: {served.model.learner.name}, {about}")
             # What is there by now stays: no collection need look at it again.
             gc.collect()
             gc.freeze()
-        except (BadInput, BadModel) as error:
-            self.failed.append(error)
-            self._uvicorn.should_exit = True
         except BaseException as error:
             self.failed.append(error)
             self._uvicorn.should_exit = True
-            raise
+            if not isinstance(error, BadInput | BadModel):
+                raise
 
     def _told_to_stop(self) -> None:
         if self._uvicorn.should_exit:  # told again
@@ -291,6 +284,12 @@ def _hangups_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+async def _repeat(action: Callable[[], Awaitable[None]], seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await action()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

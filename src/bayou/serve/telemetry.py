@@ -12,15 +12,12 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import bayou
 from bayou.serve.histogram import COMMIT_BOUNDS, REQUEST_BOUNDS, Histogram
-
-if TYPE_CHECKING:
-    from bayou.serve.served import Served
 
 WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
 # Latencies are counted in buckets that grow by about a tenth, so that a quantile is right within 5 %; each bound of the
@@ -31,7 +28,11 @@ FINE_BOUNDS = np.array(
     [low * (high / low) ** (k / BUCKETS_PER_BOUND) for low, high in pairwise(_COARSE) for k in range(BUCKETS_PER_BOUND)]
 )
 # The exported bucket of each of them, and of what is beyond them all.
-_EXPORTED = [*np.searchsorted(REQUEST_BOUNDS, FINE_BOUNDS).tolist(), len(REQUEST_BOUNDS)]
+_EXPORTED = np.append(np.searchsorted(REQUEST_BOUNDS, FINE_BOUNDS), len(REQUEST_BOUNDS))
+# Seconds that the threads of one model take: `queue`, from a request's arrival until the model's thread took it, the
+# oldest of each batch; `log_wait`, from the oldest request of a transaction until its commit began; `log_commit`, a
+# transaction of the log, most of it fsync.
+Times = dict[str, Histogram]
 # Requests of an operator: they take their time, and say nothing about how quickly rows are served.
 OPERATOR_ROUTES = frozenset(("/events", "/features", "/info", "/snapshot"))
 # Where a 503 is the answer, and no refusal.
@@ -48,51 +49,19 @@ class RequestKey(NamedTuple):
     status: int
 
 
-class _Window:
-    """Latencies of the last minute, in fine buckets."""
+def new_times() -> Times:
+    return {name: Histogram(COMMIT_BOUNDS) for name in ("queue", "log_wait", "log_commit")}
 
-    def __init__(self) -> None:
-        self._seconds: deque[tuple[int, dict[int, int]]] = deque()
-        self.buckets: Counter[int] = Counter()
 
-    def add(self, second: int, buckets: dict[int, int]) -> None:
-        self._seconds.append((second, buckets))
-        self.buckets.update(buckets)
-
-    def expire(self, before: int) -> None:
-        while self._seconds and self._seconds[0][0] < before:
-            self.buckets.subtract(self._seconds.popleft()[1])
-
-    def quantile(self, fraction: float, n: int) -> float | None:
-        """Return the latency that this fraction of the n requests did not exceed, None without requests."""
-        rank, below = fraction * n, 0
-        for k in sorted(k for k, count in self.buckets.items() if count):
-            count = self.buckets[k]
-            if below + count >= rank:
-                low, high = FINE_BOUNDS[max(k - 1, 0)], FINE_BOUNDS[min(k, len(FINE_BOUNDS) - 1)]
-                return float(low + (high - low) * (rank - below) / count)
-            below += count
+def _quantile(counts: np.ndarray, fraction: float) -> float | None:
+    """Return the latency that this fraction of requests did not exceed, None without requests."""
+    up_to = np.cumsum(counts)
+    if not up_to[-1]:
         return None
-
-
-class ModelTimes:
-    """What the threads of one model take their time for, in seconds.
-
-    Attributes:
-        queue: from a request's arrival until the model's thread took it, the oldest of each batch.
-        log_wait: from the oldest request of a transaction until its commit began.
-        commit: a transaction of the log, most of it fsync.
-    """
-
-    def __init__(self) -> None:
-        self.queue = Histogram(COMMIT_BOUNDS)
-        self.log_wait = Histogram(COMMIT_BOUNDS)
-        self.commit = Histogram(COMMIT_BOUNDS)
-
-    def committed(self, seconds: float, waited: float, entries: int) -> None:
-        """Count a transaction of the log. For `Committer.on_commit`."""
-        self.commit.observe(seconds)
-        self.log_wait.observe(waited)
+    rank = fraction * up_to[-1]
+    k = int(np.searchsorted(up_to, rank))
+    low, high = FINE_BOUNDS[max(k - 1, 0)], FINE_BOUNDS[min(k, len(FINE_BOUNDS) - 1)]
+    return float(high - (high - low) * (up_to[k] - rank) / counts[k])
 
 
 class Telemetry:
@@ -101,7 +70,7 @@ class Telemetry:
     Attributes:
         requests: how many requests there were of each kind since the start.
         latencies: seconds from the last byte of a request to the first of its answer, by route, since the start.
-        times: of each model, where its threads spend their time.
+        times: by model, how long its threads take.
         last_error: when the last failure was (unix time), and the sentence about it.
     """
 
@@ -111,9 +80,10 @@ class Telemetry:
         self._started = clock()
         self.requests: Counter[RequestKey] = Counter()
         self.latencies: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS))
-        self.times: defaultdict[str, ModelTimes] = defaultdict(ModelTimes)
+        self.times: defaultdict[str, Times] = defaultdict(new_times)
         self.last_error: dict[str, Any] | None = None
-        self._windows: defaultdict[str, _Window] = defaultdict(_Window)
+        # By model: seconds of the last minute, and their latencies in fine buckets.
+        self._windows: defaultdict[str, deque[tuple[int, np.ndarray]]] = defaultdict(deque)
         self._refused: deque[tuple[int, Counter[tuple[str, int]]]] = deque()
         # Latencies not folded yet. They are appended without a lock, and taken from the front of their list.
         self._pending: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
@@ -131,15 +101,6 @@ class Telemetry:
         """Remember an error for the live page."""
         self.last_error = {"at": time.time(), "text": sentence}
 
-    def watch(self, served: Served) -> None:
-        """Have a model's threads measured."""
-        times, owner = self.times[served.name], served.owner
-        if owner is None:
-            return
-        owner.on_requests = times.queue.observe
-        if owner.committer is not None:
-            owner.committer.on_commit = times.committed
-
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def fold(self) -> None:
@@ -153,21 +114,22 @@ class Telemetry:
                     del pending[:n]
             self._second, self._ends = second, float(second + 1)
             for window in self._windows.values():
-                window.expire(second - WINDOW_SECONDS + 1)
+                while window and window[0][0] <= second - WINDOW_SECONDS:
+                    window.popleft()
             while self._refused and self._refused[0][0] <= second // 60 - REFUSAL_MINUTES:
                 self._refused.popleft()
 
     def _fold_latencies(self, key: RequestKey, latencies: np.ndarray) -> None:
         """Add the latencies of requests since the last fold, most of them of one second."""
-        counts = np.bincount(np.searchsorted(FINE_BOUNDS, latencies))
-        buckets = {k: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
+        counts = np.bincount(np.searchsorted(FINE_BOUNDS, latencies), minlength=len(_EXPORTED))
         histogram, n = self.latencies[key.route], len(latencies)
         histogram.total += float(latencies.sum())
-        for k, count in buckets.items():
-            histogram.counts[_EXPORTED[k]] += count
+        exported = np.array(histogram.counts)
+        np.add.at(exported, _EXPORTED, counts)
+        histogram.counts = exported.tolist()
         self.requests[key] += n
         if key.model and key.route not in OPERATOR_ROUTES:
-            self._windows[key.model].add(self._second, buckets)
+            self._windows[key.model].append((self._second, counts))
         if key.status >= 400 and key.route not in PROBES:
             minute = self._second // 60
             if not self._refused or self._refused[-1][0] != minute:
@@ -188,8 +150,7 @@ class Telemetry:
         self.fold()
         now = self.clock()
         with self._lock:
-            window = self._windows[model]
-            n = window.buckets.total()
+            counts = sum((counts for _, counts in self._windows[model]), np.zeros(len(_EXPORTED), np.int64))
             refused: Counter[int] = Counter()
             for _, minute in self._refused:
                 for (about, status), count in minute.items():
@@ -202,9 +163,9 @@ class Telemetry:
                 "uptime": now - self._started,
                 "version": bayou.__version__,
                 "host": socket.gethostname(),
-                "requests_per_second": n / seconds,
-                "p50": window.quantile(0.5, n),
-                "p99": window.quantile(0.99, n),
+                "requests_per_second": int(counts.sum()) / seconds,
+                "p50": _quantile(counts, 0.5),
+                "p99": _quantile(counts, 0.99),
                 "refused": dict(sorted(refused.items())),
                 "last_error": self.last_error,
             }
