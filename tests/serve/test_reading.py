@@ -1,8 +1,11 @@
 """Rows that come to a server are read as the model's own were."""
 
+import time
+
 import bayou
-from bayou.serve.log import SVMLIGHT, VW
+from bayou.serve.log import JSON, SVMLIGHT, VW
 from bayou.serve.reading import Reading
+from bayou.serve.served import new_learner
 
 
 def test_crosses_of_numbered_features_are_read_and_named(tmp_path):
@@ -23,3 +26,18 @@ def test_interactions_of_vw_text_are_read(tmp_path):
     learner = bayou.train(path, learner="marginal", bits=12, interactions=["ua"], ignore=["s"]).learner
     read = Reading(learner).read(VW, [b"|user u |ad a |site x"], learns=False)
     assert set(learner.extras.names.name_of(read.batch.indices)) == {"user^u", "ad^a", "user^u & ad^a"}
+
+
+def test_many_rows_for_the_slow_reader_take_time_in_proportion():
+    """Numbers with an exponent are read by Python; a body full of them must not occupy the server for minutes."""
+    reading = Reading(new_learner("marginal", [], 12, {}))
+
+    def seconds(n):
+        rows = [b'{"a": 1e-05, "text": "%s"}' % (b"x" * 200)] * n
+        started = time.process_time()
+        assert len(reading.read(JSON, rows, False).batch) == n
+        return time.process_time() - started
+
+    seconds(100)
+    few, many = seconds(2000), seconds(32_000)
+    assert many < 40 * few + 0.5

@@ -128,8 +128,11 @@ class JsonRows:
         bad: list[BadLine] = []
         skipped, extra = 0, bytearray()
         told = plain, self._special, self._named, self._mask, known
+        ends: np.ndarray | None = None
         while _read_lines(block.data, block.size, *told, state, room) == _SLOW:
-            found = self._slow(block, state, room, known, extra)
+            if ends is None:
+                ends = np.flatnonzero(block.data[: block.size] == ord("\n"))
+            found = self._slow(block, state, room, known, extra, int(ends[np.searchsorted(ends, state[0])]))
             if found is not None:
                 skipped += 1
                 bad += [found] if len(bad) < DESCRIBED else []
@@ -160,11 +163,10 @@ class JsonRows:
     # --- lines for Python ---------------------------------------------------------------------------------------------
 
     def _slow(
-        self, block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray
+        self, block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray, stop: int
     ) -> BadLine | None:
-        """Read the line at which the kernel stopped; what is wrong with it, if anything is."""
+        """Read the line at which the kernel stopped, up to `stop`; what is wrong with it, if anything is."""
         start, line, row, first, _ = state.tolist()
-        stop = block.data[start : block.size].tobytes().find(b"\n") + start
         state[0], state[1] = stop + 1, line + 1
         _, objects, bad, _, _ = read_lines(block_of(block.data[start:stop].tobytes()))
         if bad:
