@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayou.serve.bodies import LONG, Lines, lines_of, text_of
+from bayou.serve.bodies import LONG, lines_of
 from bayou.serve.log import JSON, VW
 
 ROW = b'{"a": 1, "text": "something that takes room"}'
@@ -14,25 +14,14 @@ LONG_BODY = [ROW] * (LONG // len(ROW) + 1)
 def test_a_long_body_has_the_same_rows_as_a_short_one(between, behind):
     short, _ = lines_of(between.join(LONG_BODY[:3]) + behind, JSON, True, 10_000)
     lines, single = lines_of(between.join(LONG_BODY) + behind, JSON, True, 10_000)
-    lines.drop_blank()
     assert not single
     assert len(lines) == len(LONG_BODY)
     assert [line.strip() for line in lines] == LONG_BODY
     assert [line.strip() for line in short] == LONG_BODY[:3]
-    assert text_of(lines).split(b"\n") == list(lines)
-
-
-def test_a_long_body_is_cut_where_somebody_looks():
-    lines, _ = lines_of(b"\n".join(LONG_BODY) + b"\nlast", JSON, True, 10_000)
-    assert isinstance(lines, Lines)
-    assert lines[0] == ROW
-    assert lines[len(lines) - 1] == b"last"
-    assert lines[-3:] == [ROW, ROW, b"last"]
 
 
 @pytest.mark.parametrize("form", [JSON, VW])
 def test_a_long_body_without_rows_has_none(form):
     for blank in (b"\n", b" ", b" \n"):
         lines, _ = lines_of(blank * LONG * 2, form, True, 10)
-        lines.drop_blank()
         assert not lines

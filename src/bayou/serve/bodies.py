@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from bayou.serve.answers import Refused
 from bayou.serve.log import ARROW, JSON, VW
@@ -22,10 +20,8 @@ _LINES = {kind for kind, code in TYPES.items() if code == JSON} - {"application/
 # What senders say who say nothing.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 LONGEST_ID = 256
-# A body longer than this is read by another thread, and cut into lines where somebody looks at one.
+# A body longer than this is read by another thread.
 LONG = 64 << 10
-
-_NEWLINE = ord("\n")
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -60,47 +56,6 @@ class Unfinished:
         with self._lock:
             self.n_bytes -= scope.get("unfinished") or 0
             scope["unfinished"] = None
-
-
-class Lines(Sequence[bytes]):
-    """The lines of a text, which is cut where somebody looks at one."""
-
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        ends = np.flatnonzero(np.frombuffer(self.text, np.uint8) == _NEWLINE)
-        return np.concatenate([[0], ends + 1, [len(self.text) + 1]])
-
-    def drop_blank(self) -> None:
-        """Have no blank lines: those who read them know whether there are any."""
-        self.text = b"\n".join(_without_blank(self))
-        self.__dict__.pop("_starts", None)
-
-    def __bool__(self) -> bool:
-        return bool(self.text)
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.text.split(b"\n"))
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[k] for k in range(*place.indices(len(self)))]
-        k = range(len(self))[place]
-        return self.text[self._starts[k] : self._starts[k + 1] - 1]
-
-
-def _without_blank(lines: Iterable[bytes]) -> list[bytes]:
-    return [line for line in lines if line and not line.isspace()]
-
-
-def text_of(lines: Sequence[bytes]) -> bytes:
-    """Lines as one text."""
-    return lines.text if isinstance(lines, Lines) else b"\n".join(lines)
 
 
 class _Id(msgspec.Struct):
@@ -154,10 +109,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
-    """The rows of a body, one in each line, and whether it is one row by itself.
-
-    Of a long one some lines may be blank, and there may be too many: whoever reads them will see.
-    """
+    """Return the rows of a body, one in each line, and whether it is a single row and no list."""
     if form == ARROW:
         return [body], False
     if form == JSON and not lines:
@@ -165,10 +117,7 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[b
         if text.startswith(b"["):
             return _counted(_rows_in(text), most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
-    if len(body) > LONG:
-        text = body.strip(b"\n")
-        return Lines(text), form != JSON and b"\n" not in text
-    rows = _without_blank(body.split(b"\n"))
+    rows = [line for line in body.split(b"\n") if line and not line.isspace()]
     return _counted(rows, most), form != JSON and len(rows) == 1
 
 

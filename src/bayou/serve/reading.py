@@ -17,7 +17,7 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
-from bayou.serve.bodies import Lines, as_json, text_of
+from bayou.serve.bodies import as_json
 from bayou.serve.log import ARROW, JSON, VW
 from bayou.sources.formats.registry import with_bodies
 from bayou.sources.reading.parsed import ParsedBlock
@@ -105,15 +105,12 @@ class Reading:
         if form == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(form, lines, learns)
-        if len(read.batch) + len(read.bad) < read.n and isinstance(lines, Lines):
-            lines.drop_blank()
-            read = self._read(form, lines, learns)
         if len(read.batch) + len(read.bad) < read.n:
             self._describe(form, lines, learns, read)
         return read
 
     def _read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
-        parsed = self._parsers[form, learns].parse(block_of(text_of(lines)))
+        parsed = self._parsers[form, learns].parse(block_of(b"\n".join(lines)))
         return self._finished(parsed, parsed.lines, learns)
 
     def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: Read) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bayou.serve.bodies import text_of
 from bayou.serve.log import JSON, LABEL, LEARN, ROW, Item
 from bayou.serve.reading import Read
 from bayou.serve.work import Unit, Work
@@ -15,12 +14,12 @@ def of_rows_to_learn(works: Sequence[Work], read: Read) -> Unit:
     unit = Unit([], [], read)
     plain = [work for work in works if work.key is None]
     if plain:
-        text = b"\n".join([text_of(work.lines) for work in plain])
+        text = b"\n".join([line for work in plain for line in work.lines])
         item = Item(LEARN, plain[0].form, None, text, settles=[key for work in plain for key in work.known])
         unit.items.append(item)
         unit.works += [(work, (item,)) for work in plain]
     for work in works[len(plain) :]:
-        _add(unit, work, [Item(LEARN, work.form, work.key, text_of(work.lines), settles=work.known)])
+        _add(unit, work, [Item(LEARN, work.form, work.key, b"\n".join(work.lines), settles=work.known)])
     return unit
 
 
