@@ -50,6 +50,19 @@ _TRUE_TEXT, _FALSE_TEXT = np.frombuffer(b"true" + bytes(12), np.uint8), np.fromb
 
 
 @kernel(forceinline=True)
+def column_text(column):
+    """Where the text of a column stands, and where its cells start and stop in it: for `cell_at`."""
+    return column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+
+
+@kernel(forceinline=True)
+def cell_at(text, row):
+    """(address, address behind it) of a row's cell."""
+    base, starts, stops, step = text
+    return base + np.int64(half_at(starts + row * step)), base + np.int64(half_at(stops + row * step))
+
+
+@kernel(forceinline=True)
 def skip_blanks(at, end):
     while at < end and (byte_at(at) == BLANK or byte_at(at) == _TAB):
         at += 1
@@ -192,9 +205,8 @@ def is_word(byte):
 @kernel
 def cell_text(columns, c, row, most):
     """The bytes of a cell, no more than `most` of them."""
-    start = np.int64(half_at(columns[c, STARTS] + 4 * columns[c, STRIDE] * row))
-    stop = np.int64(half_at(columns[c, STOPS] + 4 * columns[c, STRIDE] * row))
+    start, stop = cell_at(column_text(columns[c]), row)
     text = empty(min(stop - start, most), np.uint8)
     for k in range(text.size):
-        text[k] = byte_at(columns[c, BASE] + start + k)
+        text[k] = byte_at(start + k)
     return text

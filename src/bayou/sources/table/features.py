@@ -12,30 +12,7 @@ from numba.extending import intrinsic
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, word_at
-from bayou.sources.table.cells import (
-    BASE,
-    CATEGORY,
-    CODE,
-    CODES,
-    DATE,
-    FIRST_BIT,
-    FLAG,
-    LOOKUP,
-    NUMERIC,
-    SPARE,
-    STARTS,
-    STOPS,
-    STRIDE,
-    VALID,
-    VALUES,
-    WHOLE,
-    hash_eight,
-    hash_text,
-    is_whole,
-    number_text,
-    value_text,
-    whole_text,
-)
+from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
 # Standardised numbers are cut here, so that one outlier does not move a weight by itself.
@@ -89,18 +66,18 @@ def fill(columns, plan, numbers, rows, slots):
             if s < 0 or word_rows[s] >= 0:
                 continue
             slot = keys[s, first : first + TILE]
-            if columns[c, CODES]:
+            if columns[c, cells.CODES]:
                 _look_up(columns[c], some, exact, missing[c], slot)
-            elif role == CATEGORY:
+            elif role == cells.CATEGORY:
                 _hash_cells(columns[c], some, exact, seed, slot)
-            elif role in (FLAG, CODE):
+            elif role in (cells.FLAG, cells.CODE):
                 _hash_values(columns[c], some, exact, role, seed, manner, slot)
-            elif role == NUMERIC:
+            elif role == cells.NUMERIC:
                 value = values[value_rows[s], first : first + TILE]
                 _scale(numbers[number_rows[c]], some, centres[c], scales[c], seed, missing[c], slot, value)
-            elif role == VALUES:
+            elif role == cells.VALUES:
                 _hash_numbers(numbers[number_rows[c]], some, exact, seed, missing[c], slot)
-            elif role == DATE:
+            elif role == cells.DATE:
                 for k in range(date_parts.shape[1]):
                     if date_parts[c, k] >= 0:
                         slot = keys[s, first : first + TILE]
@@ -109,7 +86,7 @@ def fill(columns, plan, numbers, rows, slots):
             else:
                 hashes = bin_hashes[bin_from[c] : bin_from[c + 1]]
                 _find_bins(numbers[number_rows[c]], some, edges[edge_from[c] : edge_from[c + 1]], hashes, slot)
-                if role == WHOLE:
+                if role == cells.WHOLE:
                     slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
                     _hash_whole(columns[c], some, numbers[number_rows[c]], exact, seed, slot, value)
             begin, end = knot_from[c], knot_from[c + 1]
@@ -121,10 +98,10 @@ def fill(columns, plan, numbers, rows, slots):
 
 @kernel
 def _look_up(column, rows, exact, missing, slot):
-    codes, lookup, valid = column[CODES], column[LOOKUP], column[VALID]
+    codes, lookup, valid = column[cells.CODES], column[cells.LOOKUP], column[cells.VALID]
     for i in range(rows.size):
         place = np.int64(half_at(codes + 4 * rows[i]))
-        bit = column[FIRST_BIT] + rows[i]
+        bit = column[cells.FIRST_BIT] + rows[i]
         if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
             slot[i] = missing
         elif exact:
@@ -135,40 +112,37 @@ def _look_up(column, rows, exact, missing, slot):
 
 @kernel
 def _hash_cells(column, rows, exact, seed, slot):
-    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+    text = cells.column_text(column)
     for i in range(rows.size):
-        at = base + np.int64(half_at(starts + rows[i] * step))
-        end = base + np.int64(half_at(stops + rows[i] * step))
+        at, end = cells.cell_at(text, rows[i])
         if end - at == 8 and not exact:
-            slot[i] = hash_eight(at, seed)
+            slot[i] = cells.hash_eight(at, seed)
         else:
-            slot[i] = hash_text(exact, at, end - at, seed)
+            slot[i] = cells.hash_text(exact, at, end - at, seed)
 
 
 @kernel
 def _hash_values(column, rows, exact, role, seed, manner, slot):
-    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
-    spare = empty(SPARE, np.uint8)
+    text = cells.column_text(column)
+    spare = empty(cells.SPARE, np.uint8)
     for i in range(rows.size):
-        at = base + np.int64(half_at(starts + rows[i] * step))
-        end = base + np.int64(half_at(stops + rows[i] * step))
-        start, stop = value_text(role, at, end, address_of(spare), manner)
-        slot[i] = hash_text(exact, start, stop - start, seed)
+        at, end = cells.cell_at(text, rows[i])
+        start, stop = cells.value_text(role, at, end, address_of(spare), manner)
+        slot[i] = cells.hash_text(exact, start, stop - start, seed)
 
 
 @kernel
 def _hash_whole(column, rows, numbers, exact, seed, slot, value):
-    base, starts, stops, step = column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
-    spare = empty(SPARE, np.uint8)
+    text = cells.column_text(column)
+    spare = empty(cells.SPARE, np.uint8)
     for i in range(rows.size):
-        at = base + np.int64(half_at(starts + rows[i] * step))
-        end = base + np.int64(half_at(stops + rows[i] * step))
+        at, end = cells.cell_at(text, rows[i])
         start, stop = at, at
         if not np.isnan(numbers[rows[i]]):
-            start, stop = whole_text(at, end, address_of(spare))
-            if start == stop and is_whole(numbers[rows[i]]):  # if not plainly: 1,400
-                start, stop = number_text(numbers[rows[i]], address_of(spare))
-        slot[i] = hash_text(exact, start, stop - start, seed)
+            start, stop = cells.whole_text(at, end, address_of(spare))
+            if start == stop and cells.is_whole(numbers[rows[i]]):  # if not plainly: 1,400
+                start, stop = cells.number_text(numbers[rows[i]], address_of(spare))
+        slot[i] = cells.hash_text(exact, start, stop - start, seed)
         value[i] = 1.0 if start < stop else 0.0
 
 
@@ -182,14 +156,14 @@ def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
 
 @kernel
 def _hash_numbers(numbers, rows, exact, seed, missing, slot):
-    spare = empty(SPARE, np.uint8)
+    spare = empty(cells.SPARE, np.uint8)
     for i in range(rows.size):
         x = numbers[rows[i]]
         if np.isnan(x):
             slot[i] = missing
         else:
-            start, stop = number_text(x, address_of(spare))
-            slot[i] = hash_text(exact, start, stop - start, seed)
+            start, stop = cells.number_text(x, address_of(spare))
+            slot[i] = cells.hash_text(exact, start, stop - start, seed)
 
 
 @kernel

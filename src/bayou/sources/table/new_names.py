@@ -8,26 +8,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at, half_at
 from bayou.recipe.numbering import holds
-from bayou.sources.table.cells import (
-    BASE,
-    CODES,
-    DATE,
-    FIRST_BIT,
-    NUMERIC,
-    PART,
-    SPARE,
-    STARTS,
-    STOPS,
-    STRIDE,
-    TEXT,
-    VALID,
-    VALUES,
-    WHOLE,
-    is_word,
-    number_text,
-    value_text,
-    whole_text,
-)
+from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
 # A feature met again among this many others is mostly found only once.
@@ -88,15 +69,15 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             c = slot_columns[s]
             role, row = roles[c], rows[k]
             spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
-            base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
-            if columns[c, CODES]:
-                valid, bit = columns[c, VALID], columns[c, FIRST_BIT] + row
+            text = cells.column_text(columns[c])
+            if columns[c, cells.CODES]:
+                valid, bit = columns[c, cells.VALID], columns[c, cells.FIRST_BIT] + row
                 if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
-                row = np.int64(half_at(columns[c, CODES] + 4 * row))
-            written = address_of(spare) + SPARE * (origins.shape[1] // 2 * k + half)
-            if role == DATE:
+                row = np.int64(half_at(columns[c, cells.CODES] + 4 * row))
+            written = address_of(spare) + cells.SPARE * (origins.shape[1] // 2 * k + half)
+            if role == cells.DATE:
                 which = s - slot_of[c]
                 part = 0
                 while date_parts[c, part] < 0 or which > 0:
@@ -107,39 +88,38 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                 name += DATE_VALUES[part] if np.isnan(x) else part_of(part, x)
                 spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
                 continue
-            if number_rows[c] >= 0 and (s == slot_of[c] or role != WHOLE):
+            if number_rows[c] >= 0 and (s == slot_of[c] or role != cells.WHOLE):
                 x = numbers[number_rows[c], row]
                 if s != slot_of[c]:
                     continue  # its slope has the name of the column
                 if np.isnan(x):
                     spans[k, to + 2] = spans[k, to + 3] = 0
-                elif role == VALUES:
-                    spans[k, to + 2], spans[k, to + 3] = number_text(x, written)
-                elif role != NUMERIC:
+                elif role == cells.VALUES:
+                    spans[k, to + 2], spans[k, to + 3] = cells.number_text(x, written)
+                elif role != cells.NUMERIC:
                     edge = edge_from[c]
                     while edge < edge_from[c + 1] and edges[edge] <= x:
                         edge += 1
                     name = bin_from[c] + edge - edge_from[c]
                     spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
                 continue
-            at = base + np.int64(half_at(starts + row * step))
-            end = base + np.int64(half_at(stops + row * step))
+            at, end = cells.cell_at(text, row)
             if word_rows[s] >= 0:
-                end = base + np.int64(word_places[origins[k, 2 * half + 1]])
+                end = columns[c, cells.BASE] + np.int64(word_places[origins[k, 2 * half + 1]])
                 begin = at
                 at = end
                 if lists[c]:
-                    while at > begin and byte_at(at - 1) != PART:
+                    while at > begin and byte_at(at - 1) != cells.PART:
                         at -= 1
                 else:
-                    while at > begin and is_word(byte_at(at - 1)):
+                    while at > begin and cells.is_word(byte_at(at - 1)):
                         at -= 1
-            if role == WHOLE:
-                at, end = whole_text(at, end, written)
+            if role == cells.WHOLE:
+                at, end = cells.whole_text(at, end, written)
                 if at == end:
-                    at, end = number_text(numbers[number_rows[c], row], written)
-            elif role != TEXT:
-                at, end = value_text(role, at, end, written, manner)
+                    at, end = cells.number_text(numbers[number_rows[c], row], written)
+            elif role != cells.TEXT:
+                at, end = cells.value_text(role, at, end, written, manner)
             spans[k, to + 2], spans[k, to + 3] = at, end
 
 

@@ -5,30 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at
+from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at
 from bayou.recipe.hashing import id64
-from bayou.sources.table.cells import (
-    BASE,
-    BINS,
-    BLANK,
-    DATE,
-    LABEL_CLASS,
-    LABEL_NUMBER,
-    LABEL_TEXT,
-    NO_LABEL,
-    NOT_LABEL,
-    NOT_WEIGHT,
-    STARTS,
-    STOPS,
-    STRIDE,
-    TEXT,
-    TOO_LARGE,
-    WEIGHT,
-    as_truth,
-    drop_blanks,
-    read_cell,
-    skip_blanks,
-)
+from bayou.sources.table import cells
 from bayou.sources.table.dates import read_date, seconds_of
 
 # What a cell looks like.
@@ -43,22 +22,21 @@ def look(columns, c, n, manner, numbers, keys, looks):
 
     Gives the blank-separated words of all cells that are neither numbers nor missing.
     """
-    base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+    text = cells.column_text(columns[c])
     address = address_of(manner)
     words = 0
     for row in range(n):
-        start = base + np.int64(half_at(starts + row * step))
-        stop = base + np.int64(half_at(stops + row * step))
-        value, fine = read_cell(start, stop, address)
+        start, stop = cells.cell_at(text, row)
+        value, fine = cells.read_cell(start, stop, address)
         keys[row] = id64(start, stop - start, np.uint64(0))
         if fine:
             looks[row] = NOTHING if np.isnan(value) else NUMBER
         else:
             value = _read_date(start, stop)
-            looks[row] = POINT if value == value else TRUTH if as_truth(start, stop) >= 0 else OTHER
+            looks[row] = POINT if value == value else TRUTH if cells.as_truth(start, stop) >= 0 else OTHER
             blank = True
             for place in range(start, stop):
-                now = byte_at(place) <= BLANK
+                now = byte_at(place) <= cells.BLANK
                 words += blank and not now
                 blank = now
         numbers[row] = value
@@ -67,8 +45,8 @@ def look(columns, c, n, manner, numbers, keys, looks):
 
 @kernel
 def _read_date(at, end):
-    at = skip_blanks(at, end)
-    return read_date(at, drop_blanks(at, end))
+    at = cells.skip_blanks(at, end)
+    return read_date(at, cells.drop_blanks(at, end))
 
 
 @kernel
@@ -83,16 +61,15 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
     manner = address_of(plan.manner)
     for c in range(roles.size):
         role = roles[c]
-        if role < BINS or role == TEXT:
+        if role < cells.BINS or role == cells.TEXT:
             continue
-        base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+        text = cells.column_text(columns[c])
         for row in range(wrong.size):
-            at = base + np.int64(half_at(starts + row * step))
-            end = base + np.int64(half_at(stops + row * step))
-            value, fine = read_cell(at, end, manner)
+            at, end = cells.cell_at(text, row)
+            value, fine = cells.read_cell(at, end, manner)
             what = 0
-            if role <= DATE:
-                if role == DATE:
+            if role <= cells.DATE:
+                if role == cells.DATE:
                     missing = fine and np.isnan(value)
                     value = seconds_of(value) if fine else _read_date(at, end)
                     fine = missing or not np.isnan(value)
@@ -101,31 +78,31 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
                     if odd[c, 0] < ODD:
                         odd[c, odd[c, 0] + 1] = row
                     odd[c, 0] += 1
-            elif role == WEIGHT:
+            elif role == cells.WEIGHT:
                 weights[row] = value
                 if not 0 <= value <= LARGEST_WEIGHT:
-                    what = NOT_WEIGHT
+                    what = cells.NOT_WEIGHT
             else:
-                at = skip_blanks(at, end)
-                end = drop_blanks(at, end)
-                if at == end or (role != LABEL_TEXT and fine and np.isnan(value)):
-                    what = NO_LABEL
-                elif role == LABEL_TEXT:
+                at = cells.skip_blanks(at, end)
+                end = cells.drop_blanks(at, end)
+                if at == end or (role != cells.LABEL_TEXT and fine and np.isnan(value)):
+                    what = cells.NO_LABEL
+                elif role == cells.LABEL_TEXT:
                     same = end - at == positive.size
                     if same:
                         for k in range(positive.size):
                             same = same and byte_at(at + k) == positive[k]
                     value = 1.0 if same or (fine and value == positive_number) else -1.0
-                elif role == LABEL_CLASS and not fine:  # as `labels.key_of` has it
+                elif role == cells.LABEL_CLASS and not fine:  # as `labels.key_of` has it
                     value = 2.0**60 + 256.0 * np.float64(id64(at, end - at, np.uint64(0)) >> np.uint64(12))
                 elif fine:
                     if not abs(value) <= LARGEST_VALUE:
-                        what = TOO_LARGE
+                        what = cells.TOO_LARGE
                 else:
-                    truth = as_truth(at, end)
+                    truth = cells.as_truth(at, end)
                     value = float(truth)
-                    if truth < 0 or role == LABEL_NUMBER:
-                        what = NOT_LABEL
+                    if truth < 0 or role == cells.LABEL_NUMBER:
+                        what = cells.NOT_LABEL
                 if what and not labels_needed:
                     value, what = np.nan, 0
                 labels[row] = value

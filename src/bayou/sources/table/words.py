@@ -9,20 +9,8 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.room import empty
-from bayou.kernels.scan import PADDING, address_of, byte_at, half_at
-from bayou.sources.table.cells import (
-    BASE,
-    MOST_FEATURES,
-    PART,
-    SPARE,
-    STARTS,
-    STOPS,
-    STRIDE,
-    TOO_MANY,
-    hash_text,
-    is_word,
-    value_text,
-)
+from bayou.kernels.scan import PADDING, address_of, byte_at
+from bayou.sources.table import cells
 
 _WORDS = re.compile(r"\w+")
 
@@ -82,7 +70,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     n_words = 0
     stamp = 0
     last = seen.size - 1
-    spare = empty(SPARE, np.uint8)
+    spare = empty(cells.SPARE, np.uint8)
     manner = address_of(plan.manner)
     for c in range(roles.size):
         s = slot_of[c]
@@ -90,29 +78,28 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
             continue
         t = word_rows[s]
         word_ends[t, 0] = n_words
-        base, starts, stops, step = columns[c, BASE], columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+        text = cells.column_text(columns[c])
         for i in range(rows.size):
-            at = base + np.int64(half_at(starts + rows[i] * step))
-            end = base + np.int64(half_at(stops + rows[i] * step))
+            at, end = cells.cell_at(text, rows[i])
             first = n_words
             stamp += 1
             while at < end or (lists[c] and n_words == first):
                 if lists[c]:
                     start = at
-                    while at < end and byte_at(at) != PART:
+                    while at < end and byte_at(at) != cells.PART:
                         at += 1
-                    start, stop = value_text(roles[c], start, at, address_of(spare), manner)
+                    start, stop = cells.value_text(roles[c], start, at, address_of(spare), manner)
                 else:
-                    while at < end and not is_word(byte_at(at)):
+                    while at < end and not cells.is_word(byte_at(at)):
                         at += 1
                     if at == end:
                         break
                     start = at
-                    while at < end and is_word(byte_at(at)):
+                    while at < end and cells.is_word(byte_at(at)):
                         at += 1
                     stop = at
                 place = at
-                key = hash_text(exact, start, stop - start, seeds[c])
+                key = cells.hash_text(exact, start, stop - start, seeds[c])
                 at += lists[c]
                 k = np.int64(key & np.uint64(last))
                 while stamps[k] == stamp and seen[k] != key:
@@ -122,10 +109,10 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
                 stamps[k] = stamp
                 seen[k] = key
                 words[n_words] = key
-                word_places[n_words] = place - base
+                word_places[n_words] = place - columns[c, cells.BASE]
                 n_words += 1
-                if n_words - first > MOST_FEATURES:
-                    wrong[rows[i]] = 16 * c + TOO_MANY
+                if n_words - first > cells.MOST_FEATURES:
+                    wrong[rows[i]] = 16 * c + cells.TOO_MANY
                     n_words = first
                     break
             word_ends[t, i + 1] = n_words
@@ -134,11 +121,12 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
 @kernel
 def room_for_words(columns, c, n, parts):
     """(no more words than these in a column's cells, no more in one of them); `parts`: the cells are lists."""
-    starts, stops, step = columns[c, STARTS], columns[c, STOPS], 4 * columns[c, STRIDE]
+    text = cells.column_text(columns[c])
     total = 0
     longest = 0
     for row in range(n):
-        size = np.int64(half_at(stops + row * step)) - np.int64(half_at(starts + row * step))
+        at, end = cells.cell_at(text, row)
+        size = end - at
         most = size + 1 if parts else (size + 1) >> 1
         total += most
         longest = max(longest, most)
