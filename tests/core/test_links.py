@@ -1,12 +1,14 @@
 """The links against scipy.special, to the last digits, over the whole line."""
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from bayou.core import links
+from bayou.core import links, registry
 from bayou.core.errors import BadInput
 
 LOGISTIC, PROBIT = links.LOGISTIC, links.PROBIT
@@ -156,3 +158,29 @@ def test_a_link_is_found_by_name_or_refused_with_a_sentence():
     assert [links.code(name) for name in ("logistic", "probit")] == [LOGISTIC, PROBIT]
     with pytest.raises(BadInput, match="link is 'cauchit'; it must be one of 'logistic', 'probit'"):
         links.code("cauchit")
+
+
+def test_a_code_without_a_link_is_nan_and_never_another_link():
+    code = max(links.TABLE) + 1
+    found = [links.spread(code), links.cdf(code, 0.5), links.log_cdf(code, 0.5), links.peak_start(code, 0.5)]
+    assert np.isnan([*found, *links.slope_and_curvature(code, 0.5), links.expected_probability(code, 0.5, 1.0)]).all()
+
+
+@pytest.mark.parametrize("link", links.TABLE.values(), ids=lambda link: link.name)
+def test_a_record_says_of_arrays_what_kernels_say(link):
+    z = GRID[np.abs(GRID) < 30]
+    assert_close(link.cdf(z), over(lambda value: links.cdf(link.code, value), z), of_square(z))
+    assert_close(link.log_cdf(z), over(lambda value: links.log_cdf(link.code, value), z), 1e-13 + of_square(z))
+    assert_close(link.negative_cdf(z), over(lambda value: links.cdf(link.mirror, -value), z), of_square(z))
+    assert link.spread == links.spread(link.code)
+    assert link.is_symmetric == (links.of_label(link.code, -1.0) == link.code)
+    middle = np.linspace(-3, 3, 13)
+    np.testing.assert_allclose(link.quantile(link.cdf(middle)), middle, atol=1e-12)
+
+
+@pytest.mark.parametrize("record", registry.own_records(), ids=lambda record: record.name)
+def test_a_learner_refuses_a_link_that_it_does_not_support(record, monkeypatch):
+    monkeypatch.setitem(links.LINKS, "cloglog", 2)
+    if "link" in inspect.signature(record.load()).parameters:
+        with pytest.raises(BadInput, match=r"link is 'cloglog'; it must be one of .*'probit'"):
+            record.load()(n_features=4, link="cloglog")

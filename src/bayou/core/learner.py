@@ -78,6 +78,7 @@ class Learner(Inspected):
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
     # In which type kernels take values, where that is not the state's.
     _takes: str | None = None
+    supported_links: tuple[str, ...] = ("logistic", "probit")
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
@@ -89,7 +90,7 @@ class Learner(Inspected):
             "intercept": self._has_intercept,
             **parameters,
         }
-        self._link = links.code(parameters.get("link", "logistic"))
+        self._link = links.code(parameters.get("link", "logistic"), self.supported_links)
         self._examples = 0
         self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have

@@ -1,6 +1,6 @@
 """Links: how a score becomes a probability, with the derivatives that learning needs.
 
-With labels y = +1 or -1 a link F gives P(y | score) = F(y * score). There are two:
+With labels y = +1 or -1 a symmetric link F gives P(y | score) = F(y * score). There are two:
 
     logistic   F(z) = S(z) = 1 / (1 + exp(-z))
     probit     F(z) = Phi(z), the normal distribution function        (marginal-gaussian, appendix B)
@@ -12,7 +12,12 @@ and of each the update rules need
 
 All are jitted scalars in float64, right to a relative 1e-13 or better from z = -1e8 to 1e8: nothing here
 subtracts two nearly equal numbers. Kernels call them with a link's integer code, which costs nothing once the
-compiler knows the code.
+compiler knows the code. Python asks the link's record in `TABLE`, which works on arrays.
+
+To add a link, give it a code, a line in each function of a code below (a code without one gives NaN) and a record; for
+`Marginal` a line in each function of `learners.bases.evidence` too. Then a learner that can use it names it in its
+`supported_links`; all others refuse it. An asymmetric link F has a mirror image G(z) = 1 - F(-z) with a code and a
+record of its own, so that P(y = -1 | score) = G(-score): `of_label` says which of the two a label asks for.
 
 >>> float(cdf(LOGISTIC, 0.0)), float(log_cdf(LOGISTIC, -1000.0))
 (0.5, -1000.0)
@@ -21,6 +26,9 @@ compiler knows the code.
 """
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +37,6 @@ from bayou.kernels.compiling import kernel
 
 LOGISTIC = 0
 PROBIT = 1
-LINKS = {"logistic": LOGISTIC, "probit": PROBIT}
 
 # S(z) is nearly Phi(z sqrt(pi/8)): both have the slope 1/4 at 0 (marginal-gaussian, equation 5).
 C8 = math.pi / 8.0
@@ -57,9 +64,72 @@ NOISE_WEIGHTS = np.exp(-np.abs(NOISE)) / (1.0 + np.exp(-np.abs(NOISE))) ** 2
 NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
 
 
-def code(name: str) -> int:
-    """The integer that kernels know a link by."""
-    return one_of("link", name, LINKS)
+def _scipy(name: str) -> Callable[[Any], Any]:
+    """Return a function of `scipy.special` that is loaded when it is called."""
+
+    def function(z: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(z)
+
+    return function
+
+
+@dataclass(frozen=True)
+class Link:
+    """What Python may rely on about a link; functions take arrays.
+
+    >>> probit = TABLE[PROBIT]
+    >>> round(float(probit.log_odds(1.0)), 3), probit.is_symmetric, TABLE[LOGISTIC].shift(0.5) == math.log(0.5)
+    (1.668, True, True)
+    """
+
+    name: str
+    code: int  # what kernels know it by
+    mirror: int  # the code of 1 - F(-z); its own if it is symmetric
+    spread: float  # C in E[F(score)] ~ F(mean / sqrt(1 + C variance))
+    cdf: Callable[[Any], Any]  # F
+    log_cdf: Callable[[Any], Any]  # log F
+    quantile: Callable[[Any], Any]  # the inverse of F
+    is_log_odds: bool = False  # whether scores are log-odds
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.mirror == self.code
+
+    def negative_cdf(self, score: Any) -> Any:
+        """Return P(y = -1), which is never taken from 1."""
+        return TABLE[self.mirror].cdf(-score)
+
+    def log_odds(self, score: Any) -> Any:
+        """Return log P(y = 1)/P(y = -1)."""
+        return score if self.is_log_odds else self.log_cdf(score) - TABLE[self.mirror].log_cdf(-score)
+
+    def shift(self, negative_rate: float) -> float:
+        """Return what a score gains where only this share of the negatives was kept; 0 if no such shift exists."""
+        return math.log(negative_rate) if self.is_log_odds else 0.0
+
+
+TABLE = {
+    link.code: link
+    for link in (
+        Link(
+            "logistic", LOGISTIC, LOGISTIC, C8, _scipy("expit"), _scipy("log_expit"), _scipy("logit"), is_log_odds=True
+        ),
+        Link("probit", PROBIT, PROBIT, 1.0, _scipy("ndtr"), _scipy("log_ndtr"), _scipy("ndtri")),
+    )
+}
+LINKS = {link.name: link.code for link in TABLE.values()}
+
+
+def code(name: str, supported: Iterable[str] = LINKS) -> int:
+    """Return the integer that kernels know a link by; raise BadInput if it is not one of those that are supported."""
+    return one_of("link", name, {link: LINKS[link] for link in supported})
+
+
+def find(name: str) -> Link:
+    """Return the record of the link called `name`."""
+    return TABLE[code(name)]
 
 
 @kernel
@@ -141,19 +211,37 @@ def _tail_slope_and_curvature(z):
 @kernel
 def spread(link):
     """C in E[F(score)] ~ F(mean / sqrt(1 + C variance)): pi/8 for logistic (8), 1 for probit (24, exact)."""
-    return C8 if link == LOGISTIC else 1.0
+    if link == LOGISTIC:
+        return C8
+    if link == PROBIT:
+        return 1.0
+    return math.nan
+
+
+@kernel
+def of_label(link, y):
+    """Return the link that gives P(y | score) as F(y * score): of the opposite of a symmetric link the link itself."""
+    return link
 
 
 @kernel
 def cdf(link, z):
     """F(z), the probability of a label whose margin y * score is z."""
-    return sigmoid(z) if link == LOGISTIC else normal_cdf(z)
+    if link == LOGISTIC:
+        return sigmoid(z)
+    if link == PROBIT:
+        return normal_cdf(z)
+    return math.nan
 
 
 @kernel
 def log_cdf(link, z):
     """log F(z); minus this is the log loss at margin z."""
-    return log_sigmoid(z) if link == LOGISTIC else log_normal_cdf(z)
+    if link == LOGISTIC:
+        return log_sigmoid(z)
+    if link == PROBIT:
+        return log_normal_cdf(z)
+    return math.nan
 
 
 @kernel
@@ -170,16 +258,28 @@ def curvature(link, z):
 
 @kernel
 def slope_and_curvature(link, z):
-    """Both at once: what is dear in one serves the other."""
+    """Return both at once: what is expensive in one serves the other."""
     z = np.float64(z)
     if link == LOGISTIC:
         decay = math.exp(-abs(z))
         share = 1.0 / (1.0 + decay)
         return (decay if z >= 0.0 else 1.0) * share, decay * share * share
-    if z < _TAIL:
-        return _tail_slope_and_curvature(z)
-    r = hazard(z)
-    return r, 0.0 if r == 0.0 else r * (z + r)  # no 0 * inf where the hazard has vanished
+    if link == PROBIT:
+        if z < _TAIL:
+            return _tail_slope_and_curvature(z)
+        r = hazard(z)
+        return r, 0.0 if r == 0.0 else r * (z + r)  # no 0 * inf where the hazard has vanished
+    return math.nan, math.nan
+
+
+@kernel
+def peak_start(link, z):
+    """Return where Newton's steps to the root t of t = tau (log F)'(z + t) begin."""
+    if link == LOGISTIC:
+        return max(0.0, -z)
+    if link == PROBIT:
+        return 0.0  # the hazard is convex everywhere, so that steps from 0 climb to the root
+    return math.nan
 
 
 @kernel
@@ -195,6 +295,8 @@ def expected_probability(link, mean, variance):
     mean, variance = np.float64(mean), np.float64(variance)
     if link == PROBIT:
         return normal_cdf(mean / math.sqrt(1.0 + variance))
+    if link != LOGISTIC:
+        return math.nan
     doubt = math.exp(log_expected_doubt(abs(mean), variance))
     return 1.0 - doubt if mean > 0.0 else doubt
 

@@ -81,8 +81,8 @@ class ScoreRule(NamedTuple):
     degrees: tuple[float, ...] = ()  # of freedom, of the Student-t's around a regressor's mean
 
     def shift(self, negative_rate: float) -> float:
-        """What the full stream adds to a score: ln R for the logistic link, 0 for probit, which has no such shift."""
-        return math.log(negative_rate) if self.link == links.LOGISTIC else 0.0
+        """Return what the full stream adds to a score: ln R for the logistic link, 0 where no shift does it."""
+        return links.TABLE[self.link].shift(negative_rate)
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,7 @@ class Prediction:
 
     def _log_odds(self) -> np.ndarray:
         """As the learner sees them, whose data may lack negatives."""
-        z = self._sure_score()
-        if self._rule.link == links.LOGISTIC:
-            return z
-        from scipy.special import log_ndtr
-
-        return log_ndtr(z) - log_ndtr(-z)
+        return links.TABLE[self._rule.link].log_odds(self._sure_score())
 
     def _sure_score(self) -> np.ndarray:
         """The score that would give the same probability if it were certain."""
@@ -178,7 +173,7 @@ class Prediction:
         if self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:
             log_doubt = _log_expected_doubt(np.abs(mean), self._rule.believed * variance)
             return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
-        return mean / np.sqrt(1.0 + links.spread(self._rule.link) * (self._rule.believed * variance))
+        return mean / np.sqrt(1.0 + links.TABLE[self._rule.link].spread * (self._rule.believed * variance))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
@@ -248,10 +243,10 @@ class Prediction:
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
-        from scipy.special import log_expit, log_ndtr
+        from scipy.special import log_expit
 
         self._check_classes("probability; ask for interval")
-        log_cdf = log_expit if self._rule.link == links.LOGISTIC else log_ndtr
+        log_cdf = links.TABLE[self._rule.link].log_cdf
         log_p, (low, high) = log_expit(self._log_odds()), self._score_interval(level)
         low, high = np.minimum(log_cdf(low), log_p), np.maximum(log_cdf(high), log_p)
         if self._negative_rate == 1.0:

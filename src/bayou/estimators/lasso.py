@@ -7,12 +7,12 @@ from dataclasses import field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import log_expit, log_ndtr
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput
@@ -282,5 +282,4 @@ def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
 
 def _loss(learner: Learner, batch: Batch, positive: np.ndarray, weights: np.ndarray) -> float:
     score = np.where(positive, 1.0, -1.0) * learner.predict(batch).mean
-    log = log_expit(score) if learner.parameters["link"] == "logistic" else log_ndtr(score)
-    return -float(weights @ log)
+    return -float(weights @ links.find(learner.parameters["link"]).log_cdf(score))

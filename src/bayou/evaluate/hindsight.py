@@ -166,8 +166,9 @@ def _add_gradient(indptr, indices, values, labels, weights, point, link, gradien
         for k in range(indptr[row], indptr[row + 1]):
             score += np.float64(values[k]) * point[indices[k]]
         y = 1.0 if labels[row] > 0.0 else -1.0
-        loss -= weights[row] * links.log_cdf(link, y * score)
-        pull = -weights[row] * y * links.slope(link, y * score)
+        side = links.of_label(link, y)
+        loss -= weights[row] * links.log_cdf(side, y * score)
+        pull = -weights[row] * y * links.slope(side, y * score)
         for k in range(indptr[row], indptr[row + 1]):
             gradient[indices[k]] += pull * np.float64(values[k])
         gradient[last] += pull

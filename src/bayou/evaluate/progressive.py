@@ -182,7 +182,7 @@ def _losses(indptr, indices, values, labels, weights, intercept, link):
         if link == _SQUARES:
             losses[row] = (labels[row] - score) ** 2
         else:
-            losses[row] = -links.log_cdf(link, score if labels[row] > 0.0 else -score)
+            losses[row] = -links.log_cdf(links.of_label(link, labels[row]), score if labels[row] > 0.0 else -score)
     return losses
 
 

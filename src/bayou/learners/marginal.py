@@ -64,7 +64,7 @@ from bayou.learners.bases.diagonal import (
     read_row,
     row_scratch,
 )
-from bayou.learners.bases.evidence import link_log_cdf, link_slope_and_curvature, settled
+from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_slope_and_curvature, settled
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
@@ -329,8 +329,7 @@ def _shift(link, z0, tau, newton_above):
     q, k = link_slope_and_curvature(link, z0)
     h = q / (tau * k + 1.0)
     if any_above(tau, newton_above):
-        # Probit's hazard is convex everywhere, so from 0 its steps climb to the root.
-        t = max(z0 * -1.0, 0.0) if link == links.LOGISTIC else fill(z0, 0.0)
+        t = link_peak_start(link, z0)
         for _ in range(MAX_ITERATIONS):
             q, k = link_slope_and_curvature(link, z0 + t)
             step = (t - tau * q) / (tau * k + 1.0)
@@ -362,6 +361,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
         if c == 0.0:
             continue
         example += np.uint64(1)
+        side = links.of_label(link, sign)
         # Several loops: short chains of operations overlap with their neighbours, a long one with none.
         for k in range(0, size, LANES):
             own = load(row.xs, k) * load(row.xvs, k)
@@ -373,13 +373,13 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
-            store(shifts, k, _shift(link, load(scores, k), load(taus, k), newton_above))
+            store(shifts, k, _shift(side, load(scores, k), load(taus, k), newton_above))
         if peak and c == 1.0:
             for k in range(0, size, LANES):
-                store(mores, k, link_log_cdf(link, load(scores, k) / sqrt(load(taus, k) * spread + 1.0)))
+                store(mores, k, link_log_cdf(side, load(scores, k) / sqrt(load(taus, k) * spread + 1.0)))
             for k in range(0, size, LANES):
                 tau, h = load(taus, k), load(shifts, k)
-                after = link_log_cdf(link, load(scores, k) + tau * h)
+                after = link_log_cdf(side, load(scores, k) + tau * h)
                 store(mores, k, (after - load(mores, k)) * 2.0 - tau * h * h)
             for k in range(0, size, LANES):
                 x = load(row.xs, k)
@@ -389,7 +389,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
         else:
             for k in range(0, size, LANES):
                 xr, z = load(row.xs, k) * load(rs, k), load(scores, k) + load(taus, k) * load(shifts, k)
-                store(mores, k, c * (xr * xr) * link_slope_and_curvature(link, z)[1])  # (19), (31)
+                store(mores, k, c * (xr * xr) * link_slope_and_curvature(side, z)[1])  # (19), (31)
         for k in range(0, size, LANES):
             moved, gained = load(row.means, k), load(row.gains, k)
             step = sign * c * (load(row.xvs, k) * (load(rs, k) * load(shifts, k)))

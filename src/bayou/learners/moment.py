@@ -195,7 +195,7 @@ class Moment(DiagonalGaussian, LocationStrengthMixin):
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         super().__init__(*weights, link=link, expectation=expectation, predictive=predictive)
         self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
-        self._noise = 1.0 / links.C8 if self._link == links.LOGISTIC else 1.0  # b2
+        self._noise = 1.0 / links.TABLE[self._link].spread  # b2
         looked_up = self._dtype == "float32" and not self._probit
         self._table = _table() if looked_up else np.zeros(0, np.float32)
 

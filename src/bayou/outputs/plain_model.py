@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core import links
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.outputs.text import output
@@ -67,7 +68,8 @@ def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, An
             for k, feature in enumerate(chosen.tolist())
         ],
     }
-    return plain if link == "logistic" or negative_rate == 1.0 else plain | {"negative_rate": negative_rate}
+    shifts = links.find(link).is_log_odds or negative_rate == 1.0
+    return plain if shifts else plain | {"negative_rate": negative_rate}
 
 
 def write_plain(path: str | os.PathLike[str], learner: Learner, name_of: NameOf | None = None) -> None:

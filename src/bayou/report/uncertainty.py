@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, expit, ndtr
+from scipy.special import entr, expit
+
+from bayou.core import links
 
 # Points of the trapezoid rule, from 8 standard deviations below the mean to 8 above. H(F(z)) is smooth and as wide as a
 # few units of z, so that this is exact to nine digits up to s = 5, and to two per cent up to s = 50 (tests).
@@ -29,8 +31,6 @@ _MASS = np.exp(-(_POINTS**2) / 2)
 _MASS /= _MASS.sum()
 _ROWS = 2048  # at a time
 _DRAWS = 32  # of several classes
-
-CDF = {"logistic": expit, "probit": ndtr}
 
 
 class Split(NamedTuple):
@@ -47,9 +47,8 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Spl
     >>> chance.round(3), ignorance.round(3)  # a coin; perhaps a coin; heads or tails for sure, but which?
     (array([0.693, 0.599, 0.065]), array([0.   , 0.094, 0.628]))
     """
-    parts = [
-        _split(mean[k : k + _ROWS], variance[k : k + _ROWS], CDF[link]) for k in range(0, max(len(mean), 1), _ROWS)
-    ]
+    record = links.find(link)
+    parts = [_split(mean[k : k + _ROWS], variance[k : k + _ROWS], record) for k in range(0, max(len(mean), 1), _ROWS)]
     return Split(*np.concatenate(parts, axis=1))
 
 
@@ -75,9 +74,9 @@ def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarra
     return Split(total - epistemic, epistemic)
 
 
-def _split(mean: np.ndarray, variance: np.ndarray, cdf: np.ufunc) -> np.ndarray:
+def _split(mean: np.ndarray, variance: np.ndarray, link: links.Link) -> np.ndarray:
     scores = mean[:, None] + np.sqrt(variance)[:, None] * _POINTS
-    positive, negative = cdf(scores), cdf(-scores)
+    positive, negative = link.cdf(scores), link.negative_cdf(scores)
     aleatoric = (entr(positive) + entr(negative)) @ _MASS
     total = entr(positive @ _MASS) + entr(negative @ _MASS)
     return np.stack([aleatoric, np.maximum(total - aleatoric, 0.0)])

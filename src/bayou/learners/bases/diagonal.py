@@ -344,8 +344,7 @@ def peak_shift(link, z0, tau, newton_above):
     if tau <= newton_above:
         q, k = links.slope_and_curvature(link, z0)
         return tau * q / (1.0 + tau * k)
-    # Probit's hazard is convex everywhere, so from 0 its steps climb to the root.
-    t = max(0.0, -z0) if link == links.LOGISTIC else 0.0
+    t = links.peak_start(link, z0)
     for _ in range(MAX_ITERATIONS):
         q, k = links.slope_and_curvature(link, z0 + t)
         step = (t - tau * q) / (1.0 + tau * k)
@@ -359,10 +358,10 @@ def probabilities(link, quadrature, temper, mean, variance, probability):
     """(8), (24): P(y = 1) from the score's mean and variance."""
     if quadrature:
         _by_quadrature(link, temper, mean, variance, probability)
-    elif link == links.PROBIT:
-        _probit(temper, mean, variance, probability)
-    else:
+    elif link == links.LOGISTIC:
         logistic_probabilities(temper, mean, variance, probability)
+    else:
+        _closed(link, temper, mean, variance, probability)
 
 
 @kernel
@@ -372,9 +371,10 @@ def _by_quadrature(link, temper, mean, variance, probability):
 
 
 @kernel
-def _probit(temper, mean, variance, probability):
+def _closed(link, temper, mean, variance, probability):
+    spread = links.spread(link)
     for row in range(mean.size):
-        probability[row] = links.normal_cdf(mean[row] / math.sqrt(1.0 + temper * variance[row]))
+        probability[row] = links.cdf(link, mean[row] / math.sqrt(1.0 + spread * (temper * variance[row])))
 
 
 @kernel

@@ -15,7 +15,7 @@ from bayou.core import links
 from bayou.kernels import normal
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
-from bayou.kernels.vector import Vec, any_above, magnitude, where_above
+from bayou.kernels.vector import Vec, any_above, fill, magnitude, where_above
 
 # A step of the third order is right to about its cube: where it is shorter than this, to the last place of its type.
 SHORT_32, SHORT_64 = 3e-3, 4e-6
@@ -60,7 +60,9 @@ def link_slope_and_curvature(link, z):
     """(log F)' and -(log F)'' of a link."""
     if link == links.PROBIT:
         return normal.slope_and_curvature(z)
-    return slope_and_curvature(z)
+    if link == links.LOGISTIC:
+        return slope_and_curvature(z)
+    return z * math.nan, z * math.nan
 
 
 @kernel(forceinline=True)
@@ -68,7 +70,19 @@ def link_log_cdf(link, z):
     """log F of a link."""
     if link == links.PROBIT:
         return normal.log_cdf(z)
-    return min(z, 0.0) - log1p_unit(exp2(magnitude(z) * -LOG2E))
+    if link == links.LOGISTIC:
+        return min(z, 0.0) - log1p_unit(exp2(magnitude(z) * -LOG2E))
+    return z * math.nan
+
+
+@kernel(forceinline=True)
+def link_peak_start(link, z):
+    """Return where Newton's steps to the peak begin; see `links.peak_start`."""
+    if link == links.PROBIT:
+        return fill(z, 0.0)
+    if link == links.LOGISTIC:
+        return max(z * -1.0, 0.0)
+    return z * math.nan
 
 
 @kernel(forceinline=True)

@@ -39,10 +39,7 @@ def drawn_logits(
             draw(learner._lanes, learner._combination, batch, places, key, purpose, scores)
         else:
             learner._draw(batch, key, purpose, scores)
-        if learner.score_rule.link != links.LOGISTIC:
-            from scipy.special import log_ndtr
-
-            scores = log_ndtr(scores) - log_ndtr(-scores)
+        scores = links.TABLE[learner.score_rule.link].log_odds(scores)
         logits[:, :, k] = np.clip(scores, -MAX_LOGIT, MAX_LOGIT)
     return logits
 

@@ -46,7 +46,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.core.checks import one_of, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
@@ -71,7 +70,6 @@ from bayou.learners.spike_slab.weights import (
     probabilities,
 )
 
-LINKS = {"probit": links.PROBIT}
 PREDICTIVES = {"selected": True, "full": False}
 # What is counted of passes: how many have ended, and after how many of them the averages were made.
 ENDED, AVERAGED = range(2)
@@ -108,6 +106,7 @@ class SpikeSlab(Learner):
     """
 
     name = "spike-slab"
+    supported_links = ("probit",)
     _per_feature = ("state", "averages")
 
     def __init__(
@@ -143,7 +142,6 @@ class SpikeSlab(Learner):
         )
         if min(tau, self._parameters["intercept_variance"]) < 1e-6:
             raise BadInput("slab_variance and intercept_variance must be at least 1e-6; scale the features.")
-        one_of("link", link, LINKS)
         self._selects = one_of("predictive", predictive, PREDICTIVES)
         self._prior_log_odds = math.log(rho) - math.log1p(-rho)
         # The row behind the last feature is spare: rows are padded with it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.core import links
 from bayou.report import words
 from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import (
@@ -72,7 +73,7 @@ def deviations(facts: RunFacts) -> Figure | None:
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
     data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
-    logistic = facts.link == "logistic" and not facts.is_regression
+    logistic = links.find(facts.link).is_log_odds and not facts.is_regression
     of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
     of = "the expected number" if facts.is_regression else of
     layout = {
