@@ -345,6 +345,9 @@ class Learner(Inspected):
         """Whether learning so many examples more changes numbers of features that are not in them."""
         return False
 
+    def compile_last_kernels(self) -> None:
+        """Compile those kernels that learning calls last: meanwhile another process may compile the first ones."""
+
     def new_stream(self) -> None:
         """Say that what comes next was never learned from, also after `end_pass`; for learners of many passes."""
 

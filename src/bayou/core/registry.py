@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from bayou.core.errors import BadInput
 DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the learner of those who name none, and what it is to numbers
 # Those of a comparison that names none: they run on any data.
 COMPARED, COMPARED_OF_NUMBERS = (DEFAULT, "marginal", "adagrad"), (DEFAULT, "gaussian")
+
+TOY_FEATURES = 8
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,17 @@ class Record:
         """The learner's class; imports its module."""
         module, _, name = self.path.partition(":")
         return getattr(importlib.import_module(module), name)
+
+    def toy(self, parameters: Mapping[str, Any] | None = None, n_features: int = TOY_FEATURES) -> Any:
+        """Return a small learner that has learned nothing, to try kernels on: with these parameters, or the usual ones.
+
+        >>> find("marginal").toy({"link": "probit"}).parameters["link"]
+        'probit'
+        """
+        chosen = {"dtype": self.dtype} | dict(parameters or {}) | {"n_features": n_features}
+        if "classes" in chosen:  # of a learner that has met none yet
+            chosen["classes"] = [0, 1]
+        return self.load()(**chosen)
 
     @property
     def class_name(self) -> str:

@@ -28,7 +28,7 @@ from bayou.evaluate.regression import meter_for
 from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
 from bayou.outputs.prediction_files import Part, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table
-from bayou.outputs.text import csv, fragments
+from bayou.runs import warming
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
 from bayou.runs.rows import DESCRIBED, Refused, first_rows
@@ -175,9 +175,7 @@ class Predictions:
         with contextlib.suppress(BadInput):  # it will be said when these rows come
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
-            part = Part(rows, explained=self._explained(batch, predicted))
-            csv(rows.numbers, fragments(part.texts_behind(False)), fragments(part.texts()))
-            meter_for(self._learner.record.task).add_prediction(predicted, np.ones(len(batch)))
+            warming.writing(self._learner, predicted, Part(rows, explained=self._explained(batch, predicted)))
 
     def parts(self) -> Iterator[Part]:
         """The predictions as arrays, some examples after others."""

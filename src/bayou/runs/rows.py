@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import AT_ONCE, Learner
-from bayou.evaluate.progressive import predict_then_learn
-from bayou.evaluate.regression import meter_for
+from bayou.core.learner import AT_ONCE
 from bayou.learners.ensembles.delayed import BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES
+from bayou.runs.warming import TRIED_ROWS
 from bayou.sources import Source
 
 # How many refused rows are described.
 DESCRIBED = 5
-# How many rows a learner is tried on.
-TRIED = 64
 # A batch ends where it has so many feature values: it bounds the memory that very long rows take.
 MAX_BATCH_NONZEROS = 1 << 22
 # Of the first rows a batch has so many, and is worth the calls that it takes.
@@ -28,23 +24,7 @@ MIN_BATCH_ROWS = 1024
 
 def first_rows(source: Source) -> Batch:
     """A few rows, which will come again: something to try a learner on before time is measured."""
-    return source.peek()[:TRIED]
-
-
-def warm_up(learner: Learner, source: Source) -> None:
-    """Have the kernels loaded, or compiled, by learning the first few rows with weight 0. Changes nothing.
-
-    Several classes have nothing to learn with before the first one is met, so another learner like theirs tries it.
-    """
-    first = source.peek()
-    learner.touch(first.indices)  # meanwhile memory is made ready for them, if they need much
-    batch = first[:TRIED]
-    weights = np.zeros(len(batch))
-    if learner.record.task == "multiclass" and not learner.examples:
-        learner, weights = type(learner)(**{**learner.parameters, "classes": [0, 1]}), np.ones(len(batch))
-    with suppress(BadInput):  # it will be said when these rows come
-        told = predict_then_learn(learner, batch.with_labels(batch.labels, weights))
-        told.score(meter_for(learner.record.task))
+    return source.peek()[:TRIED_ROWS]
 
 
 def spread_evenly(first: int, n: int, share: float) -> np.ndarray:

@@ -34,7 +34,7 @@ from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, 
 from bayou.runs.places import STANDARD, check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, behind, block_size, block_sizes, rebatch, warm_up
+from bayou.runs.rows import Refused, behind, block_size, block_sizes, rebatch
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
@@ -193,7 +193,7 @@ class Training:
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         self.source.label_for(self.learner)
-        warm_up(self.learner, self.source)
+        warming.training(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
             self._say(

@@ -19,12 +19,29 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bayou.core import registry
+from bayou.core.batch import Batch
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
+from bayou.core.learner import Learner
+from bayou.evaluate.progressive import predict_then_learn
+from bayou.evaluate.regression import meter_for
 from bayou.kernels import cache
+from bayou.outputs.prediction_files import Part
+from bayou.outputs.prediction_table import prediction_table
+from bayou.outputs.text import csv, fragments
+from bayou.recipe.feature_counts import Uses
 from bayou.sources.formats import registry as formats
+
+if TYPE_CHECKING:
+    from bayou.sources import Source
+
+# How many rows of the data a learner is tried on.
+TRIED_ROWS = 64
 
 
 def learner(name: str) -> str:
@@ -34,7 +51,7 @@ def learner(name: str) -> str:
 
 def usual_tasks() -> list[str]:
     """What most people need: the default learner and every format."""
-    return [learner(registry.DEFAULT), *(f"read {record.name}" for record in formats.RECORDS if record.samples())]
+    return [learner(registry.DEFAULT), *(f"read {record.name}" for record in formats.RECORDS if record.samples)]
 
 
 def all_tasks() -> list[str]:
@@ -120,34 +137,51 @@ def _mark(task: str) -> str:
     return f"{task.replace(' ', '-')}.warm"
 
 
-# --- toys -------------------------------------------------------------------------------------------------------------
+# --- what is compiled -------------------------------------------------------------------------------------------------
+
+
+def toy_rows(learner: Learner) -> Batch:
+    """Return two rows that a learner takes, with labels 1 and 0."""
+    indices = np.array([0, 1, 2, 0, 3, 4]) % learner.n_features
+    values = np.array([1, 0.5, 1, 2, 1, 0.25], learner.parameters["dtype"])
+    groups = np.ones(6, np.uint8) if learner.wants_groups else None
+    return Batch.from_arrays(np.array([0, 3, 6]), indices, values, np.array([1.0, 0.0]), groups=groups)
+
+
+def training(learner: Learner, source: Source) -> None:
+    """Load or compile what training uses, by learning the first few rows with weight 0. Changes nothing.
+
+    Several classes have nothing to learn with before the first one is met, so a learner like theirs tries it.
+    """
+    first = source.peek()
+    learner.touch(first.indices)  # meanwhile memory is made ready for them, if they need much
+    rows = first[:TRIED_ROWS]
+    weights = np.zeros(len(rows))
+    if learner.record.task == "multiclass" and not learner.examples:
+        learner, weights = learner.record.toy(learner.parameters, learner.n_features), np.ones(len(rows))
+    with suppress(BadInput):  # it will be said when these rows come
+        learning(learner, rows.with_labels(rows.labels, weights))
+
+
+def learning(learner: Learner, rows: Batch) -> None:
+    """Load or compile what learning rows uses, and scoring their predictions."""
+    predict_then_learn(learner, rows).score(meter_for(learner.record.task))
+
+
+def writing(learner: Learner, predicted: Any, part: Part) -> None:
+    """Load or compile what writing predictions uses, and scoring them."""
+    csv(part.rows.numbers, fragments(part.texts_behind(False)), fragments(part.texts()))
+    meter_for(learner.record.task).add_prediction(predicted, np.ones(len(part)))
 
 
 def _learn(name: str) -> None:
-    import numpy as np
-
-    from bayou.core.batch import Batch
-    from bayou.evaluate.progressive import predict_then_learn
-    from bayou.evaluate.regression import meter_for
-    from bayou.learners.bank import Bank
-    from bayou.outputs.prediction_table import prediction_table
-    from bayou.outputs.text import csv
-    from bayou.recipe.feature_counts import Uses
-
-    record = registry.find(name)
-    made = record.load()(n_features=8, dtype=record.dtype)
-    if isinstance(made, Bank):
-        made.warm_up_combination()  # first: whoever waits for the bank begins with its lanes
-    values = np.array([1, 0.5, 1, 2, 1, 0.25], made.parameters["dtype"])
-    indices, labels = np.array([0, 1, 2, 0, 3, 4]), np.array([1.0, 0.0])
-    groups = np.ones(6, np.uint8) if made.wants_groups else None
-    rows = Batch.from_arrays(np.array([0, 3, 6]), indices, values, labels, groups=groups)
-    predict_then_learn(made, rows).score(meter_for(record.task))
+    made = registry.find(name).toy()
+    made.compile_last_kernels()  # first: the process that waits for them begins with the others
+    rows = toy_rows(made)
+    learning(made, rows)
     Uses().count(rows)
     predicted = made.predict(rows, horizon="later")
-    told = prediction_table(made, predicted)
-    csv(told.numbers, first=told.classes or None)
-    meter_for(record.task).add_prediction(predicted, labels)
+    writing(made, predicted, Part(prediction_table(made, predicted)))
 
 
 def _read(format: str) -> None:
@@ -157,7 +191,7 @@ def _read(format: str) -> None:
     recipe = {"label": "clicked"} if record.kinds[0] == "table" else None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"toy.{format}"
-        for sample in record.samples():
+        for sample in record.samples() if record.samples else ():
             path.write_bytes(sample)
             for _ in sources.open(str(path), format=format, recipe=recipe, threads=0, groups=True):
                 pass

@@ -29,6 +29,7 @@ from bayou.core.storage import load
 from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
+from bayou.runs import warming
 from bayou.serve import history
 from bayou.serve.answers import Refused, Said
 from bayou.serve.committer import GONE
@@ -486,11 +487,10 @@ def warm_up(model: LiveModel) -> None:
     """
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])
-    groups = [1] if learner.wants_groups else None
-    rows = Batch.from_rows([{0: 1.0}, {}], labels=[1.0, 1.0], weights=[0.0, 0.0], groups=groups).astype(dtype)
-    like = {**learner.parameters, "n_features": 2} | ({"classes": [0, 1]} if "classes" in learner.parameters else {})
     with contextlib.suppress(BadInput):
-        type(learner)(**like).observe(rows.with_labels(rows.labels, np.ones(2)))
+        toy = learner.record.toy(learner.parameters)
+        toy.observe(warming.toy_rows(toy))
+    rows = warming.toy_rows(learner).with_labels(np.ones(2), np.zeros(2))
     told = model.of_full_stream(learner.observe(rows))
     for horizon in ("next", "later"):
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):

@@ -280,8 +280,8 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     def rewrites(self, examples: int) -> bool:
         return self._groups.will_rebase(examples)
 
-    def warm_up_combination(self) -> None:
-        """Have what follows the lanes compiled, by no rows: at the same time another process may compile the lanes."""
+    def compile_last_kernels(self) -> None:
+        """Compile what follows the lanes, by running it on no rows."""
         self._runner.compile(self._dtype)
 
     def _check_state(self) -> None:

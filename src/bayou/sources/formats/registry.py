@@ -64,7 +64,7 @@ class Format:
     sniff_first: bool = False  # whether that counts before the file's name
     can_be_empty: bool = False  # whether empty data are read as this format, if the recipe's kind is the first of it
     in_files: bool = True  # whether --format can name it
-    samples: Callable[[], Sequence[bytes]] = tuple  # small files that use all of its kernels
+    samples: Callable[[], Sequence[bytes]] | None = None  # small files that use all of its kernels
     record_batches: str | None = None  # path of an iterable of all columns of files, from which some can be kept
     body: Body | None = None
 
