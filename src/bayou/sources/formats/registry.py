@@ -202,7 +202,7 @@ RECORDS = (
     Format(
         "arrow",
         "Arrow",
-        readers={"table": f"{_HERE}.arrow.chunks:open_reader"},
+        readers={"table": f"{_HERE}.arrow.reader:ArrowReader"},
         in_files=False,
         body=Body(3, "an Arrow stream", ("application/vnd.apache.arrow.stream",), ("rows", "table"), binary=True),
     ),

@@ -41,6 +41,7 @@ class Reader:
     waits = False
     bytes_total: int | None = None
     _files: Sequence[Files] = ()
+    _begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
 
     def _read_from(self, files: Files) -> None:
         """These files are what is read."""
@@ -57,8 +58,21 @@ class Reader:
         """The share of the data that tasks were made of; None where nobody knows how much there is."""
         return None if self.bytes_total is None else self.bytes_done / max(self.bytes_total, 1)
 
+    def _pass(self) -> Iterator[Any]:
+        """Yield the tasks of one pass, each with its `file` and whether it is the `first` of it."""
+        raise NotImplementedError
+
     def _placed(self, tasks: Iterable[Any]) -> Iterator[Placed]:
         return (Placed(task, self.share_done) for task in tasks)
+
+    def _look_at_first(self, is_enough: Callable[[Any], bool]) -> None:
+        """Begin a pass by looking at tasks until it is enough; they will come again."""
+        tasks, held = self._placed(self._pass()), []
+        for placed in tasks:
+            held.append(placed)
+            if is_enough(placed.task):
+                break
+        self._begun = chain(held, tasks)
 
     def start(self) -> None:
         """Find out what has to be known before the first task: nothing, as a rule."""
@@ -77,11 +91,19 @@ class Reader:
 
     def peek(self) -> Placed:
         """The first task, which will come again."""
+        tasks = self._begun or self._placed(self._pass())
+        first = next(tasks, Placed(self._nothing()))
+        self._begun = chain([first], tasks)
+        return first
+
+    def _nothing(self) -> Any:
+        """Return the task of data without any."""
         raise NotImplementedError
 
     def tasks(self) -> Iterable[Placed]:
-        """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
-        raise NotImplementedError
+        """The tasks of one pass."""
+        begun, self._begun = self._begun, None
+        return self._placed(self._pass()) if begun is None else begun
 
     def unread(self) -> Iterable[Placed]:
         """The tasks of one pass, of text without its bytes where somebody else can read them."""
@@ -107,20 +129,22 @@ class TextReader(Reader):
     def __init__(self, files: Files, make: Callable[[], TextParser]) -> None:
         self._text, self._make, self._parser = files, make, make()
         self._read_from(files)
-        self._begun: Iterator[Placed] | None = None  # a pass of which some blocks were looked at already
+
+    def _pass(self) -> Iterator[Block]:
+        return iter(self._text)
 
     def labels(self) -> dict[str, int]:
         """Those of the first FIT_ROWS rows that have one, however they arrive."""
-        tasks, held, counts = self._placed(self._text), [], Counter[str]()
-        for placed in tasks:
-            held.append(placed)
-            labels = self.parse(placed.task).labels
+        counts = Counter[str]()
+
+        def is_enough(block: Block) -> bool:
+            labels = self.parse(block).labels
             labels = labels[~np.isnan(labels)][: FIT_ROWS - counts.total()]
             found, often = np.unique(labels, return_counts=True)
             counts.update(dict(zip(map(name_of, found.tolist()), often.tolist(), strict=True)))
-            if counts.total() >= FIT_ROWS:
-                break
-        self._begun = chain(held, tasks)
+            return counts.total() >= FIT_ROWS
+
+        self._look_at_first(is_enough)
         return dict(counts)
 
     def read_as(self, dtype: str, groups: bool) -> None:
@@ -128,15 +152,10 @@ class TextReader(Reader):
         self._parser.dtype, self._parser.groups = np.dtype(dtype), groups
 
     def peek(self) -> Placed:
-        if self._begun is None:
-            return Placed(self._text.first_lines())
-        first = next(self._begun, Placed(Block(np.full(PADDING, NEWLINE, np.uint8), 0, self._text.names[0])))
-        self._begun = chain([first], self._begun)
-        return first
+        return Placed(self._text.first_lines()) if self._begun is None else super().peek()
 
-    def tasks(self) -> Iterable[Placed]:
-        begun, self._begun = self._begun, None
-        return self._placed(self._text) if begun is None else begun
+    def _nothing(self) -> Block:
+        return Block(np.full(PADDING, NEWLINE, np.uint8), 0, self._text.names[0])
 
     def unread(self) -> Iterable[Placed]:
         self._begun = None

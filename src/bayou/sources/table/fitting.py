@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
@@ -35,14 +33,9 @@ class FittingReader(Reader):
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
         self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
         self._plan: Plan | None = None
-        self._begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
 
     def read_as(self, dtype: str, groups: bool) -> None:
         self._dtype, self._groups, self._plan = dtype, groups, None
-
-    def _pass(self) -> Iterator[Any]:
-        """The tasks of one pass, each with its `file` and whether it is the `first` of it."""
-        raise NotImplementedError
 
     def _sample(self, task: Any) -> tuple[Any, int]:
         """What the fit needs to see of a task, and how many rows that is."""
@@ -85,24 +78,21 @@ class FittingReader(Reader):
 
     def _samples(self) -> list[Any]:
         """What the fit needs to see of the first FIT_ROWS rows; their tasks come again."""
-        tasks, held, samples, rows = self._placed(self._pass()), list[Placed](), [], 0
-        for placed in tasks:
-            held.append(placed)
-            sample, more = self._sample(placed.task)
-            samples += [sample] * (more > 0)
+        samples, rows = [], 0
+
+        def is_enough(task: Any) -> bool:
+            nonlocal rows
+            sample, more = self._sample(task)
+            samples.extend([sample] * (more > 0))
             rows += more
-            if rows >= FIT_ROWS:
-                break
-        self._begun = chain(held, tasks)
+            return rows >= FIT_ROWS
+
+        self._look_at_first(is_enough)
         return samples
 
     def peek(self) -> Placed:
         self.start()
-        tasks = self._begun or self._placed(self._pass())
-        first = next(tasks, Placed(_Nothing()))
-        self._begun = chain([first], tasks)
-        return first
+        return super().peek()
 
-    def tasks(self) -> Iterator[Placed]:
-        begun, self._begun = self._begun, None
-        return self._placed(self._pass()) if begun is None else begun
+    def _nothing(self) -> _Nothing:
+        return _Nothing()

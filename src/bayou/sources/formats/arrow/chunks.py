@@ -12,18 +12,15 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.arrow.reader import ArrowReader, stream_of
+from bayou.sources.formats.arrow.reader import stream_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from bayou.core.extras import Extras
 
 
 def is_table(data: Any) -> bool:
@@ -47,7 +44,7 @@ class Chunks:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, where that can be asked: of tables in a list."""
+        """Return how many rows there are, where that can be asked: of tables in a list."""
         parts = self._parts if isinstance(self._parts, Sequence) else ()
         return sum(map(len, parts)) if parts and all(hasattr(part, "__len__") for part in parts) else None
 
@@ -103,26 +100,6 @@ def parts_or_paths(data: Any) -> Any:
     if isinstance(first, str | os.PathLike):
         return [first, *parts]
     raise BadInput(f"the data give a {type(first).__name__}; give paths, a table, or an iterable of tables.")
-
-
-class ChunkReader(ArrowReader):
-    """The rows of `Chunks`, for a `Source`."""
-
-    def __init__(self, data: Chunks, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
-        super().__init__(data, extras, labels=labels, dtype=dtype)
-        self.again = data.again
-
-    @cached_property
-    def _length(self) -> int | None:
-        return self._data.rows
-
-    def _record_batches(self) -> Iterator[pa.RecordBatch]:
-        return self._data.batches()
-
-
-def open_reader(data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> ArrowReader:
-    """Return a reader of a table, or of one that comes in parts."""
-    return (ChunkReader if isinstance(data, Chunks) else ArrowReader)(data, extras, labels=labels, dtype=dtype)
 
 
 def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:

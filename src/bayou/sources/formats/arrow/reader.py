@@ -88,18 +88,22 @@ def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
 
 
 class ArrowReader(FittingReader):
-    """The rows of anything with `__arrow_c_stream__`, for a `Source`."""
+    """The rows of anything with `__arrow_c_stream__`, or of `Chunks`, for a `Source`."""
 
     def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
         self._data = data
         self._table: ArrowTable | None = None
         self._given = 0  # rows
-        self.again = not hasattr(data, "read_next_batch")  # what is itself a stream is used up
+        self._in_chunks = not hasattr(data, "__arrow_c_stream__")
+        # What is itself a stream is used up.
+        self.again = data.again if self._in_chunks else not hasattr(data, "read_next_batch")
 
     @cached_property
     def _length(self) -> int | None:
         """How many rows there are, where that can be asked."""
+        if self._in_chunks:
+            return self._data.rows
         return len(self._data) if hasattr(self._data, "__len__") else None
 
     @property
@@ -116,15 +120,12 @@ class ArrowReader(FittingReader):
         import pyarrow as pa
 
         try:
-            for batch in self._record_batches():
+            for batch in self._data.batches() if self._in_chunks else stream_of(self._data):
                 batch.validate(full=True)  # it comes from somebody else's memory
                 for start in range(0, batch.num_rows, MOST_ROWS):
                     yield batch.slice(start, MOST_ROWS)
         except pa.ArrowException as error:
             raise BadInput(f"the table cannot be read: {str(error).splitlines()[0]}") from None
-
-    def _record_batches(self) -> Iterable[pa.RecordBatch]:
-        return stream_of(self._data)
 
     def _sample(self, task: RowRange) -> tuple[pa.RecordBatch, int]:
         rows = task.shared.batch.slice(task.start, task.stop - task.start)
