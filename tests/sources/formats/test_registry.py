@@ -1,9 +1,14 @@
 """Formats told by names and by how data begin."""
 
+import importlib
+import subprocess
+import sys
+
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.registry import detect
+from bayou.recipe.recipe import KINDS
+from bayou.sources.formats.registry import RECORDS, detect, empty_format, with_bodies
 
 CRITEO = b"\t".join([b"0", *[b"1"] * 12, b"", *[b"68fd1e64"] * 26]) + b"\n"
 
@@ -68,3 +73,44 @@ def test_a_long_line_that_is_nothing_is_told_at_once(head: bytes) -> None:
 def test_what_cannot_be_told_is_asked_for() -> None:
     with pytest.raises(BadInput, match="--format"):
         detect("-", b"hello world\n")
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_what_a_record_names_is_there(record):
+    paths = [
+        *record.readers.values(),
+        *record.parsers.values(),
+        *([record.record_batches] if record.record_batches else []),
+    ]
+    for module, _, name in (path.partition(":") for path in paths):
+        assert hasattr(importlib.import_module(module), name)
+    assert paths
+    assert set(record.kinds) <= set(KINDS)
+
+
+@pytest.mark.parametrize("record", [record for record in RECORDS if record.samples], ids=lambda record: record.name)
+def test_samples_begin_like_their_format(record):
+    for sample in record.samples():
+        assert detect("-", sample) is record
+
+
+def test_codes_of_bodies_are_those_of_the_logs_that_servers_have_written():
+    assert {record.name: body.code for body, record in with_bodies().items()} == {
+        "jsonl": 0, "vw": 1, "svmlight": 2, "arrow": 3,
+    }  # fmt: skip
+    types = [kind for body in with_bodies() for kind in (*body.media_types, *body.other_types)]
+    assert len(types) == len(set(types))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_recipe_has_a_format_for_nothing_and_a_body_with_samples(kind):
+    assert kind in empty_format(kind).kinds
+    body, record = next(iter(with_bodies(kind).items()))
+    assert body.samples[kind]
+    assert kind in record.parsers
+
+
+def test_the_list_of_formats_loads_no_numpy():
+    code = "from bayou.sources.formats.registry import FORMATS; import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "numba", "pyarrow"} & set(loaded)
