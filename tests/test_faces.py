@@ -1,7 +1,6 @@
 """One question, one answer: the learner, the command, the estimators, river and the report say the same of a row."""
 
 import csv
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -188,19 +187,26 @@ def test_the_two_horizons_differ(rows):
     assert (learner.predict(asked).probability != learner.predict(asked, "later").probability).all()
 
 
-EARLIER = Path(__file__).parent / "golden" / "bank-v1.bayou"  # of a version that knew the next row alone
+@pytest.fixture
+def not_combined(rows, tmp_path):
+    """A bank whose lanes alone have learned: it knows how to predict the next row, and no later ones."""
+    X, y = rows
+    learner = bayou.learners.Bank(4)
+    learner.learn(Batch.from_csr(X, y), combine=False)
+    learner.save(tmp_path / "lanes.bayou")
+    return tmp_path / "lanes.bayou"
 
 
-def test_a_model_of_an_earlier_version_says_once_that_it_knows_the_next_row_alone(tmp_path):
-    learner = bayou.load(EARLIER)
+def test_a_model_that_knows_the_next_row_alone_says_so_once(not_combined, tmp_path):
+    learner = bayou.load(not_combined)
     asked = Batch.from_rows([{0: 1.0}])
-    words = ["predict", tmp_path / "a.svm", "--model", EARLIER]
+    words = ["predict", tmp_path / "a.svm", "--model", not_combined]
     (tmp_path / "a.svm").write_text("1 0:1\n" * 3)
     done = CliRunner().invoke(app, list(map(str, words)))
     assert (done.exit_code, done.stderr.count("as if each were the next")) == (0, 1)
     assert "as if each" not in CliRunner().invoke(app, [*map(str, words), "--horizon", "next"]).stderr
     with pytest.warns(UserWarning, match="train it anew") as caught:
-        later = bayou.predict(tmp_path / "a.svm", model=EARLIER).to_arrow()["probability"].to_pylist()
+        later = bayou.predict(tmp_path / "a.svm", model=not_combined).to_arrow()["probability"].to_pylist()
     assert len(caught) == 1
     assert later[0] == learner.predict(asked).probability[0]
     with pytest.warns(UserWarning, match="train it anew"):
@@ -209,12 +215,13 @@ def test_a_model_of_an_earlier_version_says_once_that_it_knows_the_next_row_alon
         ] == pytest.approx(later[0])
 
 
-def test_a_horizon_is_one_of_two(rows, tmp_path):
+def test_a_horizon_is_one_of_two(rows, not_combined, tmp_path):
     learner = bayou.learners.Marginal(4)
     (tmp_path / "a.svm").write_text("1 0:1\n")
     with pytest.raises(bayou.BadInput, match="horizon is 'soon'"):
         bayou.predict(tmp_path / "a.svm", model=learner, horizon="soon")
     with pytest.raises(bayou.BadInput, match="horizon is 'soon'"):
         estimators.BankClassifier(horizon="soon").fit(*rows).predict(rows[0])
-    done = CliRunner().invoke(app, ["predict", str(tmp_path / "a.svm"), "--model", str(EARLIER), "--horizon", "soon"])
+    words = ["predict", str(tmp_path / "a.svm"), "--model", str(not_combined), "--horizon", "soon"]
+    done = CliRunner().invoke(app, words)
     assert (done.exit_code, "--horizon is 'soon'" in done.stderr) == (2, True)

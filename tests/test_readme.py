@@ -1,10 +1,13 @@
 """What README and how-to pages show is run: their Python as it stands; the README's commands by .ci/run."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 import bayou
@@ -58,14 +61,37 @@ def test_local_links_lead_somewhere():
         assert (ROOT / target).exists(), target
 
 
+@pytest.fixture
+def sgd(tmp_path):
+    """A folder with the learner of the page."""
+    page = (ROOT / "docs/howto/add-a-learner.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "sgd.py").write_text(block, encoding="utf-8")
+
+
+@pytest.mark.usefixtures("sgd")
+def test_the_learner_of_the_page_keeps_the_laws(tmp_path):
+    plugin = f"import bayou.learners\nbayou.learners.__path__.append({str(tmp_path)!r})\n"
+    (tmp_path / "with_sgd.py").write_text(plugin, encoding="utf-8")
+    laws = ["tests/laws", "-k", "sgd-default-float32", "-p", "with_sgd", "-p", "no:cacheprovider"]
+    python_path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *laws],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": python_path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert passed
+    assert int(passed[1]) > 40
+
+
+@pytest.mark.usefixtures("sgd")
 def test_add_a_learner(tmp_path, monkeypatch):
     """The page's file, put into the folder, is a learner: found, learning, resuming; nothing else is touched."""
-    (block,) = re.findall(
-        r"^```python\n(.*?)^```",
-        (ROOT / "docs/howto/add-a-learner.md").read_text(encoding="utf-8"),
-        re.DOTALL | re.MULTILINE,
-    )
-    (tmp_path / "sgd.py").write_text(block, encoding="utf-8")
     monkeypatch.setattr(bayou.learners, "__path__", [*bayou.learners.__path__, str(tmp_path)])
     caches = registry._modules, registry._own, registry.records
     try:

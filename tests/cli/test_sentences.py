@@ -4,6 +4,7 @@ Each row is (what is wrong, what is done, words that the sentence must have). Of
 exit code is not 0, that there is no traceback, and that no file is made, changed or removed.
 """
 
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou import Batch
 from bayou.cli import app
+from bayou.core import model_file
 from bayou.learners import FTRL, Joint, Marginal, Shrinkage
 
 # What is said of every run, before anything can be wrong with it.
@@ -213,8 +215,8 @@ def _spoil(here: Path) -> None:
         "parameter": {"header": header.replace('"prior_mean"', '"hyper"')},
     }.items():
         assert change.items() - metadata.items()
-        meant = {key: value for key, value in metadata.items() if key != "checksums"}  # no damage, but another's file
-        save_file(arrays, here / f"{name}.bayou", metadata={**meant, **change})
+        sums = {name: one for name, one in json.loads(metadata["checksums"]).items() if name}
+        save_file(arrays, here / f"{name}.bayou", metadata=model_file.sign(metadata | change, sums))
     save_file(arrays, here / "other.bayou")
 
 

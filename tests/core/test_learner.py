@@ -1,5 +1,7 @@
 """What all learners say of their own state; the laws are in tests/laws."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,9 +9,11 @@ from hypothesis import strategies as st
 
 import bayou
 from bayou import Batch
+from bayou.core import learner as core_learner
 from bayou.core import registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras, Unfinished
+from bayou.core.learner import Learner
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
 
@@ -174,3 +178,23 @@ def test_a_merged_model_has_no_unfinished_run(kind):
         learner.extras.unfinished = Unfinished(rows=3)
     assert one.merge(other).extras.unfinished is None
     assert one.extras.unfinished is not None
+
+
+# --- what learners override -----------------------------------------------------------------------------------------
+
+
+def test_learners_override_the_hooks_that_the_base_class_documents_and_no_others():
+    """Five required and eight optional hooks; `_add_all` takes the place of `_add`."""
+    text = core_learner.__doc__
+    required, optional, others = re.split("^(?:Optional|Public methods)", text.split("\nRequired:")[1], flags=re.M)
+    hooks = [re.findall(r"^    (_\w+)\(", part, re.M) for part in (required, optional)]
+    assert [len(names) for names in hooks] == [5, 8]
+    documented = {*hooks[0], *hooks[1], "_add_all", *re.findall(r"`(_\w+)`", others)}
+    assert all(hasattr(Learner, name) for name in documented)
+    overridden = set()
+    for record in registry.own_records():
+        for base in record.load().__mro__:
+            if base.__module__.startswith("bayou.learners"):
+                private = {name for name in vars(base) if name.startswith("_") and not name.startswith("__")}
+                overridden |= private & set(dir(Learner)) - {"_abc_impl"}
+    assert overridden <= documented

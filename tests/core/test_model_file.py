@@ -330,8 +330,13 @@ def written(path: Path, header=None, sparse=None, version="1", tensors=None, **m
     if not any(name.startswith("state") for name in tensors):
         tensors["state"] = np.zeros((3, 2), "f4")
     tensors = {"intercept": np.zeros((1, 2))} | {name: a for name, a in tensors.items() if a is not None}
-    safetensors.numpy.save_file(tensors, path, metadata=metadata | more)
+    safetensors.numpy.save_file(tensors, path, metadata=signed(metadata, tensors) | more)
     return path
+
+
+def signed(metadata, tensors):
+    """With checksums, so that more than these are looked at."""
+    return model.sign(metadata, {name: model._checksum(array) for name, array in tensors.items()})
 
 
 def test_a_file_written_by_hand_as_bayou_would_is_read(tmp_path):
@@ -460,9 +465,17 @@ def test_what_is_not_a_model_of_ours_is_refused_with_a_sentence(tmp_path, make, 
 def test_a_header_that_is_no_mapping_is_refused(tmp_path):
     path = tmp_path / "m.bayou"
     metadata = {"format": "bayou-model", "version": "1", "header": "[1, 2]", "sparse": "{}"}
-    safetensors.numpy.save_file({"state": np.zeros((3, 2), "f4")}, path, metadata=metadata)
+    tensors = {"state": np.zeros((3, 2), "f4")}
+    safetensors.numpy.save_file(tensors, path, metadata=signed(metadata, tensors))
     with pytest.raises(BadModel, match=r"m\.bayou"):
         bayou.load(path)
+
+
+def test_a_file_without_checksums_is_refused(tmp_path):
+    metadata = {"format": "bayou-model", "version": "1", "header": "{}", "sparse": "{}"}
+    safetensors.numpy.save_file({"state": np.zeros((3, 2), "f4")}, tmp_path / "m.bayou", metadata=metadata)
+    with pytest.raises(BadModel, match="not a whole one"):
+        bayou.load(tmp_path / "m.bayou")
 
 
 # --- golden files -----------------------------------------------------------------------------------------------
@@ -486,9 +499,9 @@ def test_golden_files_of_version_1_load_as_they_were(name):
 def test_the_golden_file_of_several_classes_loads_as_it_was():
     learner, expected = bayou.load(GOLDEN / "classes-v1.bayou"), np.load(GOLDEN / "classes-v1.npz")
     arrays = learner._arrays()
-    newer = {f"{k}:{name}" for k in range(3) for name in ("fade", "groups", "priors", "fresh priors")}
-    assert sorted(arrays.keys() - newer) == expected["names"].tolist()
-    assert [str(output.lane) for output in learner.learners[0].lanes][:3] == ["scaled 0.1", "scaled 10", "tempered 0.1"]
+    assert sorted(arrays) == expected["names"].tolist()
+    lanes = [str(output.lane) for output in learner.learners[0].lanes]
+    assert lanes[:3] == ["scaled learned 0.1", "scaled 10", "tempered 0.1, fading 0.0001"]
     assert learner.class_names == ["ham", "spam", "eggs"]
     assert same_bits(learner.labels, expected["labels"])
     assert same_bits(learner.counts, expected["counts"])
@@ -616,6 +629,12 @@ def test_what_else_a_file_has_is_ignored():
     attached = {"history": [1], "recipe": {"kind": "vw", "bits": 4, "exact": True}}
     extras = Extras.from_file(attached, {"other": np.arange(3)})
     assert extras == Extras(Recipe(kind="vw", bits=4, exact=True))
+
+
+@pytest.mark.parametrize("weight", [0.0, 4.0])
+def test_counters_come_back_from_json(weight):
+    counters = Counters(examples=4, nonzeros=9, weight=weight, loss=2.0, runs=1, loss_name="squared_loss")
+    assert Counters.from_json(counters.to_json()) == counters
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from bayou import BadInput
 from bayou.core import registry
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
+from bayou.core.sharding import ShardingLearner
 
 every = pytest.mark.parametrize("record", registry.records().values(), ids=lambda record: record.name)
 
@@ -179,3 +180,8 @@ def test_a_broken_plugin_is_named_and_left_out(installed):
         found = registry.records()
     assert "marginal" in found
     assert not {"broken", "text"} & set(found)
+
+
+def test_records_say_which_learners_can_be_trained_in_shards():
+    for record in registry.own_records():
+        assert record.sharding == issubclass(record.load(), ShardingLearner), record.name

@@ -3,8 +3,8 @@
 Each model was trained on a small random stream and saved; beside it, NAME-v1.npz holds what loading it must
 give: the state bit for bit, and predictions (to 1e-6: other machines may round the last bits otherwise).
 
-Golden files are never made again. They stand for the files people have: when the format changes, add new ones. Those
-that are there already are left alone.
+Golden files stand for the files people have. Once a version is released they are never made again: when the format
+changes, add new ones. Until then, delete what has another format than today's, and make it anew; others are left alone.
 """
 
 from pathlib import Path

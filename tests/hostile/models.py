@@ -1,7 +1,7 @@
 """Model files that were damaged on their way: each is refused with `BadModel`, or is still the same model, to the bit.
 
-A file whose checksums were taken out is one of an earlier version: damage to its numbers cannot be seen. It is refused,
-too, or makes a learner that predicts finite numbers; it never ends in another error.
+A file whose checksums were made again was changed on purpose. It is refused, too, or makes a learner that predicts
+finite numbers; it never ends in another error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 import bayou
 from bayou import Batch
-from bayou.core import registry
+from bayou.core import model_file, registry
 from bayou.core.extras import Counters, Extras, Rounds, Unfinished
 from bayou.core.file_marks import FileMark
 from bayou.recipe.feature_names import NewNames
@@ -153,22 +153,22 @@ def _said_otherwise(rng: np.random.Generator, content: bytes) -> bytes:
     return _rewritten(rng, content, lambda header: _edit(rng, header))
 
 
-def _unsigned(rng: np.random.Generator, content: bytes) -> bytes:
-    """Without checksums, and with another thing said of the learner, its arrays or what travels with it."""
+def _signed_again(rng: np.random.Generator, content: bytes) -> bytes:
+    """Another thing said of the learner, its arrays or what travels with it, and checksums that fit."""
 
     def edit(header: dict[str, Any]) -> None:
         words = header["__metadata__"]
-        del words["checksums"]
-        if rng.random() < 0.2:
-            _edit(rng, header)
-            return
         part = "sparse" if rng.random() < 0.1 else "header"
         words[part] = json.dumps(_edit(rng, json.loads(words[part])))
+        sums = {name: one for name, one in json.loads(words["checksums"]).items() if name}
+        words.update(model_file.sign(words, sums))
+        if rng.random() < 0.2:
+            _edit(rng, header)
 
     return _rewritten(rng, content, edit)
 
 
-DAMAGE = (_flipped, _cut, _grown, _moved, _said_otherwise, _unsigned)
+DAMAGE = (_flipped, _cut, _grown, _moved, _said_otherwise, _signed_again)
 
 
 def attack(seconds: float, seed: int) -> Counts:
@@ -186,7 +186,7 @@ def attack(seconds: float, seed: int) -> Counts:
                 for damage in DAMAGE * 6:
                     damaged = damage(rng, content)
                     path.write_bytes(damaged)
-                    wrong = _wrong(path, expected if damage is not _unsigned else None)
+                    wrong = _wrong(path, expected if damage is not _signed_again else None)
                     counts.check(not wrong, f"{name}, {damage.__name__}, seed {seed}, round {number}: {wrong}")
                     counts.add("mutations")
     return counts

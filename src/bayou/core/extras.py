@@ -10,7 +10,7 @@
     rounds                      where learning in rounds stands, or in micro-batches
 
 In a model file the header has all but arrays as JSON under "attached"; the arrays of names, numbering and uses stand
-under "attached:names." and so on. Whatever else an older file has there is ignored.
+under "attached:names." and so on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from bayou.core.file_marks import FileMark
 
 # Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
-    from bayou.core.learner import Learner
     from bayou.recipe.feature_counts import Uses
     from bayou.recipe.feature_names import Names
     from bayou.recipe.numbering import Numbering
@@ -85,8 +84,8 @@ class Counters:
 
     @classmethod
     def from_json(cls, plain: Any) -> Counters:
-        """Back from `to_json`."""
-        plain = dict(_mapping("counters", plain))
+        """Return the counters of which `to_json` made this."""
+        plain = _mapping("counters", plain)
         name = next((name for name in _LOSSES if name in plain), _LOSSES[0])
         return cls(**_numbers("counters", plain, cls, except_=("loss_name",)), loss_name=name)
 
@@ -122,9 +121,7 @@ class Unfinished:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
         # Pipes have names alone.
-        files = _marks(plain.get("files")) or [
-            FileMark.from_json({"path": str(name)}) for name in plain.get("data") or ()
-        ]
+        files = _marks(plain.get("files")) or [FileMark(str(name)) for name in plain.get("data") or ()]
         return cls(files=files, **numbers)
 
 
@@ -205,7 +202,7 @@ class Extras:
         )
 
     @classmethod
-    def of(cls, learner: Learner) -> Extras:
+    def of(cls, learner: Any) -> Extras:
         """Those of a learner, to read data by: one that was saved from Python, without a recipe, reads svmlight."""
         if not hasattr(learner, "extras"):
             raise BadInput("give one of bayou's learners, whose extras are asked for.")

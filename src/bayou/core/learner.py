@@ -1,16 +1,35 @@
-"""What every learner shares: validation of its input, one lock, files, snapshots, merging, sampling.
+"""The base class of learners: checks, one lock, files, snapshots, merging and sampling, and what a new learner adds.
 
-An algorithm is one file (or folder) in `learners/`, with a module-level RECORD of what it claims (`registry.Record`).
-It subclasses `Learner` and says only what is its own:
+An algorithm is one file or folder in `learners/`: a module-level RECORD of what it claims (`registry.Record`), and a
+subclass of `Learner` whose `name` is that of the record. Batches that reach it are canonical, finite, and of its type.
 
-    name                        as its record says it
-    _arrays()                   its state by name: arrays in which zero bytes mean "as the prior says"
-    _run(batch, signs, weights) predict every row and, where its weight is not 0, learn from it; returns Scores.
-                                Where the record says "regression", the labels come in the place of signs, as float64
-    _mean_at(features)          means of some weights; _variance_at(features) likewise, where there is a posterior
-    _intercept()                the intercept's mean and variance
-    _add(other, base)           merge: take in what `other` learned since `base` (None: since the prior)
-    _draw(batch, seed, ...)     scores under drawn weights, where they are not those of _mean_at and _variance_at
+Required:
+
+    _arrays()                    its state by name, the arrays themselves; zero bytes mean "as the prior says"
+    _run(batch, signs, weights)  predict every row and, where its weight is not 0, learn from it; returns `Scores`.
+                                 Where the record's task is regression, the labels come as signs, in float64
+    _mean_at(features)           means of some weights
+    _variance_at(features)       variances of them; only if the record says that there is a posterior
+    _intercept()                 mean and variance of the intercept
+
+Optional:
+
+    _add(other, base)            merge: learn what `other` has learned since `base`, or since the prior. `_add_all` in
+                                 its place takes several, where their sum depends on how many there are
+    _draw(batch, seed, ...)      fill in scores under drawn weights, where means and variances do not say it all
+    _run_later(batch)            predict rows that arrive after learning has stopped, where that differs
+    _run_row(row, sign, weight)  `_run` for one row, returning the probability alone, where that can be faster
+    _run_ahead(..., behind)      `_run` of which a part may be done later, in the thread `behind`
+    _make_room(shapes)           before a file is read: make arrays that grow with the data as large as they are there
+    _check_state()               after a file was read: raise BadModel if kernels could stray because of it
+    _nbytes_for(n_features)      memory of that many weights, where it is not proportional to them
+
+Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
+`looks_later`, `rewrites`. Fields: `_per_feature` (arrays with a row for each feature), `_takes` (the type of values),
+`_by_rows_at_hand` (arrays that depend on how batches were cut), `wants_groups`.
+
+Learners that are made of others also override `_targets`, `_run_next`, `_joined`, `_reading`, `_associated`,
+`_written` and `_meant`. Nothing else with an underscore is for subclasses, and nothing of it for other packages.
 """
 
 from __future__ import annotations
@@ -30,15 +49,9 @@ from bayou.core.checks import float_type, one_of, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.inspection import Inspected
-from bayou.core.prediction import (
-    HORIZONS,
-    ONLY_NEXT,
-    Prediction,
-    ScoreRule,
-    Scores,
-    corrected,
-    no_posterior,
-)
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, ScoreRule, corrected, no_posterior
+from bayou.core.prediction import Prediction as Prediction
+from bayou.core.prediction import Scores as Scores
 from bayou.core.threads import Guard, InTurn
 from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.compiling import kernel

@@ -1,9 +1,9 @@
 """Model files: a header and named arrays in one file, written whole or not at all. Knows no learner.
 
 The file is safetensors (no code runs on load). Its metadata holds the format's version, a JSON header, and a checksum
-(xxh3, 64 bits) of the header and of every array, which is checked when the file is read; files of earlier versions have
-none. An array most of whose rows are zero is stored as the rows that are not, so that a table of four million features
-of which ten thousand were met takes the space of ten thousand.
+(xxh3, 64 bits) of the header and of every array, which is checked when the file is read. An array most of whose rows
+are zero is stored as the rows that are not, so that a table of four million features of which ten thousand were met
+takes the space of ten thousand.
 
 The same model gives the same bytes. safetensors' own writer puts the metadata in another order each time, and keeps all
 other threads of Python waiting while it copies, so files are written here; they are read by safetensors.
@@ -82,7 +82,7 @@ class _Damaged(BadModel):
 class _InFile:
     """An array in an open file, read part by part as it is cut; its checksum is checked once the last part was read."""
 
-    def __init__(self, file: Any, name: str, checksum: str | None) -> None:
+    def __init__(self, file: Any, name: str, checksum: str) -> None:
         self._slice, self._name = file.get_slice(name), name
         self.shape = tuple(self._slice.get_shape())
         self.dtype = self._slice[:1].dtype
@@ -90,7 +90,7 @@ class _InFile:
 
     def __getitem__(self, part: slice) -> np.ndarray:
         read = self._slice[part]
-        if self._expected is not None and part.start == self._next:
+        if part.start == self._next:
             self._sum.update(np.ascontiguousarray(read).data)
             self._next = part.stop
             if self._next >= self.shape[0]:
@@ -206,9 +206,12 @@ def _ready(
         "header": json.dumps(header, sort_keys=True, allow_nan=False),
         "sparse": json.dumps(shapes, sort_keys=True),
     }
-    sums = {name: _checksum(array) for name, array in stored.items()}
-    metadata["checksums"] = json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)
-    return metadata, stored
+    return sign(metadata, {name: _checksum(array) for name, array in stored.items()}), stored
+
+
+def sign(metadata: dict[str, str], sums: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata of a file with its checksums; `sums` are those of its arrays."""
+    return metadata | {"checksums": json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)}
 
 
 def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:
@@ -265,11 +268,10 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                 )
             if unknown := metadata.keys() - _WORDS:  # one damaged letter, and the checksums would not be looked for
                 raise BadModel(f"{path} is damaged (it has {min(unknown)!r} in it); copy it again, or train anew.")
-            sums = json.loads(metadata["checksums"]) if "checksums" in metadata else {}
+            sums = json.loads(metadata["checksums"])
             try:
-                if sums:
-                    arrays = {name: value for name, value in sums.items() if name}
-                    _compare("", _header_checksum(metadata, arrays), sums[""])
+                arrays = {name: value for name, value in sums.items() if name}
+                _compare("", _header_checksum(metadata, arrays), sums[""])
                 yield json.loads(metadata["header"]), _stored(file, json.loads(metadata["sparse"]), sums)
             except _Damaged as error:
                 raise BadModel(f"{path}: {error}") from None
@@ -295,7 +297,7 @@ def _begins_as_ours(path: Path) -> bool:
 
 def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str]) -> dict[str, Packed]:
     names = set(file.keys())
-    if checksums and names != checksums.keys() - {""}:
+    if names != checksums.keys() - {""}:
         raise _Damaged("the file is damaged (it has other arrays than were written); copy it again, or train anew.")
     arrays = {}
     for name, shape in sparse.items():
@@ -316,10 +318,9 @@ def _array(file: Any, name: str, checksums: Mapping[str, str]) -> Any:
     """A small array as it is, a large one still in its file."""
     shape = file.get_slice(name).get_shape()
     if shape and _items(shape) > _BLOCK_BYTES // 8:
-        return _InFile(file, name, checksums.get(name))
+        return _InFile(file, name, checksums[name])
     array = file.get_tensor(name)
-    if name in checksums:
-        _compare(name, _checksum(array), checksums[name])
+    _compare(name, _checksum(array), checksums[name])
     return array
 
 

@@ -1,4 +1,4 @@
-"""Learners that can be trained in shards: what `bayou.rounds` asks of them."""
+"""Learners that can be trained in shards: what `bayou.rounds` asks of them, and what they must add."""
 
 from __future__ import annotations
 

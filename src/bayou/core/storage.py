@@ -24,7 +24,6 @@ class Stored:
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
-    _newer: ClassVar[tuple[str, ...]] = ()  # arrays that files of earlier versions lack; then they are as at the start
 
     extras: Extras
     _parameters: dict[str, Any]
@@ -54,12 +53,12 @@ class Stored:
 
     @classmethod
     def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters as files say them: so that they mean the same whatever comes to be the default."""
+        """Return parameters as files have them, which mean the same whatever comes to be the default."""
         return parameters
 
     @classmethod
     def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The parameters for those in a file, which an earlier version may have written."""
+        """Return the parameters of which `_written` made these."""
         return parameters
 
     def to_bytes(self) -> bytes:
@@ -101,8 +100,6 @@ class Stored:
         learner = cls(**cls._meant(parameters))
         learner._make_room({name: array.shape for name, array in arrays.items()})
         for name, own in learner._arrays().items():
-            if name in learner._newer and name not in arrays:
-                continue
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             if name in learner._per_feature:

@@ -93,7 +93,6 @@ class Gaussian(DiagonalGaussian):
     """
 
     name = "gaussian"
-    _newer = ("labels",)
 
     def __init__(
         self,

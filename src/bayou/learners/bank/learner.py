@@ -121,7 +121,6 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
         *("later damping", "later kept", "tally", "delayed"),
     )
-    _newer = ("damping", "fade", "groups", "priors", "fresh priors", *_by_rows_at_hand)
 
     def __init__(
         self,

@@ -98,10 +98,6 @@ PRESETS = {
 }
 
 
-# What they were when files did not say which lanes a model has.
-EARLIER = PRESETS | {"slim": (_scaled(0.1), PRESETS["slim"][1], _tempered(0.1), *PRESETS["slim"][3:])}
-
-
 def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
     """As JSON can say them."""
     return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
@@ -118,7 +114,7 @@ class LaneParametersMixin:
     @classmethod
     def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         preset = parameters.get("preset", "slim")
-        lanes = parameters.pop("lanes", None) or as_mappings(EARLIER[preset])
+        lanes = parameters.pop("lanes")
         return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
 

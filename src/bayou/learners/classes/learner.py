@@ -457,10 +457,6 @@ class Classes(Ensemble):
         return self._members.named(self._members.like._per_feature)
 
     @property
-    def _newer(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._members.named(self._members.like._newer)
-
-    @property
     def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
         later = tuple(f"later {name}" for name in self._later.arrays(0))
         return (*later, "progress", "tally", *self._members.named(self._members.like._by_rows_at_hand))

@@ -102,7 +102,6 @@ class Shrinkage(Learner):
 
     name = "shrinkage"
     _takes = "float64"
-    _newer = ("labels", "label sums")
 
     def __init__(
         self,
