@@ -8,9 +8,9 @@ import pytest
 
 import bayou
 from bayou.serve.folder import replayed
+from bayou.serve.health import REPEAT_SECONDS, Trouble
 from bayou.serve.log import NoRoom
 from bayou.serve.supervisor import Supervisor
-from bayou.serve.trouble import REPEAT_SECONDS, Trouble
 from tests.serve.serving import Running, learner, running
 
 ROW = {"a": 1.0, "label": 1}

@@ -6,8 +6,8 @@ import stat
 import numpy as np
 import pytest
 
-from bayou.serve import history, served
-from bayou.serve.live import SLICE, Live
+from bayou.serve import served
+from bayou.serve.live import HISTORY_FILE, SLICE, Live, load_history, save_history
 from tests.serve.serving import FakeClock, running
 from tests.serve.test_live import learn_labels, learn_steadily
 
@@ -69,10 +69,10 @@ def test_the_file_is_written_whole_and_for_its_owner_alone(tmp_path):
     learn_steadily(live, time, 60)
     live.joined([20.0])
     for _ in range(2):
-        history.save(tmp_path, live.history())
-    assert [path.name for path in tmp_path.iterdir()] == [history.NAME]
-    assert stat.S_IMODE((tmp_path / history.NAME).stat().st_mode) == 0o600
-    assert history.load(tmp_path) == (live.history(), "")
+        save_history(tmp_path, live.history())
+    assert [path.name for path in tmp_path.iterdir()] == [HISTORY_FILE]
+    assert stat.S_IMODE((tmp_path / HISTORY_FILE).stat().st_mode) == 0o600
+    assert load_history(tmp_path) == (live.history(), "")
 
 
 GOOD = {"format": "bayou live page", "version": 1, "began": 0.0, "slices": [], "curve": []}
@@ -94,12 +94,12 @@ GOOD = {"format": "bayou live page", "version": 1, "began": 0.0, "slices": [], "
     ],
 )
 def test_a_damaged_or_foreign_file_is_said_and_left_out(tmp_path, content):
-    (tmp_path / history.NAME).write_bytes(json.dumps(GOOD).encode())
-    assert history.load(tmp_path)[1] == ""
-    (tmp_path / history.NAME).write_bytes(content)
-    kept, sentence = history.load(tmp_path)
+    (tmp_path / HISTORY_FILE).write_bytes(json.dumps(GOOD).encode())
+    assert load_history(tmp_path)[1] == ""
+    (tmp_path / HISTORY_FILE).write_bytes(content)
+    kept, sentence = load_history(tmp_path)
     assert kept is None
-    assert str(tmp_path / history.NAME) in sentence
+    assert str(tmp_path / HISTORY_FILE) in sentence
     assert "the model is as it was" in sentence
 
 
@@ -112,7 +112,7 @@ def test_a_server_goes_on_with_what_its_page_has_shown(tmp_path, monkeypatch):
         server.served.look_after()
         before = server.served.live.picture()
         assert [part["learned"] for part in before["hour"]] == [30]
-        file = server.served.folder.path / history.NAME
+        file = server.served.folder.path / HISTORY_FILE
         assert file.exists()
         file.unlink()
     assert file.exists()  # it is written at the end, too

@@ -180,7 +180,7 @@ class App:
     def count_refused(self, refused: Refused) -> None:
         """Count and say a refusal by the connection, which nothing else here sees."""
         self._telemetry.count(OTHER, "", refused.status, self._telemetry.clock())
-        self._messages.refused(refused.sentence, status=refused.status)
+        self._messages.refused(refused.sentence, refused.status)
 
     # --- routing ------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ The levels are those of `LEVELS`, and classes of the page's style sheet.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from bayou.serve.live import RATE_SECONDS, Live
@@ -22,7 +24,39 @@ LOW_DISK = 256 << 20
 # Labels are slow if they take this many times as long as usual and this many seconds more, and missing if none came for
 # ten times the usual delay, and at least for so many seconds.
 SLOW, SLOW_SECONDS, MISSING, MISSING_SECONDS = 3.0, 60.0, 10.0, 300.0
+# While something is wrong, it is said so often.
+REPEAT_SECONDS = 60.0
 _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+class Trouble:
+    """Something that is wrong for a while: said at once, then once a minute while it lasts, and when it is over.
+
+    Trouble that comes and goes within a minute is said once.
+
+    Args:
+        say: called with a sentence and its `level`.
+        over: the sentence for when it is over.
+
+    Attributes:
+        text: what is wrong now; "" while nothing is.
+    """
+
+    def __init__(self, say: Callable[..., object], over: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._over, self._monotonic = say, over, monotonic
+        self.text = ""
+        self._said_at, self._is_said = -math.inf, False
+
+    def update(self, text: str) -> None:
+        """Note what is wrong now, "" for nothing, and say what there is to say."""
+        self.text = text
+        if not text:
+            if self._is_said:
+                self._is_said = False
+                self._say(self._over, level="info")
+        elif self._monotonic() - self._said_at >= REPEAT_SECONDS:
+            self._said_at, self._is_said = self._monotonic(), True
+            self._say(text, level="error")
 
 
 class Finding(NamedTuple):

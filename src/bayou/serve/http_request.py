@@ -126,13 +126,6 @@ class HttpRequest:
             given = self.headers.get(b"x-request-id", b"")
             request_id = given.decode() if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
             head = (*head, (b"x-request-id", request_id.encode()))
-            self._messages.refused(
-                refused.sentence,
-                status=refused.status,
-                method=self.method,
-                route=self.route,
-                model=self.model,
-                request_id=request_id,
-                error=None if error is refused else error,
-            )
+            unexpected, about = None if error is refused else error, (self.method, self.route, self.model, request_id)
+            self._messages.refused(refused.sentence, refused.status, unexpected, *about)
         await self.respond(refused.body(), head, refused.status)

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.files import whole_file
 from bayou.core.printable import MAX_SHOWN_CHARACTERS, printable, shorten
 from bayou.serve.base_rate import MARGIN, MIN_ROWS, LabelSums, Sum
 
@@ -38,6 +41,10 @@ LOOKED_AT, FEATURES = 128, 40
 WATCHED, MOVED, MOVE_AGE = 2000, 12, 300.0
 # One unit in so many is also predicted by the combination for later rows, to see whether the stream drifts.
 LATER_EVERY = 8
+
+# The last hour and the loss curve over a restart: nothing but the page depends on them. An hour of a model of many
+# classes takes a few megabytes.
+HISTORY_FILE, MAX_HISTORY_BYTES = "live.json", 64 << 20
 
 _Bins = Annotated[list[Sum], msgspec.Meta(min_length=BINS, max_length=BINS)]
 
@@ -384,3 +391,26 @@ def _share(total: float, weight: float) -> float | None:
 def _thinned(points: list[tuple[int, float]], most: int = 200) -> list[tuple[int, float]]:
     step = max(1, len(points) // most)
     return points[::step] + (points[-1:] if step > 1 else [])
+
+
+def save_history(folder: Path, history: History) -> None:
+    """Write the history whole, for this user alone. It is not flushed: a power cut may cost it, and nothing else."""
+    path = folder / HISTORY_FILE
+    data = msgspec.json.encode(history)
+    with whole_file(path, flush=False) as temporary:
+        temporary.write_bytes(data)
+    os.chmod(path, 0o600)
+
+
+def load_history(folder: Path) -> tuple[History | None, str]:
+    """Return what was kept, if anything was, and a sentence if it cannot be used."""
+    path = folder / HISTORY_FILE
+    try:
+        if path.stat().st_size > MAX_HISTORY_BYTES:
+            raise ValueError(f"it has more than {MAX_HISTORY_BYTES:,} bytes")
+        return msgspec.json.decode(path.read_bytes(), type=History), ""
+    except FileNotFoundError:
+        return None, ""
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return None, f"{path} cannot be used ({reason}); the live page begins a new hour, the model is as it was."

@@ -79,13 +79,12 @@ class Messages:
     def refused(
         self,
         sentence: str,
-        *,
         status: int,
+        error: BaseException | None = None,
         method: str | None = None,
         route: str | None = None,
         model: str | None = None,
         request_id: str | None = None,
-        error: BaseException | None = None,
     ) -> None:
         """Say that a request was refused, soon, unless many of this status were said this second. Never waits."""
         self.tick()

@@ -24,7 +24,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.serve import answers, units
+from bayou.serve import answers
 from bayou.serve.answers import Refused
 from bayou.serve.committer import Committer
 from bayou.serve.copies import Copies, Copy
@@ -33,9 +33,7 @@ from bayou.serve.log import ARROW, Item, Log
 from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
 from bayou.serve.reading import Read
 from bayou.serve.telemetry import Times
-from bayou.serve.work import LABEL as LABELS
-from bayou.serve.work import LEARN as LEARNS
-from bayou.serve.work import PREDICT, Unit, Work
+from bayou.serve.work import LABEL, LEARN, PREDICT, Unit, Work, in_order
 
 # Weights are looked at so often, in seconds, for the live page.
 LOOK = 5.0
@@ -211,10 +209,10 @@ class Owner(threading.Thread):
                 self._long.append(self._predict_long(some[0]))
             else:
                 self._predict(some)
-        for some in _alike(kinds[LEARNS]):
+        for some in _alike(kinds[LEARN]):
             self._learn(some)
-        if kinds[LABELS]:
-            self._label(kinds[LABELS])
+        if kinds[LABEL]:
+            self._label(kinds[LABEL])
 
     def _readable(self, works: list[Work], learns: bool) -> tuple[list[Work], Read | None]:
         """The requests whose rows are all good, and those rows; the others are refused."""
@@ -296,18 +294,18 @@ class Owner(threading.Thread):
             self.committer.put(unit)
 
     def _learn(self, works: list[Work]) -> None:
-        works, read = self._readable(units.in_order(works), learns=True)
+        works, read = self._readable(in_order(works), learns=True)
         if read is not None:
-            self._put(units.of_rows_to_learn(works, read))
+            self._put(Unit.to_learn(works, read))
 
     def _label(self, works: list[Work]) -> None:
         bad = self.model.reading.check_labels([line for work in works for line in work.lines])
-        self._put(units.of_labels(self._good(works, bad)))
+        self._put(Unit.of_labels(self._good(works, bad)))
 
     def _log_rows(self, works: list[Work]) -> None:
         check = self.model.reading.check_rows
         good = [work for work in works if not self._refused(work, check(work.form, work.lines))]
-        self._put(units.of_rows_to_remember(good))
+        self._put(Unit.to_remember(good))
 
     def _good(self, works: Sequence[Work], bad: dict[int, str]) -> list[Work]:
         """Requests without bad rows, whose numbers are those of all rows; the others are refused."""
@@ -419,7 +417,7 @@ class Owner(threading.Thread):
                 if key is not None and (outcome := next(outcomes).outcome):
                     row["remembered"] = outcome
             self._say(work, answers.of_rows(work.answer, version, work.single))
-        elif work.kind == LABELS:
+        elif work.kind == LABEL:
             told = [{"id": item.key, "outcome": item.outcome} for item in items]
             said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
             self._say(work, answers.encode(said))

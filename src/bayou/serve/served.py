@@ -30,20 +30,18 @@ from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
 from bayou.runs import warming
-from bayou.serve import history
 from bayou.serve.answers import Refused, Said
 from bayou.serve.committer import GONE
 from bayou.serve.copies import Copy
 from bayou.serve.folder import Folder
-from bayou.serve.health import Health
+from bayou.serve.health import Health, Trouble
 from bayou.serve.ids import MOST_OPEN, WAIT, Ids
-from bayou.serve.live import Live
+from bayou.serve.live import Live, load_history, save_history
 from bayou.serve.log import Log
 from bayou.serve.model import LiveModel
 from bayou.serve.owner import Owner
 from bayou.serve.reading import Reading
 from bayou.serve.telemetry import Telemetry
-from bayou.serve.trouble import Trouble
 from bayou.serve.writers import differences, this_writer
 
 T = TypeVar("T")
@@ -161,7 +159,7 @@ class Served:
                 said_at = time.monotonic()
                 self._say_local(f"{log.last - model.version:,} entries to go")
         warm_up(model)
-        kept, why = history.load(self.folder.path)
+        kept, why = load_history(self.folder.path)
         if kept is not None:
             self.live.restore(kept, model.learner.examples)
         elif why:
@@ -370,7 +368,7 @@ class Served:
         if self.log is None or self._log_is_gone:
             return  # a follower leaves the folder alone, and so does a server whose folder this may not be any more
         with contextlib.suppress(OSError):  # what is wrong with the disk is said of the log, which matters more
-            history.save(self.folder.path, self.live.history())
+            save_history(self.folder.path, self.live.history())
 
     # --- health -------------------------------------------------------------------------------------------------------
 

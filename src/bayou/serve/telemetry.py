@@ -9,16 +9,20 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import bayou
-from bayou.serve.histogram import COMMIT_BOUNDS, REQUEST_BOUNDS, Histogram
 
+# From a prediction that waits for nothing to a request that a client has given up on.
+REQUEST_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# From a disk with a battery to one that is failing.
+COMMIT_BOUNDS = (0.00025, *REQUEST_BOUNDS)
 WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
 # Latencies are counted in buckets that grow by about a tenth, so that a quantile is right within 5 %; each bound of the
 # exported histogram is one of theirs.
@@ -29,10 +33,6 @@ FINE_BOUNDS = np.array(
 )
 # The exported bucket of each of them, and of what is beyond them all.
 _EXPORTED = np.append(np.searchsorted(REQUEST_BOUNDS, FINE_BOUNDS), len(REQUEST_BOUNDS))
-# Seconds that the threads of one model take: `queue`, from a request's arrival until the model's thread took it, the
-# oldest of each batch; `log_wait`, from the oldest request of a transaction until its commit began; `log_commit`, a
-# transaction of the log, most of it fsync.
-Times = dict[str, Histogram]
 # Requests of an operator: they take their time, and say nothing about how quickly rows are served.
 OPERATOR_ROUTES = frozenset(("/events", "/features", "/info", "/snapshot"))
 # Where a 503 is the answer, and no refusal.
@@ -47,6 +47,36 @@ class RequestKey(NamedTuple):
     route: str
     model: str
     status: int
+
+
+class Histogram:
+    """Counts of values by upper bound. One thread observes; any may read.
+
+    Attributes:
+        counts: how many values are in each bucket; the last is for values beyond all bounds.
+        total: the sum of the values.
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, int]]:
+        """Return (upper bound, values up to there), the last for all values."""
+        return list(zip([*map(str, self.bounds), "+Inf"], accumulate(self.counts), strict=True))
+
+
+# Seconds that the threads of one model take: `queue`, from a request's arrival until the model's thread took it, the
+# oldest of each batch; `log_wait`, from the oldest request of a transaction until its commit began; `log_commit`, a
+# transaction of the log, most of it fsync.
+Times = dict[str, Histogram]
 
 
 def new_times() -> Times:

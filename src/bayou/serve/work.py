@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayou.serve.log import Item
+from bayou.serve.log import JSON, ROW, Item
+from bayou.serve.log import LABEL as LABEL_ENTRY
+from bayou.serve.log import LEARN as LEARN_ENTRY
 from bayou.serve.reading import Read
 
 PREDICT, LEARN, LABEL = range(3)
@@ -60,3 +62,45 @@ class Unit:
     failed: str | None = None
     queued: float = 0.0
     told: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def to_learn(cls, works: Sequence[Work], read: Read) -> Unit:
+        """Return the unit of labeled rows. Requests without an id are first, as one item: few long entries are fast."""
+        unit = cls([], [], read)
+        plain = [work for work in works if work.key is None]
+        if plain:
+            text = b"\n".join([line for work in plain for line in work.lines])
+            item = Item(LEARN_ENTRY, plain[0].form, None, text, settles=[key for work in plain for key in work.known])
+            unit.items.append(item)
+            unit.works += [(work, (item,)) for work in plain]
+        for work in works[len(plain) :]:
+            text = b"\n".join(work.lines)
+            unit._add(work, [Item(LEARN_ENTRY, work.form, work.key, text, settles=work.known)])
+        return unit
+
+    @classmethod
+    def of_labels(cls, works: Iterable[Work]) -> Unit:
+        """Return the unit of late labels, which may join rows."""
+        unit = cls([], [])
+        for work in works:
+            pairs = zip(work.ids or (), work.answer, strict=True)
+            unit._add(work, [Item(LABEL_ENTRY, JSON, key, label) for key, label in pairs])
+        return unit
+
+    @classmethod
+    def to_remember(cls, works: Iterable[Work]) -> Unit:
+        """Return the unit of rows that were predicted under an id; their labels may have come already."""
+        unit = cls([], [])
+        for work in works:
+            pairs = zip(work.ids or (), work.lines, strict=True)
+            unit._add(work, [Item(ROW, work.form, key, line) for key, line in pairs if key is not None])
+        return unit
+
+    def _add(self, work: Work, items: list[Item]) -> None:
+        self.items += items
+        self.works.append((work, items))
+
+
+def in_order(works: Sequence[Work]) -> list[Work]:
+    """Return requests in the order that `Unit.to_learn` needs: those without an id first."""
+    return sorted(works, key=lambda work: work.key is not None)
