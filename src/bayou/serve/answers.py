@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 class Said:
-    """What is said of some rows: columns of numbers, and what they are row by row, or as JSON.
+    """Predictions of several rows: as columns of numbers, row by row, or as JSON.
 
     Args:
         told: predictions, those of some rows after those of others.
@@ -75,15 +75,15 @@ class Said:
 
     @property
     def sd(self) -> float:
-        """The sum of all standard deviations."""
+        """Return the sum of all standard deviations."""
         return float(self._columns["sd"].sum()) if "sd" in self._columns else 0.0
 
     def answer(self, first: int, last: int, version: int, one: bool = False) -> bytes:
-        """The answer to a request of some of the rows; of `one` by itself it is another."""
+        """Return the response to a request for the rows in [first, last); a single row has another form."""
         return single(self.rows[first], version) if one else several([self.json(first, last)], version)
 
     def json(self, first: int = 0, last: int | None = None) -> bytes:
-        """Some of the rows, with commas between them."""
+        """Return the rows in [first, last) as JSON objects with commas between them."""
         if not self._columns:
             return encode(self.rows[first:last])[1:-1]
         return json_objects({name: column[first:last] for name, column in self._columns.items()})
@@ -108,20 +108,20 @@ def _of_classes(learner: Learner, told: ClassPrediction, level: float) -> list[R
 
 
 def single(row: Row, version: int) -> bytes:
-    """The answer to a request of one row."""
+    """Return the response to a request of one row."""
     return encode({**row, "version": version})
 
 
 def of_rows(rows: Sequence[Row], version: int, one: bool) -> bytes:
-    """The answer to a request of these rows."""
+    """Return the response to a request of these rows."""
     return single(rows[0], version) if one else several([encode(rows)[1:-1]], version)
 
 
 def several(rows: Sequence[bytes], version: int) -> bytes:
-    """The answer to a request of several rows, some of which after others are JSON already."""
+    """Return the response to a request of several rows, which are JSON in parts."""
     return b'{"predictions":[%s],"version":%d}' % (b",".join(filter(None, rows)), version)
 
 
 def duplicate(version: int) -> bytes:
-    """The answer to a request that was learned before."""
+    """Return the response to a request that was learned before."""
     return b'{"predictions":[],"version":%d,"duplicate":true}' % version

@@ -1,4 +1,4 @@
-"""The server's face to the network: plain ASGI, a table of paths, JSON in and out, a sentence for every refusal."""
+"""HTTP application: plain ASGI, a table of routes, JSON in and out, a sentence for every refusal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class Route(NamedTuple):
-    """How an address is answered.
+    """The way an address is answered.
 
     Attributes:
         needed: the scope of the token that it takes; None: it is for everybody.
@@ -118,7 +118,7 @@ class App:
         return _lifespan(receive, send)
 
     async def _any(self, scope: Any, receive: Any, send: Send) -> None:
-        """Any request, and what is wrong with it."""
+        """Answer any request, with an error response if it fails."""
         found = self._find(scope["path"])
         counted, route, model = found or (OTHER, None, None)
         about = counted, model if model is not None and model in self.models else ""  # never a name of the client's
@@ -135,7 +135,7 @@ class App:
             self.unfinished.release(scope)
 
     async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
-        """The short way, for one JSON row about which there is nothing else to say; all others go the long one."""
+        """Answer a request of one plain JSON row by the short way; all others take the long one."""
         served = self.models[self.single or ""]
         owner, usual = served.owner, True
         for name, value in scope["headers"]:
@@ -178,7 +178,7 @@ class App:
             await request.fail(error)
 
     def count_refused(self, refused: Refused) -> None:
-        """Count and say a refusal by the connection, which nothing else here sees."""
+        """Count and report a refusal by the connection, which no handler sees."""
         self._telemetry.count(OTHER, "", refused.status, self._telemetry.clock())
         self._messages.refused(refused.sentence, refused.status)
 
@@ -218,7 +218,7 @@ class App:
         return await route.handler(request, served)
 
     def _check_sender(self, request: HttpRequest) -> None:
-        """Refuse what another site's page has a browser send: it would be let in because the browser is here."""
+        """Raise RequestError if a page of another site had the browser send this: the browser runs on this machine."""
         headers = request.headers
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if origin is not None:
@@ -231,11 +231,11 @@ class App:
             raise Refused(403, "without tokens the server answers to this machine's own names alone (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
-        """Whether the sender may read; names and places are not for everybody."""
+        """Return whether the sender may read; names and paths are not for everybody."""
         return self.tokens.may(request.headers.get(b"authorization"), scope)
 
     def _names(self, request: HttpRequest) -> list[str]:
-        """The models' names, for those who may read."""
+        """Return the models' names if the sender may read them."""
         return list(self.models) if self._is_trusted(request) else []
 
     # --- what changes or asks the model -------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class App:
     async def _rows(
         self, request: HttpRequest, served: Served, work: Work, may_remember: Callable[[], None] = lambda: None
     ) -> Response:
-        """Have the rows of a request read, and done what it asks. `may_remember`: refuses it if there are ids."""
+        """Read the rows of a request and submit it. `may_remember` raises if rows with ids are not allowed."""
         owner = _waited_for(served)
         options, reading = served.options, owner.model.reading
         work.form, in_lines = form_of(request.header(b"content-type"), reading.forms)
@@ -332,7 +332,7 @@ class App:
         return Response(encode(served.info()))
 
     async def _events(self, request: HttpRequest, served: Served) -> Response | None:
-        """News of a model, again and again, until nobody listens."""
+        """Send the live status again and again until the client is gone."""
         if self._listeners >= MOST_LISTENERS:
             raise Refused(429, f"{MOST_LISTENERS} pages listen already.")
         head = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
@@ -370,12 +370,12 @@ class App:
         return Response(encode({"models": list(self.models)}))
 
     async def _healthz(self, request: HttpRequest) -> Response:
-        """Whether the process is of use: 503 once only a restart can help."""
+        """Return 503 once only a restart can help."""
         reasons = [served.broken for served in self.models.values() if served.broken]
         return self._verdict(request, {"alive": not reasons}, reasons)
 
     async def _readyz(self, request: HttpRequest) -> Response:
-        """Whether all models predict and learn."""
+        """Return 200 if all models predict and learn."""
         reasons = [why for served in self.models.values() for why in served.reasons()]
         said: dict[str, Any] = {"ready": not reasons}
         if self._is_trusted(request):
@@ -383,7 +383,7 @@ class App:
         return self._verdict(request, said, reasons)
 
     def _verdict(self, request: HttpRequest, said: dict[str, Any], reasons: list[str]) -> Response:
-        """Yes without reasons against it; no with those, for those who may read them."""
+        """Return 200 without reasons, else 503 with the reasons if the sender may read them."""
         if reasons and self._is_trusted(request):
             said["reasons"] = list(dict.fromkeys(reasons))
         return Response(encode(said), status=503 if reasons else 200)
@@ -399,7 +399,7 @@ def _check_writable(served: Served) -> None:
 
 
 def _waited_for(served: Served) -> Owner:
-    """Whose answer can be waited for."""
+    """Return the model's owner; raise RequestError if it cannot take a request now."""
     owner = served.owner
     assert owner is not None
     if owner.broken is not None:
@@ -410,7 +410,7 @@ def _waited_for(served: Served) -> Owner:
 
 
 def _is_navigation(request: HttpRequest) -> bool:
-    """Whether a browser opens one of the pages, in a window of its own: somebody followed a link."""
+    """Return whether a browser opens one of the pages in its own window, as after a click on a link."""
     return (
         request.path in _PAGES
         and request.method in ("GET", "HEAD")
@@ -420,7 +420,7 @@ def _is_navigation(request: HttpRequest) -> bool:
 
 
 def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
-    """What receives a message that was looked at already, and then the others."""
+    """Return a `receive` that gives a message that was read already, and then the others."""
     waiting = [message]
 
     async def receive_again() -> Any:

@@ -1,4 +1,4 @@
-"""Bodies of requests as rows: what they are written in, decompressed, cut into lines."""
+"""Request bodies: format, decompression, rows, ids and late labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayou.sources.formats.registry import with_bodies
 TYPES = {kind: body.code for body in with_bodies() for kind in (*body.media_types, *body.other_types)}
 # Of JSON those that have a value in each line.
 _LINES = {kind for kind, code in TYPES.items() if code == JSON} - {"application/json"}
-# What senders say who say nothing.
+# Content types of clients that set none.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 LONGEST_ID = 256
 # A body longer than this is read by another thread.
@@ -37,7 +37,7 @@ class Unfinished:
         self._lock = threading.Lock()
 
     def add(self, scope: Any, n_bytes: int) -> None:
-        """Count bytes of a request that is not answered; raise Refused where there are too many."""
+        """Count bytes of a request that is not answered; raise RequestError if there are too many."""
         with self._lock:
             counted = scope.get("unfinished", 0)
             if counted is None:  # answered
@@ -63,7 +63,7 @@ class _Id(msgspec.Struct):
 
 
 class Label(msgspec.Struct):
-    """A label that comes later."""
+    """A label that arrives after its row."""
 
     id: str | int
     label: msgspec.Raw
@@ -76,7 +76,7 @@ _label = msgspec.json.Decoder(Label)
 
 
 def form_of(content_type: str, forms: tuple[int, ...]) -> tuple[int, bool]:
-    """How a body is written, and whether it is one JSON value in each line."""
+    """Return the format of a body, and whether each line is a JSON value."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in _ANY:
         return forms[0], False
@@ -86,7 +86,7 @@ def form_of(content_type: str, forms: tuple[int, ...]) -> tuple[int, bool]:
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
-    """What was sent, at most so many bytes of it."""
+    """Return the decompressed body; raise RequestError if it has more bytes than allowed."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return body
@@ -122,7 +122,7 @@ def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[b
 
 
 def _rows_in(text: bytes) -> list[bytes]:
-    """The rows of a JSON list, one in each line."""
+    """Return the rows of a JSON list, one in each line."""
     try:
         return [bytes(row).replace(b"\n", b" ") for row in _raw_list.decode(text)]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def _rows_in(text: bytes) -> list[bytes]:
 
 
 def _by_python(text: bytes) -> Any:
-    """JSON as Python reads and writes it, NaN and halves of characters among it, as readers of rows do; else None."""
+    """Return JSON as Python reads it, with NaN and lone surrogates, as row readers do; None if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -141,7 +141,7 @@ def _by_python(text: bytes) -> Any:
 
 
 def as_json(row: Any) -> bytes:
-    """A row as a line that readers take."""
+    """Return a row as a line of JSON."""
     return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
@@ -152,7 +152,7 @@ def _counted(rows: list[bytes], most: int) -> list[bytes]:
 
 
 def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
-    """Under which ids rows are to be remembered; None if there are none."""
+    """Return the ids under which rows are to be remembered; None if there are none."""
     if given is not None:
         if len(lines) != 1:
             raise Refused(422, "?id= is for one row; give each of several rows a field `id`.")
@@ -171,7 +171,7 @@ def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -
 
 
 def known_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]:
-    """By which ids rows with labels may be known; what is no id is none."""
+    """Return the ids that labeled rows have; invalid ones are left out."""
     keys = [given] if given is not None else _keys_in(lines) if form == JSON else ()
     found = []
     for key in keys:
@@ -181,7 +181,7 @@ def known_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]
 
 
 def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
-    """What each JSON row has for an id; None if it has none."""
+    """Yield the id of each JSON row, None without one."""
     for line in lines:
         key = None
         if b'"id"' in line:
@@ -194,7 +194,7 @@ def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
 
 
 def checked_id(key: Any) -> str:
-    """An id as text."""
+    """Return an id as text."""
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise Refused(422, "an id is a text or a whole number.")
     text = str(key)
@@ -208,7 +208,7 @@ def checked_id(key: Any) -> str:
 
 
 def labels_of(body: bytes, most: int) -> tuple[list[Label], bool]:
-    """Labels that come later, and whether it was one by itself."""
+    """Return late labels, and whether it was a single one and no list."""
     text = body.strip()
     single = not text.startswith(b"[")
     try:

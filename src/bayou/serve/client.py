@@ -18,7 +18,7 @@ AGAIN = (429, 503)
 
 
 class Refused(BadInput):
-    """The server's answer was no.
+    """The server refused a request.
 
     Attributes:
         status: of the answer; rows: what was wrong with rows, each with its index.
@@ -55,40 +55,40 @@ class Client:
         self._http = httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(60.0, connect=5.0))
 
     def predict(self, rows: Row | Sequence[Row], *, id: str | None = None, level: float = 0.95) -> Any:
-        """What the model believes of a row, or of each of several; under an id it is remembered for its label."""
+        """Predict a row, or each of several; with an id the row is remembered until its label comes."""
         query: dict[str, Any] = {"level": level} | ({} if id is None else {"id": id})
         told = self._post("/predict", rows, query)
         return told if isinstance(rows, Mapping) else told["predictions"]
 
     def learn(self, rows: Row | Sequence[Row], *, request: str | None = None) -> Any:
-        """Learn rows with labels, all or none; what was predicted of each before, or None if that was done before."""
+        """Learn labeled rows, all or none; return the prediction made before each, None if this was learned already."""
         told = self._post("/learn", rows, {"request": request or uuid.uuid4().hex})
         if told.get("duplicate"):
             return None
         return told if isinstance(rows, Mapping) else told["predictions"]
 
     def label(self, id: str | int, label: Any, weight: float = 1.0) -> str:
-        """Bring the label of a row that was predicted under an id: what became of it, such as "joined"."""
+        """Send the label of a row that was predicted under an id; return the outcome, such as "joined"."""
         return self._post("/label", {"id": id, "label": label, "weight": weight}, {})["outcome"]
 
     def labels(self, labels: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Bring several labels, each {"id": ..., "label": ...}: what became of each."""
+        """Send several labels, each {"id": ..., "label": ...}; return the outcome of each."""
         return [one["outcome"] for one in self._post("/label", labels, {})["labels"]]
 
     def features(self, top: int = 50) -> list[dict[str, Any]]:
-        """The largest weights, by name."""
+        """Return the largest weights, by name."""
         return self._call("GET", "/features", None, {"top": top})["features"]
 
     def info(self) -> dict[str, Any]:
-        """The learner, its recipe, what it has seen."""
+        """Return the learner, its recipe and its counters."""
         return self._call("GET", "/info", None, {})
 
     def snapshot(self) -> int:
-        """Have the model written to disk; its version."""
+        """Write a snapshot to disk; return its version."""
         return self._call("POST", "/snapshot", None, {})["version"]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """News of the model, every second."""
+        """Yield the live status of the model every second."""
         with self._http.stream("GET", f"{self._prefix}/events", timeout=None) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data: "):

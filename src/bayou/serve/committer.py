@@ -1,4 +1,4 @@
-"""The thread that writes the log: whatever has queued up goes into one transaction, and nobody waits for a timer."""
+"""The thread that writes the log: all that is queued goes into one transaction, without a timer."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Committer(threading.Thread):
         return not ends
 
     def _taken(self) -> tuple[list[Unit], bool]:
-        """The units of the next transaction, and whether they are the last."""
+        """Return the units of the next transaction, and whether they are the last."""
         with self._ready:
             if not self._waiting and not self._ends and not self._more:
                 self._ready.wait(min(LOOK, self._often))
@@ -117,7 +117,7 @@ class Committer(threading.Thread):
             self.no_room = ""
 
     def _look_at_ids(self, units: list[Unit], looks: bool) -> None:
-        """Have closed what has waited for too long."""
+        """Add an entry that closes expired ids, if any are."""
         if self._more or looks:
             self._more = self._log.is_due(self._log.clock())
             if self._more:

@@ -51,7 +51,7 @@ class _Flow(FlowControl):
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. What is wrong with a message is answered in its turn, and ends the connection.
+    """One connection. A malformed message gets its error response in its turn, which ends the connection.
 
     Args:
         unfinished: the bytes of all requests that are not answered yet.

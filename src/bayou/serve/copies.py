@@ -1,4 +1,4 @@
-"""Copies of a model for those who want to write it down or look at it, made in parts between its batches."""
+"""Snapshot requests, served in steps between the batches that the model learns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Copy = tuple[GradualCopy, int]
 
 
 class Copies:
-    """Requests for a copy. The model's thread serves them; any may ask."""
+    """Queue of snapshot requests. Any thread may call `request`; the owner thread copies the model in steps."""
 
     def __init__(self) -> None:
         self._waiting: deque[Future[Copy]] = deque()

@@ -1,4 +1,4 @@
-"""Where the state of a served model is kept: its log, the model it began with, and snapshots of it.
+"""State folder of a served model: its log, the model it began with, and snapshots.
 
     STATE/models/NAME/base.bayou             the model that the log goes on from
                       log.sqlite, head       the log
@@ -36,14 +36,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def check_name(name: str) -> str:
-    """Refuse what is no name for a model: it stands in paths and addresses."""
+    """Raise BadInput if a name cannot be a model's: it is part of paths and addresses."""
     if not _NAME.fullmatch(name):
         raise BadInput(f"a model is called {name!r}; use up to 64 letters, digits, dots, hyphens and underscores.")
     return name
 
 
 def names_in(state: Path) -> list[str]:
-    """The models that a folder holds."""
+    """Return the names of the models that a folder holds."""
     models = state / "models"
     if not os.path.isdir(models):  # which also answers of a name that no folder can have
         return []
@@ -65,7 +65,7 @@ class Folder:
         return os.path.isfile(self.base)
 
     def check_base(self) -> None:
-        """Refuse a folder that has lost the model that its log began with: another one does not go with that log."""
+        """Raise BadModel if the folder has lost the model that its log began with: no other fits that log."""
         if self.exists or not os.path.isfile(self.path / "log.sqlite"):
             return
         newest = max(self.versions(), default=0)
@@ -73,7 +73,7 @@ class Folder:
         raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{how}.")
 
     def lock(self) -> str:
-        """Have the folder for this process and its user alone; return a sentence if others could read it.
+        """Lock the folder for this process and make it private; return a sentence if others could read it.
 
         What a process that was killed has left half written is removed.
         """
@@ -98,7 +98,7 @@ class Folder:
         return self._make_private()
 
     def _make_private(self) -> str:
-        """Take from others the right to read the state, and return a sentence if they had it."""
+        """Take the right to read the state from other users; return a sentence if they had it."""
         if os.name != "posix":
             return ""
         models = self.path.parent
@@ -122,7 +122,7 @@ class Folder:
             self._lock = None
 
     def begin(self, learner: Learner) -> None:
-        """Keep the model that the log goes on from."""
+        """Save the model that the log continues from."""
         self._save(learner, self.base)
 
     def _save(self, model: Learner | GradualCopy, path: Path) -> None:
@@ -130,7 +130,7 @@ class Folder:
         path.chmod(0o600)
 
     def versions(self) -> list[int]:
-        """The snapshots that there are, the newest first."""
+        """Return the versions of the snapshots, the newest first."""
         found = self.snapshots.glob("*.bayou") if self.snapshots.is_dir() else ()
         return sorted((int(path.stem) for path in found if path.stem.isdigit()), reverse=True)
 
@@ -138,7 +138,7 @@ class Folder:
         return self.snapshots / f"{version:012d}.bayou"
 
     def load(self, log: Log | None, says: list[str]) -> LiveModel:
-        """The newest whole snapshot, or the model that all began with; a snapshot that cannot be used is told of."""
+        """Load the newest whole snapshot, or the model that the log began with; report damaged snapshots."""
         for version in self.versions():
             if log is not None and version > log.last:
                 raise BadLog(
@@ -152,7 +152,7 @@ class Folder:
         return LiveModel(load(self.base))
 
     def write(self, copied: GradualCopy, version: int) -> Path:
-        """Write a snapshot, and remove those that nobody needs any more."""
+        """Write a snapshot, and remove all but the newest ones."""
         path = self.snapshot(version)
         self._save(copied, path)
         for old in self.versions()[KEPT:]:
@@ -166,7 +166,7 @@ def replayed(
     on_progress: object = None,
     on_remark: Callable[[str], object] = lambda sentence: None,
 ) -> LiveModel:
-    """The model of a server, from its log alone.
+    """Return the model of a server, from its log alone.
 
     Args:
         on_remark: called with a sentence for what of the log was written on another kind of processor, or by another

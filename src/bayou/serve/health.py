@@ -1,4 +1,4 @@
-"""Whether a served model is well, in sentences, the loudest first.
+"""Health of a served model in sentences, the gravest first.
 
     failing   something is lost or refused now      red
     warning   it works, and needs a look            orange
@@ -30,7 +30,7 @@ _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 class Trouble:
-    """Something that is wrong for a while: said at once, then once a minute while it lasts, and when it is over.
+    """A lasting problem: reported at once, then once a minute while it lasts, and when it is over.
 
     Trouble that comes and goes within a minute is said once.
 
@@ -48,7 +48,7 @@ class Trouble:
         self._said_at, self._is_said = -math.inf, False
 
     def update(self, text: str) -> None:
-        """Note what is wrong now, "" for nothing, and say what there is to say."""
+        """Note what is wrong now, "" for nothing, and report it if it is time to."""
         self.text = text
         if not text:
             if self._is_said:
@@ -60,7 +60,7 @@ class Trouble:
 
 
 class Finding(NamedTuple):
-    """One thing to say. `since`: a time of the monotonic clock, where it is known better than from looking."""
+    """One finding. `since` is a time of the monotonic clock, if it is known better than by when it was found."""
 
     level: str
     text: str
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
 
 
 class Health:
-    """Follows what is found, so that it can be said since when."""
+    """Follows findings, to report since when each holds."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -76,7 +76,7 @@ class Health:
         self._since: dict[str, float] = {}  # by what is said, whatever numbers are in it
 
     def status(self, picture: Mapping[str, Any]) -> dict[str, Any]:
-        """Judge a picture of the model: the loudest finding with its level, text and since when; `also`: the others."""
+        """Return the gravest finding with its level, text and since when; `also` holds the others."""
         clock = self._live.clock
         now = clock.monotonic()
         found = sorted(findings(picture, now), key=lambda finding: LEVELS.index(finding.level))
@@ -99,7 +99,7 @@ class Health:
 
 
 def findings(picture: Mapping[str, Any], now: float) -> list[Finding]:
-    """What is to be said of a picture (`Served.picture`), in no order."""
+    """Return the findings about a live status (`ModelService.live_status`), in no order."""
     live, server = picture["live"], picture["server"]
     found = [Finding("failing", sentence[:1].upper() + sentence[1:]) for sentence in server["alarms"]]
     found += _about_load(server)

@@ -1,4 +1,4 @@
-"""Rows that wait for their label, labels that wait for their row, and requests that were learned once: by id, on disk.
+"""Label joins: rows that wait for labels, labels that wait for rows, and requests learned once, by id and on disk.
 
 All of it is in the log's database and changes in the log's transactions, so that it is what the log says, always; in
 memory there are counts alone.
@@ -27,7 +27,7 @@ AT_ONCE = 1000
 
 
 class Ids:
-    """What is known of ids.
+    """The ids of rows, labels and requests.
 
     Attributes:
         open, early: how many rows wait for a label, and labels for a row.
@@ -62,7 +62,7 @@ class Ids:
         self._look_at_oldest()
 
     def decide(self, item: Item, n: int, now: float) -> Any:
-        """What becomes of an item that would be entry n: the entry that it joins, None, or False if it changes nothing.
+        """Apply an item that would be entry n; return the entry that it joins, None, or False if it changes nothing.
 
         It is said in the item, with what is to be learned because of it.
         """
@@ -76,7 +76,7 @@ class Ids:
         return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
 
     def _once(self, item: Item, n: int, now: float) -> Any:
-        """Rows to learn; a request that was learned already is not."""
+        """Return False if a request was learned already."""
         found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
         if found is not None:
             item.outcome, item.n = "duplicate", found[0]
@@ -86,7 +86,7 @@ class Ids:
         return None
 
     def _settle(self, keys: Sequence[str], now: float) -> None:
-        """Rows under these ids are learned with their labels: what waits for one of them waits no more."""
+        """Close ids whose rows are learned with their labels now."""
         for key in keys if self._open or self._early else ():  # often nobody waits
             found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
             if found is None or found[1] not in (OPEN, EARLY):
@@ -100,7 +100,7 @@ class Ids:
                 self._early -= 1
 
     def _row(self, item: Item, n: int, now: float) -> Any:
-        """A row that was predicted; its label may be here already."""
+        """Remember a row that was predicted, or join the label that came before it."""
         found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
         if found is None:
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, OPEN))
@@ -142,7 +142,7 @@ class Ids:
         self._db.execute("UPDATE ids SET state = ?, at = ? WHERE id = ?", (state, now, key))
 
     def _expire(self, item: Item, now: float) -> Any:
-        """Close some of what has waited for too long; open rows get the default label, if there is one.
+        """Close some expired ids; pending rows get the default label, if there is one.
 
         What was closed so long ago is forgotten, and of open rows no more than `most_open` are kept, the newest.
         """
@@ -175,7 +175,7 @@ class Ids:
         return None
 
     def due(self, now: float) -> bool:
-        """Whether there is something to close."""
+        """Return whether some ids have expired."""
         if self._open > self.most_open:
             return True
         self._look_at_oldest()
@@ -207,7 +207,7 @@ class Ids:
         return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
     def remember(self) -> None:
-        """The transaction is on disk."""
+        """Make the counts of the transaction final: it is on disk."""
         self.open, self.early = self._open, self._early
         self.counts += self._counts
         self._counts.clear()
@@ -217,7 +217,7 @@ class Ids:
             self._delays = []
 
     def forget(self) -> None:
-        """The transaction was rolled back."""
+        """Discard the counts of the transaction: it was rolled back."""
         self._open, self._early = self.open, self.early
         self._counts.clear()
         self._delays = []

@@ -1,4 +1,4 @@
-"""What is watched of a model while it is served: rates, losses, calibration, labels, surprises.
+"""Live statistics of a served model: rates, losses, calibration, label delays, surprises.
 
 Nothing of it is learned from, and none of it is in the model. Numbers over time are kept for an hour, in slices of ten
 seconds. A slice exists for all time that the server was up, with or without rows; where there is none, it was down.
@@ -84,7 +84,7 @@ class Slice(msgspec.Struct, omit_defaults=True):
 
 
 class History(msgspec.Struct):
-    """What is kept of the hour and of the loss over a restart. `began`: when, by the wall clock, slice 0 did."""
+    """Statistics that survive a restart. `began` is the wall-clock time at which slice 0 began."""
 
     began: float
     slices: list[Slice]
@@ -94,7 +94,7 @@ class History(msgspec.Struct):
 
 
 class Live:
-    """Watches one model. The owner's thread counts; others ask for a picture."""
+    """Statistics of one model. The owner thread counts; other threads ask for the live status."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -114,7 +114,7 @@ class Live:
         self._units = 0
 
     def _now(self) -> Slice:
-        """The slice under way; those that have passed since the last one are there, too, and empty. Under the lock."""
+        """Return the current slice; slices that passed without rows are added empty. Under the lock."""
         index = int((self.clock.monotonic() - self._began) // SLICE)
         last = self.slices[-1].index if self.slices else -1
         first = max(0 if last < 0 else last + 1, index - SLICES + 1)
@@ -135,7 +135,7 @@ class Live:
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def asks_later(self) -> bool:
-        """Whether the next unit is one whose later loss is measured."""
+        """Return whether to measure the later loss of the next unit."""
         self._units += 1
         return self._units % LATER_EVERY == 0
 
@@ -149,7 +149,7 @@ class Live:
     def learned(
         self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
     ) -> None:
-        """Rows that were learned, what was said of them before, and what the frozen model would have lost."""
+        """Count learned rows, the predictions made before, and the losses of the frozen model."""
         weights = batch.weights
         weighted = losses if weights is None else weights * losses
         with self._lock:
@@ -179,7 +179,7 @@ class Live:
             del self._watched[next(iter(self._watched))]
 
     def joined(self, delays: Sequence[float]) -> None:
-        """Labels that found their row so many seconds after it."""
+        """Count joined labels by the seconds that they came after their rows."""
         if delays:
             with self._lock:
                 now = self._now()
@@ -188,13 +188,13 @@ class Live:
                 now.delays = total
 
     def surprises(self, loss: float) -> bool:
-        """Whether a row of this loss is among those whose labels were least expected, these seconds."""
+        """Return whether a row of this loss is among the most surprising of the current slice."""
         with self._lock:
             known = self._surprises.get(self._now().index, [])
         return loss > 1.0 and (len(known) < SURPRISES or loss > known[-1]["loss"])
 
     def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
-        """One of those rows, as it was sent."""
+        """Add a surprising row, as it was sent."""
         text = printable(shorten(row[: 4 * MAX_SHOWN_CHARACTERS + 4].decode("utf-8", "replace")))
         told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
         with self._lock:
@@ -203,7 +203,7 @@ class Live:
             self._surprises[now] = _greatest([*self._surprises.get(now, ()), told])
 
     def look_at_weights(self, learner: Any) -> None:
-        """Which weights have moved most of late, and what the lanes weigh. For the owner, every few seconds."""
+        """Record which weights moved most recently, and the lanes' shares. For the owner, every few seconds."""
         if learner.record.task == "multiclass":
             return
         features = list(self._watched)
@@ -239,7 +239,7 @@ class Live:
             return History(self._wall(0), list(self.slices)[:-1], list(self._curve))
 
     def restore(self, history: History, examples: int) -> None:
-        """Go on from what was kept; `examples`: what the model has learned, the curve goes no further."""
+        """Continue from what was kept; the curve ends at `examples`, what the model has learned."""
         with self._lock:
             moved = round((history.began - self._wall(0)) / SLICE)
             first = self._now().index - SLICES + 1
@@ -252,13 +252,13 @@ class Live:
                 self._next_point = _next_point(self._curve[-1][0])
 
     def _wall(self, index: int) -> float:
-        """When a slice began, by the wall clock as it stands now."""
+        """Return when a slice began, by the wall clock as it is now."""
         return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
     def picture(self) -> dict[str, Any]:
-        """All of it, as JSON can say it. The slice under way counts in means; it is not in the hour, nor in rates."""
+        """Return all statistics for JSON. The current slice counts in means, not in the hour nor in rates."""
         with self._lock:
             running = self._now()
             slices = [part for part in self.slices if part.index > running.index - SLICES]
@@ -290,7 +290,7 @@ class Live:
         }
 
     def _rates(self) -> tuple[float, float]:
-        """Rows learned and predicted a second, over the last minute, or since the start. Under the lock."""
+        """Return rows learned and predicted per second over the last minute, or since the start. Under the lock."""
         now = self.clock.monotonic()
         seconds = min(max(int(now) - int(self._began), 1), RATE_SECONDS)
         counts = [part for part in self._seconds if int(now) - RATE_SECONDS <= part[0] < int(now)]
@@ -298,7 +298,7 @@ class Live:
 
 
 def drift(slices: list[Slice]) -> dict[str, Any] | None:
-    """How much more a model would have lost in the last hour that learns no more; whether that is an alarm."""
+    """Return how much more a frozen model would have lost in the last hour, and whether that is an alarm."""
     n = sum(part.later for part in slices)
     if n < 100:
         return None
@@ -309,7 +309,7 @@ def drift(slices: list[Slice]) -> dict[str, Any] | None:
 
 
 def base(slices: list[Slice]) -> dict[str, Any] | None:
-    """The loss of always predicting the rate of these labels; how much better the model is; whether it is worse."""
+    """Return the loss of always predicting the base rate, how much better the model is, and whether it is worse."""
     labels, n = LabelSums(), sum(part.learned for part in slices)
     for part in slices:
         if part.labels is not None:
@@ -324,7 +324,7 @@ def base(slices: list[Slice]) -> dict[str, Any] | None:
 
 
 def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
-    """Slices that are over, one after another; those in which the server was down have no numbers."""
+    """Return the complete slices in order; those in which the server was down have no numbers."""
     known = {part.index: part for part in slices[:-1]}
     told = []
     for index in range(slices[0].index, slices[-1].index):
@@ -342,14 +342,14 @@ def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
 
 
 def _is_steady(slices: list[Slice]) -> bool:
-    """Whether rows came all the time, up to the last ones."""
+    """Return whether rows came in nearly all slices up to the last rows."""
     with_rows = [part.index for part in slices if part.learned or part.predicted]
     known = sum(part.index <= with_rows[-1] for part in slices) if with_rows else 0
     return known >= STEADY_SLICES and len(with_rows) >= STEADY_SHARE * known
 
 
 def _delay(slices: list[Slice]) -> dict[str, float | None]:
-    """Seconds from row to label: of late, usually in this hour, and how long it is that the last label came."""
+    """Return seconds from row to label: recently, usually in this hour, and since the last label."""
     now = slices[-1].index
     last = max((part.index for part in slices if part.delays), default=None)
     recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE]
@@ -362,7 +362,7 @@ def _delay(slices: list[Slice]) -> dict[str, float | None]:
 
 
 def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
-    """Weight, what was predicted and what came, by bins of the prediction; some rows stand for all."""
+    """Return weight, predicted and actual positives by bins of the prediction, from a sample of the rows."""
     step = max(1, len(batch) // LOOKED_AT)
     rows = slice(len(batch) % step, None, step)
     p, weights = expected[rows], step * batch.each_weight()[rows]

@@ -1,4 +1,4 @@
-"""The log: everything that changes a model, in order, on disk before anybody is told that it was done.
+"""The log: everything that changes a model, in order, on disk before any response.
 
 An SQLite database (WAL, synchronous=FULL). One thread writes, whatever has queued up in one transaction. Entries are
 numbered from 1 without gaps, and carry a checksum. `unit` says which of them were learned as one batch, so that whoever
@@ -65,16 +65,16 @@ _HEAD = struct.Struct("<qqQ")
 
 
 class BadLog(BadModel):
-    """A log that cannot be trusted."""
+    """The log is damaged or cannot be read."""
 
 
 class NoRoom(Exception):
-    """Nothing was logged: the disk is full, or the system refuses."""
+    """Nothing was logged: the disk is full, or the system refuses the write."""
 
 
 @dataclass(slots=True)
 class Item:
-    """What somebody wants to be logged, and what became of it.
+    """An entry to be logged, and its outcome.
 
     Attributes:
         outcome: of a label or a row, one of `ids.OUTCOMES`; of rows to learn "" or "duplicate".
@@ -94,7 +94,7 @@ class Item:
 
 
 class Entry(NamedTuple):
-    """A line of the log."""
+    """A row of the log's table."""
 
     n: int
     unit: int
@@ -108,14 +108,14 @@ class Entry(NamedTuple):
 
 
 def _packed(form: int, body: bytes) -> tuple[int, bytes]:
-    """A body as the database holds it."""
+    """Return a body as the database stores it."""
     if len(body) < _LONG:
         return form, body
     return form + _PACKED, _LENGTH.pack(len(body)) + _zstd().compress(body, asbytes=True)
 
 
 def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
-    """A body as it was sent."""
+    """Return a body as it was sent."""
     if form < _PACKED:
         return form, body
     (length,) = _LENGTH.unpack_from(body)
@@ -179,7 +179,7 @@ class Log:
         return self.path, self.path.with_name(f"{self.path.name}-wal")
 
     def _died_in_creation(self) -> bool:
-        """Whether the process that made the database ended before anything was in it."""
+        """Return whether the process that created the database ended before it wrote anything."""
         return self.path.stat().st_size == 0 and not self._head_path.exists()
 
     def _connect(self) -> sqlite3.Connection:
@@ -194,7 +194,7 @@ class Log:
         return db
 
     def _is_immutable(self) -> bool:
-        """Whether this is a copy beside which SQLite can put nothing: an archive, a read-only mount, another's folder.
+        """Return whether SQLite cannot write beside this log: an archive, a read-only mount, another user's folder.
 
         It is then read without the write-ahead log, so one that holds entries is refused rather than left out.
         """
@@ -210,7 +210,7 @@ class Log:
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
-        """What SQLite finds wrong, as a sentence."""
+        """Turn SQLite's errors into BadLog or LogWriteError, with a sentence."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -224,7 +224,7 @@ class Log:
             ) from error
 
     def meta(self, name: str) -> str | None:
-        """Something that was noted about the log as a whole."""
+        """Return a note about the log as a whole."""
         found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if found is None else found[0]
 
@@ -240,13 +240,13 @@ class Log:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def sign(self, writer: dict[str, str]) -> bool:
-        """Have it noted who writes, with the first entry from now on; whether that is another one than before."""
+        """Note the writer with the next entry; return whether it differs from the one before."""
         is_other = not self.writers or self.writers[-1][1] != writer
         self._unsigned = writer if is_other else None
         return is_other
 
     def commit(self, units: Iterable[Sequence[Item]], at: float | None = None) -> None:
-        """Log all that changes anything, and say in each item what became of it; all of it, or nothing (`NoRoom`)."""
+        """Log all items that change anything and set their outcomes: all or nothing (`LogWriteError`)."""
         assert self.ids is not None
         now = self._at = max(self._at, self.clock() if at is None else at)
         last, unit, lines = self.last, self.unit, self._pending
@@ -291,7 +291,7 @@ class Log:
         self.ids.remember()
 
     def is_due(self, now: float) -> bool:
-        """Whether some ids have waited for too long."""
+        """Return whether some ids have expired."""
         with self._said():
             return self.ids is not None and self.ids.due(now)
 
@@ -302,7 +302,7 @@ class Log:
             self._db.execute("DELETE FROM meta WHERE name = 'try'")
 
     def is_gone(self) -> bool:
-        """Whether the files that are written are no longer those at their paths."""
+        """Return whether the open files are no longer those at their paths."""
         for path, file_id in self._files.items():
             try:
                 if _file_id(path) != file_id:
@@ -316,7 +316,7 @@ class Log:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def units(self, after: int = 0, until: int | None = None) -> Iterator[list[Entry]]:
-        """The entries behind one number, unit by unit; damage is said."""
+        """Yield the entries after a number, unit by unit; raise BadLog if some are damaged."""
         expected = after + 1
         unit: list[Entry] = []
         for entry in self._entries(after, self.last if until is None else until):
@@ -345,7 +345,7 @@ class Log:
             after = found[-1][0]
 
     def learned_by(self, entry: Entry) -> Sequence[tuple[int, bytes, bytes]]:
-        """The rows that an entry has learned besides its own: (form, row, label)."""
+        """Return the rows that an entry learned besides its own: (form, row, label)."""
         if entry.kind == EXPIRE:
             label, _, numbers = entry.body.partition(b"\n")
             return [(*self._body_of(int(n)), label) for n in numbers.split(b",")]
@@ -395,7 +395,7 @@ class Log:
         return total
 
     def reader(self) -> Log:
-        """Another view of the log, for another thread."""
+        """Return another view of the log, for another thread."""
         return Log(self.path.parent, write=False)
 
     def close(self) -> None:
@@ -413,6 +413,6 @@ def _file_id(path: Path) -> tuple[int, int]:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    """Whether the system, not the database, is at fault."""
+    """Return whether the system is at fault, and not the database."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)

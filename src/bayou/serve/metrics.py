@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: counts that are kept anyway, worded when somebody asks."""
+"""Prometheus metrics, made at each scrape from counts that are kept anyway."""
 
 from __future__ import annotations
 

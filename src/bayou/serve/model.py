@@ -1,4 +1,4 @@
-"""A model that is served: what happens to it when it learns a unit of the log, whether live or from the log alone."""
+"""A served model: learning of log units, live or by replay, and predictions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LiveModel:
     def learn(
         self, read: Read, version: int, before: Callable[[Batch], Any] | None = None
     ) -> Iterator[tuple[Batch, Any, np.ndarray]]:
-        """Learn the rows of a unit, piece by piece: each with its predictions from before, and their losses.
+        """Learn the rows of a unit in chunks; yield each with the predictions made before, and their losses.
 
         `before` is called before each piece is learned.
         """
@@ -84,7 +84,7 @@ class LiveModel:
         )
 
     def _count_uses(self) -> None:
-        """How often features came is not counted while somebody copies that; afterwards it is, in the same order."""
+        """Count the features of learned chunks, unless a snapshot copies those counts just now."""
         if self._copied is not None:
             self._copied.take_uses()
             self._copied = None
@@ -120,15 +120,15 @@ class LiveModel:
     # --- predicting and keeping ---------------------------------------------------------------------------------------
 
     def predict(self, batch: Batch) -> Any:
-        """For the next row of the stream."""
+        """Predict for the next rows of the stream."""
         return self.learner.predict(batch, horizon=NEXT)
 
     def of_full_stream(self, told: Any) -> Any:
-        """What was said while learning, as `predict` says it."""
+        """Return predictions made while learning as `predict` would make them."""
         return told.of_full_stream(self.learner.negative_rate)
 
     def copy(self) -> GradualCopy:
-        """What the model is now, to be copied in parts."""
+        """Begin a snapshot of the model."""
         self._count_uses()
         extras = self.learner.extras
         extras.counters, extras.unfinished = self.counters, None
@@ -138,14 +138,14 @@ class LiveModel:
 
 
 def pieces(batch: Batch) -> Iterator[Batch]:
-    """A batch in pieces of PIECE rows."""
+    """Return a batch in chunks of CHUNK_ROWS rows."""
     if len(batch) <= PIECE:
         return iter([batch] if len(batch) else [])
     return (batch[start : start + PIECE] for start in range(0, len(batch), PIECE))
 
 
 def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:
-    """The loss of each prediction: squared for numbers, otherwise -ln of the probability that the label had."""
+    """Return the loss of each prediction: squared for regression, else -ln of the label's probability."""
     labels = np.asarray(batch.labels)
     if task == "regression":
         return np.square(told.expected - labels)

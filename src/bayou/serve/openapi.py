@@ -1,4 +1,4 @@
-"""What the server can be asked, as OpenAPI says it. The docs page is made from this."""
+"""OpenAPI description of the server. The docs page is made from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VERSION = {"type": "integer", "description": "the last entry of the log that th
 
 
 def _object(properties: dict[str, Any], optional: Collection[str] = (), more: bool = False) -> dict[str, Any]:
-    """An object that has these properties, and others only if there may be more."""
+    """Return the schema of an object with these properties, and others only if `more`."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
 

@@ -73,7 +73,7 @@ class Owner(threading.Thread):
     # --- for other threads --------------------------------------------------------------------------------------------
 
     def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
-        """Have something done; its future will tell. In the loop's thread. With a pool, `read` it there before."""
+        """Queue a request; its future gets the response. In the loop's thread. With a pool, `read` runs there first."""
         self.waiting.add(work.future)
         work.submitted = time.perf_counter()
         if pool is None or read is None:
@@ -83,7 +83,7 @@ class Owner(threading.Thread):
             pool.submit(self._read, work, read)
 
     def _read(self, work: Work, read: Callable[[], None]) -> None:
-        """In the pool's thread: what it cannot read is refused without a word to the model."""
+        """Read a request in the pool's thread; one that cannot be read never reaches the model."""
         try:
             read()
         except Exception as error:
@@ -104,7 +104,7 @@ class Owner(threading.Thread):
         self._wake()
 
     def replace(self, model: LiveModel) -> None:
-        """Predict by another model from now on; for one that is not learning."""
+        """Predict with another model from now on; for a replica."""
         self.model = model
 
     def _take_back(self, committed: Sequence[Unit]) -> None:
@@ -137,7 +137,7 @@ class Owner(threading.Thread):
         self._refuse_all()
 
     def _over(self) -> bool:
-        """Whether it was told to stop, or must, and has nothing left to do."""
+        """Return whether the thread must end, or should and has nothing left to do."""
         if self.broken is not None:
             return True
         busy = self._incoming or self._committed or self._applying or self._long or self._copies
@@ -176,7 +176,7 @@ class Owner(threading.Thread):
             self.live.look_at_weights(self.model.learner)
 
     def _refuse_all(self) -> None:
-        """Leave nobody waiting."""
+        """Refuse all requests that still wait."""
         self._copies.end(self._why_not)
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
@@ -186,7 +186,7 @@ class Owner(threading.Thread):
         return self.broken or "the server stops; try again in a moment."
 
     def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
-        """In the loop's thread: hand answers, or what was wrong, to whoever waits for them."""
+        """Set the result or the error of each pending future. In the loop's thread."""
         for future, answer in told:
             self.waiting.discard(future)
             if not future.done():
@@ -215,7 +215,7 @@ class Owner(threading.Thread):
             self._label(kinds[LABEL])
 
     def _readable(self, works: list[Work], learns: bool) -> tuple[list[Work], Read | None]:
-        """The requests whose rows are all good, and those rows; the others are refused."""
+        """Return the requests whose rows are all valid, and those rows; refuse the others."""
         if works[0].read is not None:
             read = works[0].read
             return ([], None) if self._refused(works[0], read.bad) else (works, read)
@@ -259,7 +259,7 @@ class Owner(threading.Thread):
             self._log_rows(remembered)
 
     def _predict_long(self, work: Work) -> Iterator[None]:
-        """A request of many rows, piece by piece."""
+        """Predict a request of many rows in chunks."""
         _, read = self._readable([work], learns=False)
         if read is None:
             return
@@ -308,7 +308,7 @@ class Owner(threading.Thread):
         self._put(Unit.to_remember(good))
 
     def _good(self, works: Sequence[Work], bad: dict[int, str]) -> list[Work]:
-        """Requests without bad rows, whose numbers are those of all rows; the others are refused."""
+        """Return the requests without bad rows (numbered over all requests); refuse the others."""
         good, first = [], 0
         for work in works:
             last = first + len(work.lines)
@@ -321,7 +321,7 @@ class Owner(threading.Thread):
     # --- from the log -------------------------------------------------------------------------------------------------
 
     def _advance_units(self) -> bool:
-        """Learn what is on disk: units in order, so many rows at a time."""
+        """Learn committed units in order, in chunks, for some milliseconds."""
         busy, ends = False, time.perf_counter() + 0.005
         while (self._applying or self._committed) and time.perf_counter() < ends:
             busy = True
@@ -358,7 +358,7 @@ class Owner(threading.Thread):
         self._answer(unit)
 
     def _rows_of(self, unit: Unit) -> tuple[Read | None, Sequence[bytes]]:
-        """What a unit has to learn, and as it was sent."""
+        """Return the rows that a unit has to learn, parsed and as they were sent."""
         reading = self.model.reading
         if unit.read is not None:
             kept = [work for work, items in unit.works if not items[0].outcome]
@@ -370,7 +370,7 @@ class Owner(threading.Thread):
         return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
 
     def _later_losses(self, batch: Batch) -> np.ndarray | None:
-        """What the combination for later rows loses, of some units' first rows: the model as if it learned no more."""
+        """Return the losses of the frozen model on the first rows of some units, None for other units."""
         learner = self.model.learner
         if not self.live.asks_later() or learner.record.task == "multiclass":
             return None
@@ -392,7 +392,7 @@ class Owner(threading.Thread):
             self.live.surprising(loss, lines[first + worst], label, expected)
 
     def _answer(self, unit: Unit) -> None:
-        """Say what became of every request."""
+        """Set the response of every request of a unit."""
         version, first = self.model.version, 0
         if unit.read is None or not unit.told:
             for work, items in unit.works:
@@ -436,7 +436,7 @@ class Owner(threading.Thread):
 
 
 def _alike(works: list[Work]) -> Iterator[list[Work]]:
-    """Requests that can be read as one; a long one stands alone."""
+    """Yield groups of requests that can be read as one; a long one is a group of its own."""
     some: list[Work] = []
     for work in works:
         if some and (work.read is not None or some[0].read is not None or work.form != some[0].form):

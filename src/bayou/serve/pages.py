@@ -21,17 +21,17 @@ class Page(NamedTuple):
 
 
 def live() -> Page:
-    """What a model does, as it does it."""
+    """Return the live page."""
     return _page("live")
 
 
 def docs() -> Page:
-    """Every request, with something to try it by."""
+    """Return the page that describes every request, with a form to try it."""
     return _page("docs")
 
 
 def openapi(models: list[str], single: bool, tokens: bool) -> bytes:
-    """What there is, for machines."""
+    """Return the OpenAPI description as JSON."""
     return json.dumps(description(models, single, tokens)).encode()
 
 

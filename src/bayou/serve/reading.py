@@ -1,4 +1,4 @@
-"""How bodies become examples: by the readers of files, for one model, and with a sentence for each bad row."""
+"""Rows of requests to examples of one model, by the parsers of files, with a sentence for each bad row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DESCRIBED = 100
 
 @dataclass
 class Read:
-    """Rows that were read.
+    """Parsed rows of one or more requests.
 
     Attributes:
         batch: the good ones, with labels if they are to be learned.
@@ -95,13 +95,13 @@ class Reading:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def check_form(self, form: int) -> None:
-        """Refuse a way to write rows that the model cannot read."""
+        """Raise BadInput if the model cannot read a format."""
         if form not in self.forms:
             words = {body.code: body.description for body in with_bodies()}
             raise BadInput(f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[form]}.")
 
     def read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
-        """Rows, one in each line; of an Arrow stream there is one line, the stream."""
+        """Parse rows, one in each line; an Arrow stream is one line."""
         if form == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(form, lines, learns)
@@ -114,7 +114,7 @@ class Reading:
         return self._finished(parsed, parsed.lines, learns)
 
     def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: Read) -> None:
-        """Say of every bad row what is wrong with it; parsers do so of the first few."""
+        """Describe every bad row; parsers describe the first few."""
         good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
         for row in range(len(lines)):
             if row not in good and row not in read.bad:
@@ -133,7 +133,7 @@ class Reading:
         return self._checked(read, learns)
 
     def _settle_labels(self, parsed: ParsedBlock) -> list[str]:
-        """Labels as the learner knows them, and the names of new classes; rows without a label are bad."""
+        """Convert labels to the learner's; return the names of new classes. Rows without a label are bad."""
         parsed.settle_labels(self._rule, 0.0 if self._learner.negative_label == 0 else -1.0, advice=False)
         if not self._several:
             return []
@@ -158,7 +158,7 @@ class Reading:
         return names
 
     def with_classes(self, read: Read) -> Batch:
-        """Rows in the order of the log: classes that are new join now, unless the learner refuses them."""
+        """Return the batch to learn, in the order of the log: new classes join now, unless the learner refuses them."""
         if not read.classes:
             return read.batch
         numbers, labels = self._rule.joining(read.classes), np.array(read.batch.labels)
@@ -170,7 +170,7 @@ class Reading:
         return batch
 
     def _checked(self, read: Read, learns: bool) -> Read:
-        """Rows that the learner would refuse are bad, too."""
+        """Move rows that the learner would refuse to the bad ones."""
         learner = self._learner
         look = partial(learner.check, learn=learns)
         try:
@@ -219,7 +219,7 @@ class Reading:
     # --- labels that come later ---------------------------------------------------------------------------------------
 
     def with_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
-        """A row with its label and weight, as if it had been sent with them; they take the place of its own."""
+        """Return a row with a label and weight in place of its own, as if it had been sent with them."""
         if form == VW:
             value = float(label) if isinstance(label, bool) else label
             return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])
@@ -231,19 +231,19 @@ class Reading:
         return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
 
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
-        """What is wrong with some labels, by their number."""
+        """Return why labels are refused, by their number."""
         row = b"|" if VW in self.forms else b"{}"
         return self.joined_rows([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
 
     def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
-        """What would be wrong with some rows if they had a label, by their number."""
+        """Return why rows would be refused if they had a label, by their number."""
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )
         return self.joined_rows([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
 
     def joined_rows(self, rows: Sequence[tuple[int, bytes, bytes]]) -> Read:
-        """Rows that have got their labels: (form, row, label with a weight), in order."""
+        """Parse rows with their late labels: (form, row, label with a weight), in order."""
         told = [json.loads(about) for _, _, about in rows]
         pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
         lines = [self.with_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
@@ -255,7 +255,7 @@ class Reading:
 
 
 def joined(parts: Sequence[Read]) -> Read:
-    """Rows one after another."""
+    """Concatenate parsed rows."""
     if len(parts) == 1:
         return parts[0]
     batches: list[Batch] = []
@@ -273,5 +273,5 @@ def joined(parts: Sequence[Read]) -> Read:
 
 
 def _numbered(batch: Batch) -> Batch:
-    """A batch that knows the numbers of its rows; without bad ones they are as they come."""
+    """Return a batch with the positions of its rows, which without bad ones are consecutive."""
     return batch if batch.positions is not None else batch.with_positions(np.arange(len(batch)))

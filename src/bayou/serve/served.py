@@ -1,4 +1,4 @@
-"""One model from start to end: its folder, its log, its thread, its snapshots."""
+"""Service of one model from start to stop: its folder, log, threads and snapshots."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MAX_LEAD_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Options:
-    """How models are served.
+    """Options of the server.
 
     Attributes:
         snapshot_every: examples between two snapshots, at least; they also pause for a while after each (`PAUSE`).
@@ -79,14 +79,14 @@ class Options:
     timeout: float = 30.0
 
     def check_default(self, reading: Reading) -> None:
-        """Refuse a default label that the model cannot learn."""
+        """Raise BadInput if the model cannot learn the default label."""
         bad = None if self.default is None else reading.check_labels([json.dumps(self.default).encode()])
         if bad:
             raise BadInput(f"--default-label {self.default}: {bad[0]}")
 
 
 class Served:
-    """A model that is served.
+    """A model and what it takes to serve it.
 
     Attributes:
         state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
@@ -119,7 +119,7 @@ class Served:
 
     @property
     def ids(self) -> Ids | None:
-        """The rows and labels that wait for each other; of a replica none do."""
+        """The label joins; a replica has none."""
         return None if self.log is None else self.log.ids
 
     def _say_local(self, text: str, level: str = "info", error: BaseException | None = None) -> None:
@@ -128,7 +128,7 @@ class Served:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Load the newest snapshot and learn what the log has behind it. In a thread of its own: it takes its time."""
+        """Load the newest snapshot and learn the log's entries after it. In a thread of its own: it takes its time."""
         try:
             (self._follow if self.options.read_only else self._lead)(loop)
         except (BadInput, BadModel) as error:
@@ -178,7 +178,7 @@ class Served:
         return lambda error: self._say_local(f"{what} ({type(error).__name__}: {error})", "error", error)
 
     def _remark(self, log: Log) -> None:
-        """Say what is unusual about a log that is gone on with."""
+        """Report what is unusual about a log that is continued."""
         if log.clock.lead > MAX_LEAD_SECONDS:
             self._say_local(
                 f"the last entry of the log is dated {log.clock.lead / 3600:,.1f} hours ahead of this machine's clock; "
@@ -193,7 +193,7 @@ class Served:
             )
 
     def _check_log(self, until: int) -> None:
-        """Look at what no start has to read: damage is said, whether or not it matters today."""
+        """Check the entries that the start did not read, and report damage."""
         if self.log is None or not until:
             return
         log = self.log.reader()
@@ -240,14 +240,14 @@ class Served:
     # --- snapshots and features ---------------------------------------------------------------------------------------
 
     def _learned(self, examples: int) -> None:
-        """In the owner's thread, after a unit."""
+        """Begin a snapshot if one is due. In the owner's thread, after a unit."""
         enough = examples - self._snapshot_examples >= self.options.snapshot_every
         if enough and time.monotonic() >= self._snapshot_next:
             self._snapshot_examples, self._snapshot_next = examples, math.inf
             self.snapshot()
 
     def snapshot(self) -> Future[int]:
-        """Write what the model is now; the version written, in a moment."""
+        """Write a snapshot of the model; the future gets its version."""
         if self._log_is_gone:  # another server may have begun in its place
             refused: Future[int] = Future()
             refused.set_exception(Refused(503, f"no snapshot was written: {GONE}"))
@@ -256,7 +256,7 @@ class Served:
         return self._from_copy(self._writing, lambda copied, version: self._write(copied, version, asked))
 
     def features(self, top: int) -> Future[dict[str, Any]]:
-        """The largest weights by name, of the model as it is now: of a copy, so that nobody waits."""
+        """Return the largest weights by name, of a snapshot, so that no request waits."""
         return self._from_copy(self.pool, lambda copied, version: largest(copied.learner(), top) | {"version": version})
 
     def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[GradualCopy, int], T]) -> Future[T]:
@@ -300,7 +300,7 @@ class Served:
             self._snapshot_next = now + PAUSE * (now - asked)
 
     def info(self) -> dict[str, Any]:
-        """What can be said of the model at once."""
+        """Return what is known of the model without waiting for its thread."""
         model, learner = self.model, self.model.learner
         attached = learner.extras.to_json()
         classes = attached.get("classes")
@@ -332,14 +332,14 @@ class Served:
         return told
 
     def picture(self) -> dict[str, Any]:
-        """What the live page shows."""
+        """Return what the live page shows."""
         delays = {} if self.ids is None else self.ids.delay_quantiles()
         shares = {f"p{percent}": delay for percent, delay in delays.items()}
         told = {**self.info(), "live": self.live.picture() | {"delays": shares or None}, "server": self._server()}
         return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
 
     def _server(self) -> dict[str, Any]:
-        """What the process around the model is like."""
+        """Return the state of the process around the model."""
         now, version = time.time(), max(self.snapshot_version, 0)
         oldest = None if self.ids is None else self.ids.oldest_pending()
         return {
@@ -354,7 +354,7 @@ class Served:
         }
 
     def look_after(self) -> None:
-        """Note the state of health and the delays of labels, and keep what the page shows. Writes a file."""
+        """Record health and label delays, and save what the page shows. Writes a file."""
         if self.state != "ready":
             return
         if self.ids is not None:
@@ -411,7 +411,7 @@ class Served:
 
     @property
     def log_writable(self) -> bool:
-        """Whether the log took the last write; a follower, which has no log, lacks nothing."""
+        """Whether the log took the last write; True for a replica, which has none."""
         return not self._problems()
 
     @property
@@ -419,7 +419,7 @@ class Served:
         return None if self.log is None else self.log.size_bytes()
 
     def _look_at_log(self) -> None:
-        """Say what is wrong with the log. In the log's thread, about once a second."""
+        """Report what is wrong with the log. In the log's thread, about once a second."""
         is_new = self.log_broken and not self._broken_trouble.text
         self._broken_trouble.update(self.log_broken)
         self._full_trouble.update(self._no_room)
@@ -427,7 +427,7 @@ class Served:
             self.snapshot()  # what is in memory may be all that there is
 
     def _without_paths(self, text: str) -> str:
-        """A sentence for clients, whom it does not concern where the server keeps its state."""
+        """Return a sentence without the paths of the state, for clients."""
         return text.replace(f"{self.folder.path}{os.sep}", "")
 
     def disk_free(self) -> int | None:
@@ -440,7 +440,7 @@ class Served:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Do what is under way, write a last snapshot, close. It takes its time."""
+        """Finish what is under way, write a last snapshot, close. It takes its time."""
         self._ends.set()
         owner = self.owner
         if owner is not None and owner.is_alive() and owner.broken is None and self.log is not None:
@@ -479,7 +479,7 @@ def _written_at(path: Path) -> float:
 
 
 def warm_up(model: LiveModel) -> None:
-    """Have the kernels loaded, or compiled, before the first request, by rows that are not learned.
+    """Load or compile the kernels before the first request, by rows that are not learned.
 
     What is done only when a row is learned is tried on another learner like it.
     """
@@ -504,7 +504,7 @@ def warm_up(model: LiveModel) -> None:
 
 
 def largest(learner: Learner, top: int) -> dict[str, Any]:
-    """The largest weights, by name."""
+    """Return the largest weights, by name."""
     if learner.record.task == "multiclass":
         raise BadInput("each class has weights of its own; `bayou replay` gives the model, to be asked from Python.")
     table = feature_table(learner, top=top)
@@ -515,7 +515,7 @@ def largest(learner: Learner, top: int) -> dict[str, Any]:
 
 
 def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any]) -> Learner:
-    """One that knows nothing, and takes any JSON row."""
+    """Return an untrained learner that takes any JSON row."""
     from bayou.core import registry
     from bayou.core.extras import Extras
     from bayou.recipe.recipe import Recipe
@@ -534,7 +534,7 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
 
 
 def state_path(path: str) -> Path:
-    """The folder for the state; made if it is not there."""
+    """Return the folder for the state, which need not exist."""
     state = Path(path)
     if os.path.exists(state) and not os.path.isdir(state):
         raise BadInput(f"{path} is a file; --data names a folder.")

@@ -53,7 +53,7 @@ Start = Path | Callable[[], Learner]
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are for `Server`: to stop is how a server ends, and no failure."""
+    """Uvicorn without signal handlers: `Server` handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -219,11 +219,11 @@ class Server:
         self._say(str(about.get("message", "a task failed")), level=ERROR, error=about.get("exception"))
 
     async def _tick(self) -> None:
-        """Have what was not said by its turn said, as a count."""
+        """Report how many messages were suppressed."""
         self.messages.tick()
 
     async def _report(self) -> None:
-        """Tell systemd when all models are ready, and that none is broken."""
+        """Notify systemd when all models are ready, and regularly that none is broken."""
         if not self._is_ready and all(served.state == "ready" for served in self.models.values()):
             self._is_ready = True
             self._supervisor.tell("READY=1")
@@ -269,13 +269,13 @@ class Server:
             self._say(f"told to reload (SIGHUP): the tokens stay as they were: {error}")
 
     def stop(self) -> None:
-        """Have `run` end; also from another thread."""
+        """End `run`; also from another thread."""
         self.app.ends = self._uvicorn.should_exit = True
 
 
 @contextlib.contextmanager
 def _hangups_ignored() -> Iterator[None]:
-    """While the loop that listens for SIGHUP is gone, and the last snapshots are not written yet."""
+    """Ignore SIGHUP while the loop is gone and the last snapshots are not written yet."""
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -293,7 +293,7 @@ async def _repeat(action: Callable[[], Awaitable[None]], seconds: float) -> None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """The quick one, where there is one."""
+    """Return uvloop's event loop if it is installed, else the standard one."""
     try:
         import uvloop
     except ModuleNotFoundError:  # on Windows
@@ -302,7 +302,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def models_of(given: Sequence[str]) -> dict[str, Start]:
-    """What `--model FILE` or `--model NAME=FILE`, again and again, mean."""
+    """Parse the values of --model: FILE or NAME=FILE."""
     found: dict[str, Start] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -315,7 +315,7 @@ def models_of(given: Sequence[str]) -> dict[str, Start]:
 
 
 def _allow_files(n_models: int) -> None:
-    """Have the system allow as many open files as the models need, or refuse before anything is open."""
+    """Raise the limit of open files to what the models need, or BadInput if the system refuses."""
     if sys.platform == "win32":
         return
     needed = MODEL_FILES * n_models + SERVER_FILES

@@ -42,7 +42,7 @@ OTHER = "other"
 
 
 class RequestKey(NamedTuple):
-    """What requests are counted by. `model` is "" where the request is about none."""
+    """The key by which requests are counted; `model` is "" if a request is about none."""
 
     route: str
     model: str

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, each with a scope, from a file of lines such as `write 3f9c...`, `read a01b...`."""
+"""Bearer tokens, each with a scope, from a file of lines such as `write 3f9c...`, `read a01b...`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SHORTEST = 16
 
 
 class Tokens:
-    """What tokens may do; without a file everybody who can reach the server may do everything."""
+    """Scopes of tokens; without a file every client may do everything."""
 
     def __init__(self, scopes: dict[bytes, str] | None = None, path: Path | None = None) -> None:
         self._scopes, self.path = scopes, path
 
     @classmethod
     def of(cls, path: Path) -> Tokens:
-        """Those of a file."""
+        """Read the tokens of a file."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             open_to_others = bool(stat.S_IMODE(os.stat(path).st_mode) & 0o077)
@@ -55,7 +55,7 @@ class Tokens:
         return self._scopes is not None
 
     def may(self, header: bytes | None, scope: str) -> bool:
-        """Whether `check` lets a request pass."""
+        """Return whether `check` lets a request pass."""
         try:
             self.check(header, scope)
         except Refused:
@@ -63,7 +63,7 @@ class Tokens:
         return True
 
     def check(self, header: bytes | None, scope: str) -> None:
-        """Refuse whoever may not do that. Tokens are compared by their digests, which tell nothing by their time."""
+        """Raise RequestError(401 or 403) unless the token has the scope. Digests are compared, so timing tells nothing."""
         if self._scopes is None:
             return
         kind, _, token = (header or b"").partition(b" ")

@@ -1,4 +1,4 @@
-"""What requests ask of a model, on its way from the network to the model's thread and back."""
+"""Requests to a model, on their way from the network to the owner thread and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREDICT, LEARN, LABEL = range(3)
 
 
 class Work:
-    """One request.
+    """One request to a model.
 
     Attributes:
         lines: its rows, as they were sent; of an Arrow stream one line. Of labels, each as JSON with its weight.
@@ -46,7 +46,7 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """Requests that are logged and learned as one batch: rows with labels; or labels and rows that may meet.
+    """Requests that are logged and learned as one batch: labeled rows, or late labels and rows to remember.
 
     Attributes:
         items: what is to be logged, in order; of several requests without an id rows to learn are one item.

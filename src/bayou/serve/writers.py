@@ -1,4 +1,4 @@
-"""Who wrote a log: versions and the kind of processor, which decide the last places of a model's numbers."""
+"""Writers of a log: versions and kind of processor, which decide the last bits of a model's numbers."""
 
 from __future__ import annotations
 
