@@ -223,7 +223,7 @@ def _vw_rate(port: int, lines: list[bytes], bundle: int, seconds: float) -> floa
 def bodies(folder: Path, data: Data, rounds: int, seconds: float) -> None:
     """Bodies of 1,000 rows, beside the commands on files of the same rows; both per CPU second."""
     from bayou import train
-    from bayou.serve.served import new_learner
+    from bayou.serve.service import new_learner
 
     lines = (data.rows, data.taught), (data.row_bodies, data.taught_bodies), "application/x-ndjson"
     text = (data.vw, data.taught_vw), (data.vw_bodies, data.taught_vw_bodies), "text/x-vw"

@@ -27,7 +27,7 @@ FIRST_STEPS = {
     "demo": ("demo", "bayou.cli.demo.study.run"),
     "warm": ("warm", "bayou.runs.warming.run_all"),
     "serve": ("serve --learner marginal --data state --port 0", "bayou.serve.server.Server"),
-    "replay": ("replay state --out o.bayou", "bayou.serve.folder.replayed"),
+    "replay": ("replay state --out o.bayou", "bayou.serve.state_folder.replayed"),
 }
 BROKEN = [
     (KeyError("no\x1b[31mbody"), 70, "KeyError: 'no\\x1b[31mbody'). That is a defect of bayou"),

@@ -352,8 +352,8 @@ def arena() -> Iterator[Path]:
     from bayou import reproduce
     from bayou.cli.demo import picture, study
     from bayou.cli.demo import words as demo_words
-    from bayou.serve.model import LiveModel
-    from bayou.serve.served import new_learner
+    from bayou.serve.served_model import ServedModel
+    from bayou.serve.service import new_learner
 
     find = reproduce.find
 
@@ -372,8 +372,8 @@ def arena() -> Iterator[Path]:
         stack.enter_context(mock.patch("bayou.runs.warming.run_all"))
         stack.enter_context(mock.patch("bayou.serve.server.Server.run"))
         stack.enter_context(mock.patch("bayou.serve.server._bound"))
-        served = LiveModel(new_learner("marginal", [], 5, {}))
-        stack.enter_context(mock.patch("bayou.serve.folder.replayed", return_value=served))
+        served = ServedModel(new_learner("marginal", [], 5, {}))
+        stack.enter_context(mock.patch("bayou.serve.state_folder.replayed", return_value=served))
         for module, names in ((study, ("warm_up", "run", "write_report")), (picture, ["draw"]), (demo_words, ["show"])):
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, return_value=None))

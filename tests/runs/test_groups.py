@@ -16,7 +16,7 @@ from bayou.recipe.recipe import Recipe
 from bayou.runs.compare import compare
 from bayou.runs.processes import _Within
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
-from bayou.serve.reading import Reading
+from bayou.serve.row_reader import RowReader
 
 CSV = "site,size,y\n" + "".join(f"s{k % 3},{k % 7},{k % 2}\n" for k in range(40))
 
@@ -135,7 +135,7 @@ def test_tasks_of_spark_read_them(tmp_path, met):
 def test_servers_read_them(met, form, recipe, row, n, learns):
     learner = Marginal(n_features=1 << 20)
     learner.extras = Extras.new(recipe)
-    batch = Reading(learner).read(form, [row, b"{", row] if form == JSON else [row, row], learns).batch
+    batch = RowReader(learner).read(form, [row, b"{", row] if form == JSON else [row, row], learns).batch
     assert len(batch) == 2
     assert len(set(batch.groups.tolist())) == n
     assert batch[:1].groups.tolist() == batch[1:].groups.tolist()
@@ -144,7 +144,7 @@ def test_servers_read_them(met, form, recipe, row, n, learns):
 def test_servers_of_tables_read_them(data, met):
     import pyarrow as pa
 
-    reading = Reading(bayou.train(data, learner="marginal", bits=20, label="y").learner)
+    reading = RowReader(bayou.train(data, learner="marginal", bits=20, label="y").learner)
     assert reading.read(JSON, [b'{"site": "s1", "size": 3}'], learns=False).batch.groups.tolist() == [1, 2, 2]
     stream = pa.BufferOutputStream()
     table = pa.table({"site": ["s1"], "size": [3.0]})

@@ -138,17 +138,17 @@ def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
 
 def learned_in(state: Path) -> tuple[Counter, object]:
     """How often each row was learned, by the log; and the model that it makes."""
-    from bayou.serve.folder import Folder, replayed
     from bayou.serve.log import LEARN, Log
+    from bayou.serve.state_folder import StateFolder, replayed
 
-    log = Log(Folder(state, "default").path, write=False)
+    log = Log(StateFolder(state, "default").path, write=False)
     seen: Counter = Counter()
     for unit in log.units():
         for entry in unit:
             if entry.kind == LEARN:
                 lines = entry.body.split(b"\n")
             else:
-                lines = [row for _, row, _ in log.learned_by(entry)]
+                lines = [row for _, row, _ in log.rows_learned_by(entry)]
             for line in lines:
                 row = json.loads(line)
                 seen[row.get("name") or "twin " + row["twin"]] += 1
@@ -201,14 +201,14 @@ def kill_again_and_again(folder: Path, kills: int, seed: int = 0, clients: int =
 
 
 def main() -> None:
-    from bayou.serve.model import LiveModel
-    from bayou.serve.served import Options, new_learner, warm_up
+    from bayou.serve.served_model import ServedModel
     from bayou.serve.server import Server
+    from bayou.serve.service import ServeOptions, new_learner, warm_up
 
     def made():
         return new_learner("marginal", [], BITS, {})
 
-    warm_up(LiveModel(made()))
+    warm_up(ServedModel(made()))
     for line in sys.stdin:
         port, state = line.split()
         child = os.fork()
@@ -218,8 +218,8 @@ def main() -> None:
             while True:
                 try:
                     server = Server(
-                        Path(state), {"default": made}, Options(snapshot_every=SNAPSHOT_EVERY), None, port=int(port),
-                        say=lambda text: None,
+                        Path(state), {"default": made}, ServeOptions(snapshot_every=SNAPSHOT_EVERY), None,
+                        port=int(port), say=lambda text: None,
                     )  # fmt: skip
                     break
                 except ValueError:

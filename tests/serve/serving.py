@@ -10,9 +10,9 @@ from pathlib import Path
 
 import httpx
 
-from bayou.serve.live import Clock
-from bayou.serve.served import Options, new_learner
+from bayou.serve.live_stats import Clock
 from bayou.serve.server import Server
+from bayou.serve.service import ServeOptions, new_learner
 
 
 def learner(name="marginal", bits=12, **recipe):
@@ -44,7 +44,7 @@ class Running:
     def __init__(self, state: Path, models=None, *, tokens=None, ready=True, **options) -> None:
         self.said: list[str] = []
         self.server = Server(
-            state, {"default": learner()} if models is None else models, Options(**options), tokens, port=0,
+            state, {"default": learner()} if models is None else models, ServeOptions(**options), tokens, port=0,
             say=self.said.append,
         )  # fmt: skip
         self.error: BaseException | None = None

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bayou.serve.bodies import LONG, lines_of
 from bayou.serve.log import JSON, VW
+from bayou.serve.request_bodies import LONG_BODY_BYTES, lines_of
 
 ROW = b'{"a": 1, "text": "something that takes room"}'
-LONG_BODY = [ROW] * (LONG // len(ROW) + 1)
+LONG_BODY = [ROW] * (LONG_BODY_BYTES // len(ROW) + 1)
 
 
 @pytest.mark.parametrize("between", [b"\n", b"\r\n", b"\n \t\n", b"\n\n"])
@@ -23,5 +23,5 @@ def test_a_long_body_has_the_same_rows_as_a_short_one(between, behind):
 @pytest.mark.parametrize("form", [JSON, VW])
 def test_a_long_body_without_rows_has_none(form):
     for blank in (b"\n", b" ", b" \n"):
-        lines, _ = lines_of(blank * LONG * 2, form, True, 10)
+        lines, _ = lines_of(blank * LONG_BODY_BYTES * 2, form, True, 10)
         assert not lines

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bayou.serve import Client, Refused
+from bayou.serve import Client, ResponseError
 from tests.serve.serving import Running, running
 
 
@@ -32,7 +32,7 @@ def test_everything_a_server_can_do(server):
 
 
 def test_a_refusal_is_an_error_with_its_rows(server):
-    with Client(server.server.url) as client, pytest.raises(Refused, match="1 of 2 rows are bad") as caught:
+    with Client(server.server.url) as client, pytest.raises(ResponseError, match="1 of 2 rows are bad") as caught:
         client.learn([{"label": 1}, {"label": "x"}])
     assert caught.value.status == 422
     assert caught.value.rows[0]["index"] == 1
@@ -47,10 +47,10 @@ def test_it_waits_for_a_server_that_starts_again(tmp_path):
 
     def later():
         time.sleep(0.3)
-        from bayou.serve.served import Options
         from bayou.serve.server import Server
+        from bayou.serve.service import ServeOptions
 
-        again.append(Server(tmp_path, {}, Options(), None, port=port, say=lambda text: None))
+        again.append(Server(tmp_path, {}, ServeOptions(), None, port=port, say=lambda text: None))
         again[0].run()
 
     thread = threading.Thread(target=later)
@@ -59,5 +59,5 @@ def test_it_waits_for_a_server_that_starts_again(tmp_path):
         assert client.learn({"a": 1, "label": 1})["version"] == 1
     again[0].stop()
     thread.join()
-    with Client(url, patience=0.1) as client, pytest.raises(Refused, match="does not answer"):
+    with Client(url, patience=0.1) as client, pytest.raises(ResponseError, match="does not answer"):
         client.info()

@@ -5,10 +5,10 @@ from contextlib import closing
 import pytest
 
 from bayou.serve.clock import SteadyClock
-from bayou.serve.committer import Committer
-from bayou.serve.log import JSON, LABEL, LEARN, ROW, Item, Log
+from bayou.serve.log import JSON, LABEL, LEARN, ROW, Log, PendingEntry
+from bayou.serve.log_writer import LogWriter
+from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import new_times
-from bayou.serve.work import Unit
 from tests.serve.serving import running
 
 DAY = 86400.0
@@ -80,35 +80,35 @@ def test_it_starts_no_earlier_than_it_must(clocks):
 
 
 class Committing:
-    """A committer whose rounds are made one by one, and a log by a clock of ours."""
+    """A log_writer whose rounds are made one by one, and a log by a clock of ours."""
 
     def __init__(self, folder, clocks, **ids):
         self.log, self.clocks = Log(folder), clocks
         self.log.clock = clocks.steady()
         for name, value in ids.items():
             setattr(self.log.ids, name, value)
-        self.committer = Committer(self.log, new_times(), lambda units: None)
+        self.log_writer = LogWriter(self.log, new_times(), lambda units: None)
 
     def close(self):
         self.log.close()
 
     def round(self, *items):
         """What the log's thread does in one round, at once."""
-        unit = Unit(list(items), [])
+        unit = LearningUnit(list(items), [])
         if items:
-            self.committer.put(unit)
-        self.committer._more, self.committer._looked = True, float("-inf")
-        self.committer._next()
+            self.log_writer.put(unit)
+        self.log_writer._more, self.log_writer._looked = True, float("-inf")
+        self.log_writer._next()
         assert unit.failed is None
         return [item.outcome for item in items]
 
 
 def row(key):
-    return Item(ROW, JSON, key, b"{}")
+    return PendingEntry(ROW, JSON, key, b"{}")
 
 
 def label(key):
-    return Item(LABEL, JSON, key, b"1")
+    return PendingEntry(LABEL, JSON, key, b"1")
 
 
 def test_open_rows_survive_a_clock_that_is_wrong_for_a_moment(tmp_path, clocks):
@@ -130,10 +130,10 @@ def test_open_rows_survive_a_clock_that_is_wrong_for_a_moment(tmp_path, clocks):
 
 def test_entries_are_never_dated_before_the_last_one(tmp_path, clocks):
     with closing(Log(tmp_path)) as log:
-        log.commit([[Item(LEARN, JSON, None, b"{}")]], at=log.clock() + 30 * DAY)
+        log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]], at=log.clock() + 30 * DAY)
     with closing(Log(tmp_path)) as log:
         assert abs(log.clock.lead - 30 * DAY) < 60.0
-        log.commit([[Item(LEARN, JSON, None, b"{}")]])
+        log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
         first, second = (entry.at for unit in log.units() for entry in unit)
         assert first <= second < first + 60.0
 
@@ -141,7 +141,7 @@ def test_entries_are_never_dated_before_the_last_one(tmp_path, clocks):
 def test_a_log_from_the_future_is_remarked_once(tmp_path):
     with running(tmp_path) as server:
         server.post("/learn", {"a": 1, "label": 1})
-        server.served.log.commit([[Item(ROW, JSON, "a", b"{}")]], at=server.served.log.clock() + 2 * 3600)
+        server.served.log.commit([[PendingEntry(ROW, JSON, "a", b"{}")]], at=server.served.log.clock() + 2 * 3600)
         server.served.owner.model.version = server.served.log.last
     with running(tmp_path, {}) as server:
         said = [text for text in server.said if "ahead of this machine's clock" in text]

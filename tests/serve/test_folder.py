@@ -3,7 +3,7 @@
 import pytest
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.serve.folder import replayed
+from bayou.serve.state_folder import replayed
 from tests.serve.serving import Running, learner, running
 
 
@@ -40,7 +40,7 @@ def test_a_default_label_that_cannot_be_learned_leaves_no_model_behind(tmp_path)
 
 
 def test_who_listens_is_let_go_when_the_server_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayou.serve.server.GRACE", 600)
+    monkeypatch.setattr("bayou.serve.server.SHUTDOWN_SECONDS", 600)
     server = Running(tmp_path)
     with server.client.stream("GET", "/events") as stream:
         lines = stream.iter_lines()

@@ -7,9 +7,9 @@ import time
 import pytest
 
 import bayou
-from bayou.serve.folder import replayed
-from bayou.serve.health import REPEAT_SECONDS, Trouble
-from bayou.serve.log import NoRoom
+from bayou.serve.health import REPEAT_SECONDS, LastingProblem
+from bayou.serve.log import LogWriteError
+from bayou.serve.state_folder import replayed
 from bayou.serve.supervisor import Supervisor
 from tests.serve.serving import Running, learner, running
 
@@ -19,7 +19,7 @@ BIG = [{f"feature{k}": 1.0, "label": 1} for k in range(2000)]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("bayou.serve.committer.LOOK", 0.05)
+    monkeypatch.setattr("bayou.serve.log_writer.EXPIRY_CHECK_SECONDS", 0.05)
 
 
 def eventually(told, seconds=20.0):
@@ -83,7 +83,7 @@ def test_rows_that_are_overdue_on_a_full_disk_keep_no_processor_busy(tmp_path, m
 
         def commit(units, at=None):
             tried.append(1)
-            raise NoRoom("database or disk is full")
+            raise LogWriteError("database or disk is full")
 
         monkeypatch.setattr(server.served.log, "commit", commit)
         monkeypatch.setattr(server.served.log, "is_due", lambda now: True)
@@ -95,7 +95,7 @@ def test_rows_that_are_overdue_on_a_full_disk_keep_no_processor_busy(tmp_path, m
 
 def test_trouble_is_said_at_once_then_once_a_minute_and_when_it_is_over():
     said, now = [], [0.0]
-    trouble = Trouble(lambda text, level: said.append((text, level)), "over", monotonic=lambda: now[0])
+    trouble = LastingProblem(lambda text, level: said.append((text, level)), "over", monotonic=lambda: now[0])
     full, over = ("full", "error"), ("over", "info")
 
     def pass_(seconds, text):
@@ -213,12 +213,12 @@ def test_a_log_that_broke_is_said_everywhere_while_predictions_go_on(tmp_path):
 
 def test_a_log_that_broke_keeps_no_processor_busy(tmp_path, monkeypatch):
     with running(tmp_path) as server:
-        committer, taken = server.served.owner.committer, []
-        take = committer._taken
-        monkeypatch.setattr(committer, "_taken", lambda: taken.append(1) or take())
+        log_writer, taken = server.served.owner.log_writer, []
+        take = log_writer._taken
+        monkeypatch.setattr(log_writer, "_taken", lambda: taken.append(1) or take())
         monkeypatch.setattr(server.served.log, "is_due", lambda now: True)
         monkeypatch.setattr(server.served.log, "commit", lambda units: 1 / 0)
-        assert eventually(lambda: committer.broken)
+        assert eventually(lambda: log_writer.broken)
         taken.clear()
         time.sleep(0.3)
         assert len(taken) < 20
@@ -288,7 +288,7 @@ def test_a_log_that_is_not_where_it_was_is_noticed(tmp_path, change):
 
 
 def test_a_log_that_was_removed_at_the_last_moment_is_not_said_to_have_everything(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayou.serve.committer.LOOK", 60.0)
+    monkeypatch.setattr("bayou.serve.log_writer.EXPIRY_CHECK_SECONDS", 60.0)
     with running(tmp_path / "state") as server:
         server.post("/learn", ROW)
         shutil.rmtree(tmp_path / "state")
@@ -314,7 +314,7 @@ def test_a_supervisor_hears_of_a_server_while_it_is_healthy(tmp_path, monkeypatc
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
         end.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setattr("bayou.serve.server.SIGN_OF_LIFE", 0.02)
+        monkeypatch.setattr("bayou.serve.server.WATCHDOG_SECONDS", 0.02)
         with running(tmp_path / "state") as server:
             heard = []
             assert eventually(lambda: heard.extend(messages(end)) or b"READY=1" in heard)

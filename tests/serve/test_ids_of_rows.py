@@ -6,7 +6,7 @@ import math
 import pytest
 
 from bayou import train
-from bayou.serve.folder import replayed
+from bayou.serve.state_folder import replayed
 from tests.serve.serving import learner, running
 
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -8,19 +8,19 @@ from collections import Counter
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.log import ARROW, EXPIRE, JSON, LABEL, LEARN, ROW, VW, BadLog, Item, Log, NoRoom
+from bayou.serve.log import ARROW, EXPIRE, JSON, LABEL, LEARN, ROW, VW, BadLog, Log, LogWriteError, PendingEntry
 
 
 def learn(body=b"{}", key=None):
-    return Item(LEARN, JSON, key, body)
+    return PendingEntry(LEARN, JSON, key, body)
 
 
 def row(key, body=b"{}"):
-    return Item(ROW, JSON, key, body)
+    return PendingEntry(ROW, JSON, key, body)
 
 
 def label(key, body=b"1"):
-    return Item(LABEL, JSON, key, body)
+    return PendingEntry(LABEL, JSON, key, body)
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ LONG = b"\n".join(b'{"site": "s%d", "label": %d}' % (k % 7, k % 2) for k in rang
 
 def test_long_bodies_take_less_room_and_come_back_as_they_were(log, tmp_path):
     bodies = [b"short", LONG, random.Random(0).randbytes(1 << 17), b"short again"]
-    log.commit([[Item(LEARN, form, None, body) for form, body in zip((JSON, VW, ARROW, JSON), bodies, strict=True)]])
+    log.commit(
+        [[PendingEntry(LEARN, form, None, body) for form, body in zip((JSON, VW, ARROW, JSON), bodies, strict=True)]]
+    )
     found = [(entry.form, entry.body) for unit in Log(tmp_path, write=False).units() for entry in unit]
     assert found == list(zip((JSON, VW, ARROW, JSON), bodies, strict=True))
     sizes = [size for (size,) in log._db.execute("SELECT length(body) FROM log ORDER BY n")]
@@ -61,8 +63,8 @@ def test_a_long_row_joins_its_label(log):
     items = [row("a", LONG), label("a", b"1")]
     log.commit([items[:1]])
     log.commit([items[1:]])
-    assert items[1].learns == [(JSON, LONG, b"1")]
-    assert [log.learned_by(entry) for unit in log.units() for entry in unit] == [(), [(JSON, LONG, b"1")]]
+    assert items[1].rows_to_learn == [(JSON, LONG, b"1")]
+    assert [log.rows_learned_by(entry) for unit in log.units() for entry in unit] == [(), [(JSON, LONG, b"1")]]
 
 
 def test_a_byte_of_a_long_body_that_changed_is_said(log, tmp_path):
@@ -105,9 +107,9 @@ def test_a_request_is_learned_once(log):
 def test_labels_join_their_rows_in_whatever_order_they_come(log):
     items = [row("a", b"A"), label("a", b"1"), label("a", b"0"), label("b", b"1"), label("b", b"0"), row("b", b"B")]
     assert outcomes(log, *items) == ["remembered", "joined", "duplicate", "early", "duplicate", "joined"]
-    assert [item.learns for item in items if item.learns] == [[(JSON, b"A", b"1")], [(JSON, b"B", b"1")]]
+    assert [item.rows_to_learn for item in items if item.rows_to_learn] == [[(JSON, b"A", b"1")], [(JSON, b"B", b"1")]]
     assert outcomes(log, row("a"), row("b"), label("b")) == ["known", "known", "duplicate"]
-    told = [log.learned_by(entry) for unit in log.units() for entry in unit]
+    told = [log.rows_learned_by(entry) for unit in log.units() for entry in unit]
     assert told == [(), [(JSON, b"A", b"1")], (), [(JSON, b"B", b"1")]]
     assert (log.ids.open, log.ids.early) == (0, 0)
 
@@ -118,16 +120,18 @@ def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
     outcomes(log, label("c"), row("d", b"D"), at=105.0)
     assert not log.ids.due(109.0)
     assert log.ids.due(111.0)
-    closing = Item(EXPIRE, JSON, None, b"")
+    closing = PendingEntry(EXPIRE, JSON, None, b"")
     log.commit([[closing]], at=111.0)
-    assert closing.learns == [(JSON, b"A", b"0"), (JSON, b"B", b"0")]
-    assert [log.learned_by(entry) for unit in log.units(after=log.last - 1) for entry in unit] == [closing.learns]
+    assert closing.rows_to_learn == [(JSON, b"A", b"0"), (JSON, b"B", b"0")]
+    assert [log.rows_learned_by(entry) for unit in log.units(after=log.last - 1) for entry in unit] == [
+        closing.rows_to_learn
+    ]
     assert outcomes(log, label("a"), label("d"), at=112.0) == ["late", "joined"]
     last = log.last
-    log.commit([[Item(EXPIRE, JSON, None, b"")]], at=116.0)  # the early label was for a row that never came
+    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]], at=116.0)  # the early label was for a row that never came
     assert log.last == last
     assert log.ids.counts["unknown"] == 1
-    log.commit([[Item(EXPIRE, JSON, None, b"")]], at=130.0)
+    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]], at=130.0)
     assert outcomes(log, label("a"), at=130.0) == ["early"]  # nothing is known of it any more
 
 
@@ -139,7 +143,7 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(log):
         "unknown",
     ]
     assert log.ids.due(0.0)
-    log.commit([[Item(EXPIRE, JSON, None, b"")]])
+    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]])
     assert log.ids.open == 2
     assert log.ids.counts["dropped"] == 1
 
@@ -160,7 +164,7 @@ def test_a_full_disk_is_told_from_damage(log, monkeypatch):
     full = sqlite3.OperationalError("database or disk is full")
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     monkeypatch.setattr(logs, "_checksum", lambda *about: (_ for _ in ()).throw(full))
-    with pytest.raises(NoRoom):
+    with pytest.raises(LogWriteError):
         log.commit([[learn()]])
     monkeypatch.undo()
     log.commit([[learn()]])

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bayou.cli import app
-from bayou.serve import folder, served, writers
-from bayou.serve.log import JSON, LEARN, Item, Log
+from bayou.serve import service, state_folder, writers
+from bayou.serve.log import JSON, LEARN, Log, PendingEntry
 from tests.serve.serving import running
 
 ROW = {"a": 1.0, "label": 1}
@@ -18,7 +18,7 @@ OLD = HERE | {"bayou": "0.0.9"}
 
 
 def be(monkeypatch, writer):
-    for module in (folder, served):
+    for module in (state_folder, service):
         monkeypatch.setattr(module, "this_writer", lambda: writer)
 
 
@@ -114,10 +114,10 @@ def test_a_note_is_part_of_the_transaction_that_it_is_about(tmp_path):
     log.sign(HERE)
     assert log.meta("writers") is None
     log._db.execute("CREATE TEMP TRIGGER fails BEFORE INSERT ON meta BEGIN SELECT RAISE(ABORT, 'x'); END")
-    with pytest.raises(folder.BadLog):
-        log.commit([[Item(LEARN, JSON, None, b"{}")]])
+    with pytest.raises(state_folder.BadLog):
+        log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     assert (log.last, log.writers) == (0, [])
     log._db.execute("DROP TRIGGER fails")
-    log.commit([[Item(LEARN, JSON, None, b"{}")]])
+    log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     assert json.loads(log.meta("writers")) == [[1, HERE]]
     log.close()

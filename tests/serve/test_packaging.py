@@ -60,7 +60,7 @@ def test_the_container_is_healthy_as_long_as_the_server_is(tmp_path):
             return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
 
         assert check() == 0
-        server.served.owner.committer.broken = "the log is out of order"
+        server.served.owner.log_writer.broken = "the log is out of order"
         assert check() == 1
     assert check() == 1
 

@@ -6,8 +6,8 @@ from time import perf_counter
 
 import pytest
 
-from bayou.serve import served
-from bayou.serve.live import Live
+from bayou.serve import service
+from bayou.serve.live_stats import LiveStats
 from bayou.serve.tokens import Tokens
 from tests import browser
 from tests.serve.serving import FakeClock, learner, running, token_file
@@ -27,7 +27,7 @@ def chromium():
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with running(tmp_path_factory.mktemp("state")) as started:
-        started.served.live.surprising(9.0, NASTY.encode(), 1.0, 0.01)
+        started.served.live.add_surprise(9.0, NASTY.encode(), 1.0, 0.01)
         started.post("/learn", [{NASTY: 1.0, "site": NASTY, "label": k % 2} for k in range(30)])
         stop, rng = threading.Event(), random.Random(0)
 
@@ -91,7 +91,7 @@ def color(page) -> str:
 
 def test_the_status_line_says_what_is_wrong(chromium, tmp_path, monkeypatch):
     time = FakeClock()
-    monkeypatch.setattr(served, "Live", lambda: Live(time.clock))
+    monkeypatch.setattr(service, "LiveStats", lambda: LiveStats(time.clock))
     with running(tmp_path) as server:
         server.post("/learn", [{"a": k % 3, "label": k % 2} for k in range(30)])
         time.advance(20.0)
@@ -142,7 +142,7 @@ def test_the_page_asks_for_a_token_and_then_shows_what_it_may(chromium, tmp_path
     read, write = "r" * 20, "w" * 20
     tokens = Tokens.of(token_file(tmp_path, f"read {read}", f"write {write}"))
     with running(tmp_path / "state", {"ads": learner(), "spam": learner()}, tokens=tokens) as server:
-        server.server.models["spam"].live.surprising(9.0, b'{"name": "somebody"}', 1.0, 0.01)
+        server.server.models["spam"].live.add_surprise(9.0, b'{"name": "somebody"}', 1.0, 0.01)
         shown = {}
         for token in (read, write):
             page = chromium.open(server.server.url + "/?model=spam")

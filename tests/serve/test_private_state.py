@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from bayou.serve.folder import Folder
+from bayou.serve.state_folder import StateFolder
 from tests.serve.serving import learner, running
 
 ROW = {"a": 1.0, "label": 1}
@@ -66,7 +66,7 @@ def test_a_folder_with_other_things_in_it_stays_as_it_is(tmp_path):
 def test_what_a_kill_left_half_written_is_removed_at_the_next_start(tmp_path):
     with running(tmp_path) as server:
         server.post("/learn", ROW)
-    folder = Folder(tmp_path, "default")
+    folder = StateFolder(tmp_path, "default")
     left = [
         folder.snapshots / ".000000000061.bayou.0123abcd.part",
         folder.snapshots / ".000000000001.bayou.89abcdef.part",

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.folder import replayed
-from bayou.serve.log import JSON, LEARN, BadLog, Item, Log
+from bayou.serve.log import JSON, LEARN, BadLog, Log, PendingEntry
+from bayou.serve.state_folder import replayed
 from tests.serve.serving import running
 
 ROW = {"a": 1.0, "label": 1}
@@ -55,7 +55,7 @@ def test_a_read_only_mount_is_replayed(tmp_path, read_only):
 @pytest.mark.parametrize("copied_live", [False, True])
 def test_a_folder_that_cannot_be_written_is_read_without_a_wal_or_refused(tmp_path, monkeypatch, copied_live):
     log = Log(tmp_path)
-    log.commit([[Item(LEARN, JSON, None, b"{}")]])
+    log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     if copied_live:
         (tmp_path / "copy").mkdir()
         for name in ("log.sqlite", "log.sqlite-wal", "head"):
@@ -77,9 +77,9 @@ def test_a_folder_that_cannot_be_written_is_read_without_a_wal_or_refused(tmp_pa
 
 def test_a_log_that_can_be_written_is_not_taken_for_one_that_cannot_change(tmp_path):
     log = Log(tmp_path)
-    log.commit([[Item(LEARN, JSON, None, b"{}")]])
+    log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     again = Log(tmp_path, write=False)
-    log.commit([[Item(LEARN, JSON, None, b"{}")]])
+    log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     assert again._db.execute("SELECT count(*) FROM log").fetchone() == (2,)
     again.close()
     log.close()

@@ -4,8 +4,8 @@ import time
 
 import bayou
 from bayou.serve.log import JSON, SVMLIGHT, VW
-from bayou.serve.reading import Reading
-from bayou.serve.served import new_learner
+from bayou.serve.row_reader import RowReader
+from bayou.serve.service import new_learner
 
 
 def test_crosses_of_numbered_features_are_read_and_named(tmp_path):
@@ -13,7 +13,7 @@ def test_crosses_of_numbered_features_are_read_and_named(tmp_path):
     path.write_text("1 1:1 11:1\n-1 2:1 11:2\n")
     how = {"learner": "marginal", "bits": 12, "ranges": [("a", 1, 10), ("b", 11, 20)], "interactions": ["ab"]}
     learner = bayou.train(path, **how).learner
-    read = Reading(learner).read(SVMLIGHT, [b"1 3:1 12:4"], learns=True)
+    read = RowReader(learner).read(SVMLIGHT, [b"1 3:1 12:4"], learns=True)
     assert read.batch.values.tolist() == [1, 4, 4]
     (new,) = read.names
     learner.extras.names.add(new)
@@ -24,13 +24,13 @@ def test_interactions_of_vw_text_are_read(tmp_path):
     path = tmp_path / "d.vw"
     path.write_text("1 |user u |ad a\n-1 |user v |ad a\n")
     learner = bayou.train(path, learner="marginal", bits=12, interactions=["ua"], ignore=["s"]).learner
-    read = Reading(learner).read(VW, [b"|user u |ad a |site x"], learns=False)
+    read = RowReader(learner).read(VW, [b"|user u |ad a |site x"], learns=False)
     assert set(learner.extras.names.name_of(read.batch.indices)) == {"user^u", "ad^a", "user^u & ad^a"}
 
 
 def test_many_rows_for_the_slow_reader_take_time_in_proportion():
     """Numbers with an exponent are read by Python; a body full of them must not occupy the server for minutes."""
-    reading = Reading(new_learner("marginal", [], 12, {}))
+    reading = RowReader(new_learner("marginal", [], 12, {}))
 
     def seconds(n):
         rows = [b'{"a": 1e-05, "text": "%s"}' % (b"x" * 200)] * n

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import bayou
-from bayou.serve.served import Options
 from bayou.serve.server import Server
+from bayou.serve.service import ServeOptions
 from bayou.serve.tokens import Tokens
 from tests.serve.serving import learner, running, token_file
 
@@ -111,12 +111,11 @@ def test_more_than_the_queue_holds_is_told_to_come_again(tmp_path):
 
 @pytest.mark.long
 def test_a_server_that_is_starting_says_so(tmp_path, monkeypatch):
-    from bayou.serve import served
 
     def slow(model):
         time.sleep(0.5)
 
-    monkeypatch.setattr(served, "warm_up", slow)
+    monkeypatch.setattr("bayou.serve.service.warm_up", slow)
     with running(tmp_path, ready=False) as server:
         told = server.post("/predict", {"a": 1})
         assert (told.status_code, told.headers["retry-after"]) == (503, "1")
@@ -294,7 +293,7 @@ def test_what_is_wrong_is_told_to_those_who_may_read_alone(tmp_path, monkeypatch
 def test_rows_of_others_are_shown_to_those_who_may_write_alone(tmp_path):
     tokens = Tokens.of(token_file(tmp_path, f"write {WRITE}", f"read {READ}"))
     with running(tmp_path / "state", tokens=tokens) as server:
-        server.served.live.surprising(9.0, b'{"name": "somebody"}', 1.0, 0.01)
+        server.served.live.add_surprise(9.0, b'{"name": "somebody"}', 1.0, 0.01)
         shown = {}
         for token in (READ, WRITE):
             with server.client.stream("GET", "/events", headers={"authorization": f"Bearer {token}"}) as stream:
@@ -343,7 +342,7 @@ def test_a_bad_token_file_is_refused(tmp_path, text, rights, words):
 def test_without_tokens_only_this_machine_is_served(tmp_path):
     for host in ("0.0.0.0", "::", "192.168.1.1"):
         with pytest.raises(bayou.BadInput, match="a token file is needed"):
-            Server(tmp_path, {"default": learner()}, Options(), None, host, 0)
+            Server(tmp_path, {"default": learner()}, ServeOptions(), None, host, 0)
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -363,7 +362,7 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path, monkeypatch):
         assert server.post("/predict", {"a": 1}).status_code == 200
         db.execute("PRAGMA max_page_count = 1000000")
         assert server.post("/learn", big).status_code == 200
-    from bayou.serve.folder import replayed
+    from bayou.serve.state_folder import replayed
 
     assert replayed(tmp_path).learner.examples == 2001
 
@@ -409,7 +408,7 @@ def test_a_log_that_was_damaged_is_not_served(tmp_path):
         assert 'bayou_log_damaged{model="default"} 1.0' in server.client.get("/metrics").text
     for path in (tmp_path / "models/default/snapshots").iterdir():
         path.unlink()
-    started = Server(tmp_path, {}, Options(), None, port=0, say=lambda text: None)
+    started = Server(tmp_path, {}, ServeOptions(), None, port=0, say=lambda text: None)
     with pytest.raises(bayou.BadModel, match="entry 2 is not whole"):
         started.run()
 

@@ -16,7 +16,7 @@ from bayou import train
 from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Recipe
-from bayou.serve.folder import Folder, replayed
+from bayou.serve.state_folder import StateFolder, replayed
 from bayou.sources.rows.encoder import Rows
 from tests.serve.serving import learner, running
 
@@ -305,7 +305,7 @@ def test_a_replica_follows_snapshots_and_changes_nothing(tmp_path):
 def test_a_snapshot_that_is_damaged_is_left_out_and_told_of(tmp_path):
     with running(tmp_path) as server:
         server.post("/learn", ROWS)
-    folder = Folder(tmp_path, "default")
+    folder = StateFolder(tmp_path, "default")
     newest = folder.snapshot(folder.versions()[0])
     data = bytearray(newest.read_bytes())
     data[-1] ^= 1

@@ -9,8 +9,8 @@ import pytest
 
 from bayou.core.errors import BadInput
 from bayou.serve import server as serving
-from bayou.serve.served import Options
 from bayou.serve.server import Server
+from bayou.serve.service import ServeOptions
 from bayou.serve.tokens import Tokens
 from tests.serve.serving import learner, running
 
@@ -54,7 +54,7 @@ def test_tokens_are_read_again_and_a_bad_file_changes_nothing(tmp_path):
 def test_sighup_reloads_and_does_not_end_the_server(tmp_path):
     """In the main thread, which alone hears signals."""
     said, unheard = [], []
-    server = Server(tmp_path, {"default": learner()}, Options(), None, port=0, say=said.append)
+    server = Server(tmp_path, {"default": learner()}, ServeOptions(), None, port=0, say=said.append)
 
     def drive():
         try:
@@ -101,7 +101,7 @@ def test_as_many_files_are_allowed_as_the_models_need(tmp_path):
 def test_more_models_than_files_allow_are_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(serving.resource, "getrlimit", lambda kind: (256, 256))
     with pytest.raises(BadInput, match=r"300 models need 1,600 open files.* allows 256: .*`ulimit -n 1600`"):
-        Server(tmp_path / "state", {f"m{k}": learner(bits=4) for k in range(300)}, Options(), None, port=0)
+        Server(tmp_path / "state", {f"m{k}": learner(bits=4) for k in range(300)}, ServeOptions(), None, port=0)
     assert not (tmp_path / "state").exists()
 
 

@@ -5,7 +5,7 @@ import sys
 import httpx
 import pytest
 
-from bayou.serve.folder import replayed
+from bayou.serve.state_folder import replayed
 from tests.serve.serving import process, running
 from tests.serve.spoiling import spoil, state_of
 

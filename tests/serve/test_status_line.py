@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bayou.serve.health import LOW_DISK, Health, duration
-from bayou.serve.live import Live
+from bayou.serve.live_stats import LiveStats
 from tests.serve.serving import FakeClock, running
 
 DRIFT = {"gap": 0.05, "error": 0.01, "rows": 1000, "alarm": True}
@@ -13,7 +13,7 @@ WORSE = {"loss": 0.5, "better": -0.2, "rows": 5000, "alarm": True}
 DELAY = {"recent": 20.0, "usual": 18.0, "silent": 0.0}
 
 
-def picture(**changes: Any) -> dict[str, Any]:
+def live_status(**changes: Any) -> dict[str, Any]:
     """What a healthy model with traffic looks like, but for some things."""
     live = {"idle": 0.2, "steady": False, "up": 5000.0, "delay": DELAY, "drift": None, "base": None, "loss_hour": 0.6}
     server = {
@@ -28,10 +28,10 @@ def picture(**changes: Any) -> dict[str, Any]:
 
 def test_a_healthy_server_says_since_when():
     time = FakeClock()
-    health = Health(Live(time.clock))
+    health = Health(LiveStats(time.clock))
     began = time.clock.wall()
     time.advance(11520.0)
-    assert health.status(picture()) == {"level": "healthy", "text": "Healthy", "since": began, "also": []}
+    assert health.status(live_status()) == {"level": "healthy", "text": "Healthy", "since": began, "also": []}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_healthy_server_says_since_when():
     ],
 )
 def test_what_is_wrong_is_said(changes, level, says):
-    status = Health(Live(FakeClock().clock)).status(picture(**changes))
+    status = Health(LiveStats(FakeClock().clock)).status(live_status(**changes))
     assert status["level"] == level
     assert says in status["text"]
 
@@ -73,12 +73,12 @@ def test_what_is_wrong_is_said(changes, level, says):
     ],
 )
 def test_what_is_not_wrong_is_not_said(changes):
-    assert Health(Live(FakeClock().clock)).status(picture(**changes))["level"] == "healthy"
+    assert Health(LiveStats(FakeClock().clock)).status(live_status(**changes))["level"] == "healthy"
 
 
 def test_the_loudest_comes_first_and_the_others_are_there():
-    status = Health(Live(FakeClock().clock)).status(
-        picture(idle=300.0, requests_per_second=0.0, drift=DRIFT, alarms=["The log is gone.", "No snapshot."])
+    status = Health(LiveStats(FakeClock().clock)).status(
+        live_status(idle=300.0, requests_per_second=0.0, drift=DRIFT, alarms=["The log is gone.", "No snapshot."])
     )
     assert [status["level"], *(one["level"] for one in status["also"])] == ["failing", "failing", "warning", "idle"]
     assert status["text"] == "The log is gone."
@@ -86,27 +86,27 @@ def test_the_loudest_comes_first_and_the_others_are_there():
 
 def test_since_when_is_said_of_each_whatever_numbers_are_in_it():
     time = FakeClock()
-    health = Health(Live(time.clock))
+    health = Health(LiveStats(time.clock))
     began = time.clock.wall()
     time.advance(100.0)
     full = ["The disk is full: 7 bytes are free."]
-    assert health.status(picture(alarms=full))["since"] == began + 100.0
+    assert health.status(live_status(alarms=full))["since"] == began + 100.0
     time.advance(50.0)
-    status = health.status(picture(alarms=["The disk is full: 12 bytes are free."], drift=DRIFT))
+    status = health.status(live_status(alarms=["The disk is full: 12 bytes are free."], drift=DRIFT))
     assert status["since"] == began + 100.0
     assert status["also"][0]["since"] == began + 150.0
     time.advance(50.0)
-    assert health.status(picture())["since"] == began + 150.0  # when trouble was seen last
+    assert health.status(live_status())["since"] == began + 150.0  # when trouble was seen last
     time.advance(50.0)
-    assert health.status(picture(alarms=full))["since"] == began + 250.0
+    assert health.status(live_status(alarms=full))["since"] == began + 250.0
 
 
 def test_silence_counts_from_the_last_row_and_leaves_the_server_healthy():
     time = FakeClock()
-    health = Health(Live(time.clock))
+    health = Health(LiveStats(time.clock))
     began = time.clock.wall()
     time.advance(1000.0)
-    status = health.status(picture(idle=400.0, requests_per_second=0.0))
+    status = health.status(live_status(idle=400.0, requests_per_second=0.0))
     assert status["since"] == began + 600.0
     assert status["also"] == [{"level": "healthy", "text": "Healthy", "since": began}]
 
@@ -126,7 +126,7 @@ def test_a_server_tells_what_its_page_needs(tmp_path):
     with running(tmp_path, wait=60.0) as server:
         server.post("/learn", [{"a": k, "label": k % 2} for k in range(3)])
         server.post("/predict", {"a": 1.0, "id": "one"})
-        told = server.served.picture()
+        told = server.served.live_status()
         assert told["status"]["level"] == "healthy"
         own = told["server"]
         assert own["queue"] == 0
@@ -137,10 +137,10 @@ def test_a_server_tells_what_its_page_needs(tmp_path):
         assert own["alarms"] == []
         assert server.post("/snapshot", {}).status_code == 200
     with running(tmp_path) as server:
-        own = server.served.picture()["server"]
+        own = server.served.live_status()["server"]
         snapshot = own["snapshot"]
         assert snapshot["version"] == 2
         assert 0.0 <= snapshot["age"] < 60.0  # also of one that was written before the start
         assert 0.0 <= own["oldest_row"] < 60.0
         server.served.log_damage = "The log is damaged."
-        assert server.served.picture()["status"]["text"] == "The log is damaged."
+        assert server.served.live_status()["status"]["text"] == "The log is damaged."

@@ -9,7 +9,7 @@ CODE = """
 import json, sys
 from pathlib import Path
 from bayou.kernels.cache import KernelCache
-from bayou.serve.served import new_learner
+from bayou.serve.service import new_learner
 from tests.serve.serving import running
 
 def main():

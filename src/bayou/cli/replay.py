@@ -30,7 +30,7 @@ def replay(
     options.check_outputs({"--out": out})
     with output.preparing():
         try:
-            from bayou.serve.folder import replayed
+            from bayou.serve.state_folder import replayed
         except ModuleNotFoundError as error:
             raise BadUsage(
                 f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."

@@ -80,7 +80,7 @@ def serve(
             raise BadUsage(
                 f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."
             ) from None
-        from bayou.serve.served import Options, new_learner, state_path
+        from bayou.serve.service import ServeOptions, new_learner, state_path
         from bayou.serve.tokens import Tokens
 
         recipe = {name: value for name, value in {"label": label, "weight": weight}.items() if value is not None}
@@ -90,7 +90,7 @@ def serve(
         server = serving.Server(
             state_path(str(data)),
             models,
-            Options(
+            ServeOptions(
                 snapshot_every=snapshot_every,
                 wait=seconds,
                 default=None if default_label is None else _value(default_label),

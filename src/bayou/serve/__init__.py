@@ -1,9 +1,9 @@
 """`bayou serve`: an online learning server that loses nothing. See docs/howto/serve.md.
 
-    network ──▶ app ──▶ owner (one thread a model: reads, predicts, learns) ──▶ answers
+    network ──▶ app ──▶ owner (one thread per model: reads, predicts, learns) ──▶ responses
                           │        ▲
                           ▼        │
-                      committer ──▶ log (SQLite: everything that changes the model, before anybody is told)
+                      log_writer ──▶ log (SQLite: everything that changes the model, before any response)
 
 The log has everything: a model is a function of it, and `bayou replay` makes it again, byte for byte. Snapshots only
 make a start quick.
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayou.serve.client import Client as Client
-    from bayou.serve.client import Refused as Refused
+    from bayou.serve.client import ResponseError as ResponseError
 
-__all__ = ["Client", "Refused"]
+__all__ = ["Client", "ResponseError"]
 
 
 def __getattr__(name: str) -> Any:

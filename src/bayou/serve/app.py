@@ -9,31 +9,31 @@ from typing import Any, NamedTuple
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.serve import pages
-from bayou.serve.answers import JSON_HEAD, Refused, encode
-from bayou.serve.bodies import (
-    LONG,
-    Unfinished,
-    checked_id,
-    decompressed,
-    form_of,
-    ids_of,
-    known_ids,
-    labels_of,
-    lines_of,
-)
 from bayou.serve.http_request import HttpRequest, Response
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.messages import Messages
 from bayou.serve.metrics import Metrics
+from bayou.serve.model_requests import LABEL, LEARN, PREDICT, ModelRequest
 from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL
 from bayou.serve.owner import Owner
-from bayou.serve.served import Served
+from bayou.serve.request_bodies import (
+    LONG_BODY_BYTES,
+    Unfinished,
+    checked_id,
+    decompressed,
+    detect_body_format,
+    ids_to_remember,
+    labels_of,
+    lines_of,
+    row_ids,
+)
+from bayou.serve.responses import JSON_HEAD, RequestError, encode
+from bayou.serve.service import ModelService
 from bayou.serve.telemetry import OTHER, Telemetry
 from bayou.serve.tokens import READ, WRITE, Tokens
-from bayou.serve.work import LABEL, LEARN, PREDICT, Work
 
 # How often the live page hears of news, in seconds; and how many pages may listen.
-BEAT, MOST_LISTENERS = 1.0, 100
+EVENT_SECONDS, MAX_EVENT_STREAMS = 1.0, 100
 
 # Headers that need a closer look.
 _UNUSUAL = frozenset(
@@ -70,7 +70,7 @@ class App:
 
     def __init__(
         self,
-        models: Mapping[str, Served],
+        models: Mapping[str, ModelService],
         tokens: Tokens,
         single: str | None,
         port: int,
@@ -113,11 +113,11 @@ class App:
         if scope["type"] == "http":
             kind = self._hot.get(scope["path"])
             if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
-                return self._one_row(kind, scope, receive, send)
-            return self._any(scope, receive, send)
+                return self._handle_single_row(kind, scope, receive, send)
+            return self._handle(scope, receive, send)
         return _lifespan(receive, send)
 
-    async def _any(self, scope: Any, receive: Any, send: Send) -> None:
+    async def _handle(self, scope: Any, receive: Any, send: Send) -> None:
         """Answer any request, with an error response if it fails."""
         found = self._find(scope["path"])
         counted, route, model = found or (OTHER, None, None)
@@ -128,13 +128,13 @@ class App:
             if response is not None:
                 await request.respond(*response)
         except (BadInput, BadModel) as error:
-            await request.fail(Refused(422, str(error)))
+            await request.fail(RequestError(422, str(error)))
         except Exception as error:
             await request.fail(error)
         finally:
             self.unfinished.release(scope)
 
-    async def _one_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
+    async def _handle_single_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
         """Answer a request of one plain JSON row by the short way; all others take the long one."""
         served = self.models[self.single or ""]
         owner, usual = served.owner, True
@@ -146,14 +146,14 @@ class App:
             ):
                 usual = False
         if not usual or owner is None or served.state != "ready" or served.options.read_only:
-            await self._any(scope, receive, send)
+            await self._handle(scope, receive, send)
             return
         message = await receive()
         started = self._telemetry.clock()
         body = message.get("body", b"")
         if (
             message.get("more_body", True)
-            or len(body) > LONG
+            or len(body) > LONG_BODY_BYTES
             or not body.startswith(b"{")
             or b"\n" in body
             or b'"id"' in body
@@ -161,9 +161,9 @@ class App:
             or owner.broken is not None
             or len(owner.waiting) >= served.options.queue
         ):
-            await self._any(scope, _again(message, receive), send)
+            await self._handle(scope, _again(message, receive), send)
             return
-        work = Work(kind, JSON, (body,), True, self._loop().create_future())
+        work = ModelRequest(kind, JSON, (body,), True, self._loop().create_future())
         owner.submit(work)
         about = scope["path"], served.name
         try:
@@ -177,7 +177,7 @@ class App:
             request.started = started
             await request.fail(error)
 
-    def count_refused(self, refused: Refused) -> None:
+    def count_refused(self, refused: RequestError) -> None:
         """Count and report a refusal by the connection, which no handler sees."""
         self._telemetry.count(OTHER, "", refused.status, self._telemetry.clock())
         self._messages.refused(refused.sentence, refused.status)
@@ -199,20 +199,20 @@ class App:
         self._check_sender(request)
         if route is None:
             where = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
-            raise Refused(404, f"there is nothing at this address; /docs shows what there is.{where}")
+            raise RequestError(404, f"there is nothing at this address; /docs shows what there is.{where}")
         allowed = ("GET", "HEAD") if route.method == "GET" else (route.method,)
         if request.method not in allowed:  # HEAD asks for what GET says, without saying it
             allow = b"allow", ", ".join(allowed).encode()
-            raise Refused(405, f"this address takes {route.method}, not {request.method[:20]}.", head=[allow])
+            raise RequestError(405, f"this address takes {route.method}, not {request.method[:20]}.", head=[allow])
         if route.needed is not None:
             self.tokens.check(request.headers.get(b"authorization"), route.needed)
         if model is None:
             return await route.handler(request)
         served = self.models.get(model)
         if served is None:  # whoever asks has a token
-            raise Refused(404, f"there is no model of that name; there are: {', '.join(self.models)}.")
+            raise RequestError(404, f"there is no model of that name; there are: {', '.join(self.models)}.")
         if served.state != "ready" or served.owner is None:
-            raise Refused(503, served.why)
+            raise RequestError(503, served.why)
         if route.method == "POST":
             await request.read_body(served.options.body)
         return await route.handler(request, served)
@@ -224,11 +224,13 @@ class App:
         if origin is not None:
             match = _ORIGIN.fullmatch(origin)
             if match is None or host is None or match[1].lower() != host.lower():
-                raise Refused(403, "a page of another site sent this; only the server's own pages may.")
+                raise RequestError(403, "a page of another site sent this; only the server's own pages may.")
         if headers.get(b"sec-fetch-site") not in _OWN_SITES and not _is_navigation(request):
-            raise Refused(403, "a page of another site sent this; it may link to the server's own pages, and no more.")
+            raise RequestError(
+                403, "a page of another site sent this; it may link to the server's own pages, and no more."
+            )
         if not self.tokens.needed and host is not None and host not in self._hosts and not _LOOPBACK.fullmatch(host):
-            raise Refused(403, "without tokens the server answers to this machine's own names alone (Host).")
+            raise RequestError(403, "without tokens the server answers to this machine's own names alone (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
         """Return whether the sender may read; names and paths are not for everybody."""
@@ -240,31 +242,37 @@ class App:
 
     # --- what changes or asks the model -------------------------------------------------------------------------------
 
-    async def _predict(self, request: HttpRequest, served: Served) -> Response:
+    async def _predict(self, request: HttpRequest, served: ModelService) -> Response:
         def may_remember() -> None:
             if served.options.read_only:
-                raise Refused(403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id.")
+                raise RequestError(
+                    403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id."
+                )
             self.tokens.check(request.headers.get(b"authorization"), WRITE)
 
         return await self._rows(request, served, self._work(PREDICT), may_remember)
 
-    async def _learn(self, request: HttpRequest, served: Served) -> Response:
+    async def _learn(self, request: HttpRequest, served: ModelService) -> Response:
         _check_writable(served)
         work = self._work(LEARN)
         key = request.header(b"idempotency-key") or request.parameter("request")
         work.key = None if not key else checked_id(key)
         return await self._rows(request, served, work)
 
-    def _work(self, kind: int) -> Work:
-        return Work(kind, JSON, (), True, self._loop().create_future())
+    def _work(self, kind: int) -> ModelRequest:
+        return ModelRequest(kind, JSON, (), True, self._loop().create_future())
 
     async def _rows(
-        self, request: HttpRequest, served: Served, work: Work, may_remember: Callable[[], None] = lambda: None
+        self,
+        request: HttpRequest,
+        served: ModelService,
+        work: ModelRequest,
+        may_remember: Callable[[], None] = lambda: None,
     ) -> Response:
         """Read the rows of a request and submit it. `may_remember` raises if rows with ids are not allowed."""
         owner = _waited_for(served)
         options, reading = served.options, owner.model.reading
-        work.form, in_lines = form_of(request.header(b"content-type"), reading.forms)
+        work.form, in_lines = detect_body_format(request.header(b"content-type"), reading.forms)
         reading.check_form(work.form)
         work.level = _level(request.parameter("level"))
         body, encoding, form = request.body, request.header(b"content-encoding"), work.form
@@ -276,37 +284,37 @@ class App:
                 self.unfinished.add(request.scope, len(text))
             work.lines, work.single = lines_of(text, form, in_lines, options.rows)
             with_ids = None
-            if len(text) > LONG or form == ARROW:
+            if len(text) > LONG_BODY_BYTES or form == ARROW:
                 work.read = reading.read(form, work.lines, work.kind == LEARN)
                 with_ids = work.read.with_ids
                 if work.read.n > options.rows:
-                    raise Refused(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
+                    raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
             if not work.lines or work.lines == [b""]:
-                raise Refused(422, "the body has no rows.")
+                raise RequestError(422, "the body has no rows.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
             if given is None and not with_ids:
                 return
             if work.kind == LEARN:
-                work.known = known_ids(work.lines, given, form)
+                work.row_ids = row_ids(work.lines, given, form)
                 return
-            work.ids = ids_of(work.lines, given, form, work.single)
+            work.ids = ids_to_remember(work.lines, given, form, work.single)
             if work.ids is not None:
                 may_remember()
 
-        if len(body) > LONG or encoding or form == ARROW:
+        if len(body) > LONG_BODY_BYTES or encoding or form == ARROW:
             owner.submit(work, served.pool, read)
         else:
             read()
             owner.submit(work)
         return Response(await work.future)
 
-    async def _label(self, request: HttpRequest, served: Served) -> Response:
+    async def _label(self, request: HttpRequest, served: ModelService) -> Response:
         _check_writable(served)
         owner = _waited_for(served)
         text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
         labels, single = labels_of(text, served.options.rows)
         if not labels:
-            raise Refused(422, "the body has no labels.")
+            raise RequestError(422, "the body has no labels.")
         bodies = [bytes(one.label) for one in labels]
         work = self._work(LABEL)
         work.lines, work.single = bodies, single
@@ -318,23 +326,23 @@ class App:
         owner.submit(work)
         return Response(await work.future)
 
-    async def _snapshot(self, request: HttpRequest, served: Served) -> Response:
+    async def _snapshot(self, request: HttpRequest, served: ModelService) -> Response:
         _check_writable(served)
         version = await asyncio.wrap_future(served.snapshot())
         file = served.folder.snapshot(version).relative_to(served.folder.state)
         return Response(encode({"version": version, "file": file.as_posix()}))
 
-    async def _features(self, request: HttpRequest, served: Served) -> Response:
+    async def _features(self, request: HttpRequest, served: ModelService) -> Response:
         top = _whole("top", request.parameter("top"), 50, MAX_FEATURES)
         return Response(encode(await asyncio.wrap_future(served.features(top))))
 
-    async def _info(self, request: HttpRequest, served: Served) -> Response:
+    async def _info(self, request: HttpRequest, served: ModelService) -> Response:
         return Response(encode(served.info()))
 
-    async def _events(self, request: HttpRequest, served: Served) -> Response | None:
+    async def _events(self, request: HttpRequest, served: ModelService) -> Response | None:
         """Send the live status again and again until the client is gone."""
-        if self._listeners >= MOST_LISTENERS:
-            raise Refused(429, f"{MOST_LISTENERS} pages listen already.")
+        if self._listeners >= MAX_EVENT_STREAMS:
+            raise RequestError(429, f"{MAX_EVENT_STREAMS} pages listen already.")
         head = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
         if request.method == "HEAD":
             return Response(b"", head)
@@ -345,12 +353,12 @@ class App:
         try:
             await request.begin(200, head)
             while not (gone.done() or self.ends) and served.state == "ready":
-                picture = served.picture()
+                live_status = served.live_status()
                 if not may_see_rows:
-                    picture["live"]["surprises"] = None
-                data = b"data: %s\n\n" % encode(picture)
+                    live_status["live"]["surprises"] = None
+                data = b"data: %s\n\n" % encode(live_status)
                 await request.send({"type": "http.response.body", "body": data, "more_body": True})
-                await asyncio.wait([gone], timeout=BEAT)
+                await asyncio.wait([gone], timeout=EVENT_SECONDS)
             await request.send({"type": "http.response.body", "body": b""})
         finally:
             self._listeners -= 1
@@ -393,19 +401,21 @@ class App:
         return Response(text, ((b"content-type", kind.encode()),))
 
 
-def _check_writable(served: Served) -> None:
+def _check_writable(served: ModelService) -> None:
     if served.options.read_only:
-        raise Refused(403, "this is a read-only replica; send what is to be learned to the server that it follows.")
+        raise RequestError(
+            403, "this is a read-only replica; send what is to be learned to the server that it follows."
+        )
 
 
-def _waited_for(served: Served) -> Owner:
+def _waited_for(served: ModelService) -> Owner:
     """Return the model's owner; raise RequestError if it cannot take a request now."""
     owner = served.owner
     assert owner is not None
     if owner.broken is not None:
-        raise Refused(503, owner.broken)
+        raise RequestError(503, owner.broken)
     if len(owner.waiting) >= served.options.queue:
-        raise Refused(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
+        raise RequestError(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
     return owner
 
 
@@ -450,7 +460,7 @@ def _level(text: str | None) -> float:
     except ValueError:
         level = 0.0
     if not MIN_LEVEL <= level <= MAX_LEVEL:
-        raise Refused(422, f"level is a number between 0 and 1, from {MIN_LEVEL:f} to {MAX_LEVEL:f}, such as 0.9.")
+        raise RequestError(422, f"level is a number between 0 and 1, from {MIN_LEVEL:f} to {MAX_LEVEL:f}, such as 0.9.")
     return level
 
 
@@ -458,5 +468,5 @@ def _whole(name: str, text: str | None, default: int, most: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 <= int(text) <= most):
-        raise Refused(422, f"{name} is a whole number from 0 to {most:,}.")
+        raise RequestError(422, f"{name} is a whole number from 0 to {most:,}.")
     return int(text)

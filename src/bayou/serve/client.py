@@ -14,10 +14,10 @@ from bayou.core.errors import BadInput
 
 Row = Mapping[str, Any]
 # Refusals that pass: too many requests, a server that starts.
-AGAIN = (429, 503)
+RETRY_STATUSES = (429, 503)
 
 
-class Refused(BadInput):
+class ResponseError(BadInput):
     """The server refused a request.
 
     Attributes:
@@ -121,16 +121,16 @@ class Client:
                     return told.json()
                 refused = _refused(told)
             except httpx.TransportError as error:
-                refused = Refused(0, f"{self._http.base_url} does not answer ({error}).")
-            if refused.status not in (0, *AGAIN) or time.monotonic() + pause > until:
+                refused = ResponseError(0, f"{self._http.base_url} does not answer ({error}).")
+            if refused.status not in (0, *RETRY_STATUSES) or time.monotonic() + pause > until:
                 raise refused
             time.sleep(pause)
             pause = min(2.0 * pause, 1.0)
 
 
-def _refused(told: httpx.Response) -> Refused:
+def _refused(told: httpx.Response) -> ResponseError:
     try:
         said = told.json()
-        return Refused(told.status_code, str(said["error"]), said.get("rows", ()))
+        return ResponseError(told.status_code, str(said["error"]), said.get("rows", ()))
     except (ValueError, KeyError, TypeError):
-        return Refused(told.status_code, f"the server answered {told.status_code}.")
+        return ResponseError(told.status_code, f"the server answered {told.status_code}.")

@@ -20,15 +20,15 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from bayou.serve.answers import Refused
-from bayou.serve.bodies import LONG, Unfinished
+from bayou.serve.request_bodies import LONG_BODY_BYTES, Unfinished
+from bayou.serve.responses import RequestError
 
 # A request line with its headers; trailers; what stands between two chunks of a body.
 MAX_HEAD_BYTES, MAX_HEADER_LINES = 64 << 10, 100
 # Bytes that the parser is given at once, unless it is known that they belong to a body.
 PARSED_BYTES = 4 << 10
 # So many bytes of a body are handed on before it is whole.
-HANDED_ON = 1 << 20
+STREAM_BODY_BYTES = 1 << 20
 # A refused sender has so many seconds to read why: a connection that is closed at once may lose the answer.
 LINGER_SECONDS = 0.5
 
@@ -60,7 +60,7 @@ class Connection(HttpToolsProtocol):
 
     flow: _Flow
 
-    def __init__(self, unfinished: Unfinished, on_refused: Callable[[Refused], None], **uvicorn: Any) -> None:
+    def __init__(self, unfinished: Unfinished, on_refused: Callable[[RequestError], None], **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._unfinished, self._on_refused = unfinished, on_refused
         # When the connection was made, or the request that is coming in began; None while none is awaited.
@@ -70,7 +70,7 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         self._idle_bytes = 0  # since a message began, a part of a body came, or a message ended
         self._body_bytes = 0  # that are still to come, where it is known
-        self._fault: Refused | None = None  # why nothing more is read
+        self._fault: RequestError | None = None  # why nothing more is read
         self._last_answer = b""  # to be sent when the requests before it are answered
 
     def connection_made(self, transport: Any) -> None:
@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
         if self.since is not None:
             self.since = self.loop.time()
         self._parse_slices(memoryview(data))
-        if not self.pipeline and self._fault is None and len(self.cycle.body) <= HANDED_ON:
+        if not self.pipeline and self._fault is None and len(self.cycle.body) <= STREAM_BODY_BYTES:
             self.flow.resume_reading()
 
     def _parse(self, data: bytes | memoryview) -> None:
@@ -125,12 +125,12 @@ class Connection(HttpToolsProtocol):
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # to no other protocol: the answer is the last one
             self.cycle.keep_alive = False
-            self._fault = Refused(400, "")
+            self._fault = RequestError(400, "")
         except httptools.HttpParserError as error:
-            self._refuse(self._fault or Refused(400, f"this is no HTTP request ({error})."))
+            self._refuse(self._fault or RequestError(400, f"this is no HTTP request ({error})."))
         else:
             if self._idle_bytes > MAX_HEAD_BYTES:
-                self._refuse(Refused(431, _TOO_LARGE))
+                self._refuse(RequestError(431, _TOO_LARGE))
 
     # --- parts of a message -------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Connection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self.headers
         if len(headers) >= MAX_HEADER_LINES:
-            self._fail(Refused(431, _TOO_LARGE))
+            self._fail(RequestError(431, _TOO_LARGE))
         headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -167,12 +167,12 @@ class Connection(HttpToolsProtocol):
         if self._idle_bytes > MAX_HEAD_BYTES - PARSED_BYTES:
             lines = sum(len(name) + len(value) + 4 for name, value in headers)
             if len(self.url) + lines > MAX_HEAD_BYTES:
-                self._fail(Refused(431, _TOO_LARGE))
+                self._fail(RequestError(431, _TOO_LARGE))
         try:
             url = httptools.parse_url(self.url)
             path = url.path.decode("ascii")
         except (httptools.HttpParserError, AttributeError, UnicodeDecodeError):  # AttributeError: of CONNECT
-            self._fail(Refused(400, "the address of the request cannot be read."))
+            self._fail(RequestError(400, "the address of the request cannot be read."))
         scope["method"], scope["query_string"] = parser.get_method().decode("ascii"), url.query or b""
         scope["raw_path"], scope["path"] = url.path, unquote(path) if "%" in path else path
         self._in_body, self.headers = True, []  # trailers are counted, and not kept
@@ -199,13 +199,13 @@ class Connection(HttpToolsProtocol):
     def _check_framing(self, version: str, n_hosts: int, encoding: bytes) -> None:
         """Refuse what a proxy and this server could read differently."""
         if version not in ("1.0", "1.1"):
-            self._fail(Refused(400, f"HTTP/{version} is not spoken here; there are HTTP/1.1 and HTTP/1.0."))
+            self._fail(RequestError(400, f"HTTP/{version} is not spoken here; there are HTTP/1.1 and HTTP/1.0."))
         if n_hosts > 1 or (n_hosts == 0 and version == "1.1"):
-            self._fail(Refused(400, f"a request has one Host header; this one has {n_hosts or 'none'}."))
+            self._fail(RequestError(400, f"a request has one Host header; this one has {n_hosts or 'none'}."))
         if encoding and (version == "1.0" or encoding != b"chunked;"):
-            self._fail(Refused(400, "Transfer-Encoding is given once, as `chunked`, and in HTTP/1.1 only."))
+            self._fail(RequestError(400, "Transfer-Encoding is given once, as `chunked`, and in HTTP/1.1 only."))
         if self.parser.should_upgrade() and (encoding or self._body_bytes):
-            self._fail(Refused(400, "a request that asks for another protocol (Upgrade) has no body."))
+            self._fail(RequestError(400, "a request that asks for another protocol (Upgrade) has no body."))
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body; it is handed on when it is whole, or long."""
@@ -216,12 +216,12 @@ class Connection(HttpToolsProtocol):
             return
         cycle.body += body
         size = len(cycle.body)
-        if size > LONG:
+        if size > LONG_BODY_BYTES:
             try:
-                self._unfinished.add(cycle.scope, size if size - len(body) <= LONG else len(body))
-            except Refused as refused:
+                self._unfinished.add(cycle.scope, size if size - len(body) <= LONG_BODY_BYTES else len(body))
+            except RequestError as refused:
                 self._fail(refused)
-        if size > HANDED_ON:
+        if size > STREAM_BODY_BYTES:
             self.flow.pause_reading()
             cycle.message_event.set()
 
@@ -256,16 +256,16 @@ class Connection(HttpToolsProtocol):
             return
         if self.since is not None:
             if now - self.since > timeout:
-                self._refuse(Refused(408, "the request did not come in time."))
+                self._refuse(RequestError(408, "the request did not come in time."))
         elif now - self._idle_since > self.timeout_keep_alive and self.cycle.response_complete:
             self.transport.close()
 
-    def _fail(self, refused: Refused) -> NoReturn:
+    def _fail(self, refused: RequestError) -> NoReturn:
         """End parsing from within; `_parse` then answers."""
         self._fault = refused
         raise refused
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: RequestError) -> None:
         """Answer the message that is coming in, after those before it, and end the connection."""
         self._fault, self.since = refused, None
         self._on_refused(refused)
@@ -298,7 +298,7 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def _answer(refused: Refused) -> bytes:
+def _answer(refused: RequestError) -> bytes:
     body = refused.body()
     head = {**dict(refused.head), b"connection": b"close", b"content-length": b"%d" % len(body)}
     lines = b"".join(b"%s: %s\r\n" % header for header in head.items())

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from bayou.serve.live import RATE_SECONDS, Live
+from bayou.serve.live_stats import RATE_SECONDS, LiveStats
 
 LEVELS = ("failing", "warning", "idle", "healthy")
 # Free bytes of the disk below which it is said.
@@ -29,7 +29,7 @@ REPEAT_SECONDS = 60.0
 _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-class Trouble:
+class LastingProblem:
     """A lasting problem: reported at once, then once a minute while it lasts, and when it is over.
 
     Trouble that comes and goes within a minute is said once.
@@ -70,16 +70,16 @@ class Finding(NamedTuple):
 class Health:
     """Follows findings, to report since when each holds."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: LiveStats) -> None:
         self._live = live
         self._healthy_since = live.clock.monotonic()
         self._since: dict[str, float] = {}  # by what is said, whatever numbers are in it
 
-    def status(self, picture: Mapping[str, Any]) -> dict[str, Any]:
+    def status(self, live_status: Mapping[str, Any]) -> dict[str, Any]:
         """Return the gravest finding with its level, text and since when; `also` holds the others."""
         clock = self._live.clock
         now = clock.monotonic()
-        found = sorted(findings(picture, now), key=lambda finding: LEVELS.index(finding.level))
+        found = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
         since = {_plain(one.text): self._since.get(_plain(one.text), now) for one in found}
         self._since = since
         if any(one.level in ("failing", "warning") for one in found):
@@ -98,12 +98,12 @@ class Health:
         return {**told[0], "also": told[1:]}
 
 
-def findings(picture: Mapping[str, Any], now: float) -> list[Finding]:
+def findings(live_status: Mapping[str, Any], now: float) -> list[Finding]:
     """Return the findings about a live status (`ModelService.live_status`), in no order."""
-    live, server = picture["live"], picture["server"]
+    live, server = live_status["live"], live_status["server"]
     found = [Finding("failing", sentence[:1].upper() + sentence[1:]) for sentence in server["alarms"]]
     found += _about_load(server)
-    found += _about_labels(live["delay"], picture.get("labels"), live["idle"])
+    found += _about_labels(live["delay"], live_status.get("labels"), live["idle"])
     if (drift := live["drift"]) is not None and drift["alarm"]:
         text = (
             f"The data drift: a model that had stopped learning would have lost {drift['gap']:.3g} more per row in the "

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from bayou.serve.answers import JSON_HEAD, Head, Refused
 from bayou.serve.messages import Messages
+from bayou.serve.responses import JSON_HEAD, Head, RequestError
 from bayou.serve.telemetry import OTHER, PROBES, Telemetry
 
 # An id that a client or a proxy gave, if it is fit to be said and sent back.
@@ -67,7 +67,7 @@ class HttpRequest:
         try:
             return parse_qs(self.scope["query_string"].decode(), keep_blank_values=True)
         except UnicodeDecodeError:
-            raise Refused(400, "the part of the address behind the question mark is no text.") from None
+            raise RequestError(400, "the part of the address behind the question mark is no text.") from None
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")
@@ -88,7 +88,7 @@ class HttpRequest:
         """Read all of the body; raise Refused if it is too large, ClientGone if it does not come."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
-            raise Refused(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
+            raise RequestError(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
         parts: list[bytes] = []
         n_bytes, more = 0, True
         while more:
@@ -99,7 +99,7 @@ class HttpRequest:
             more = message.get("more_body", False)
             n_bytes += len(parts[-1])
             if n_bytes > max_bytes:
-                raise Refused(413, f"the body has more than {max_bytes:,} bytes; send less at once.")
+                raise RequestError(413, f"the body has more than {max_bytes:,} bytes; send less at once.")
         self.body = parts[0] if len(parts) == 1 else b"".join(parts)
 
     # --- answering ----------------------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ class HttpRequest:
         if isinstance(error, ClientGone) or (isinstance(error, RuntimeError) and _GONE in str(error)):
             return
         refused = error
-        if not isinstance(refused, Refused):
-            refused = Refused(500, "bayou met what nobody foresaw; the server's terminal says more.")
+        if not isinstance(refused, RequestError):
+            refused = RequestError(500, "bayou met what nobody foresaw; the server's terminal says more.")
         head = refused.head
         if self.route not in PROBES:
             given = self.headers.get(b"x-request-id", b"")

@@ -112,7 +112,7 @@ function bar(share, less) {
 // What a model of several classes, or of numbers, has nothing to show for.
 const LACKS = {multiclass: ["calibration", "sd", "moved", "parts", "surprises", "knows"], regression: ["calibration"]};
 // What a constant prediction says always.
-const CONSTANT = {binary: "the rate", multiclass: "the rates", regression: "the mean"};
+const CONSTANT = {binary: "the base rate", multiclass: "the base rates", regression: "the mean"};
 const SLICE = 10;
 const MARKS = {failing: "✖", warning: "⚠", idle: "○", healthy: "✔", waiting: "…"};
 
@@ -142,7 +142,7 @@ function cardsOf(told) {
   const count = Object.values(refused).reduce((sum, one) => sum + one, 0), behind = told.version - snapshot.version;
   const cards = [
     ["requests", `${short(server.requests_per_second)}/s`, server.p50 === null ? "none in the last minute" : `p50\u00a0${span(server.p50)}, p99\u00a0${span(server.p99)}`],
-    ["refused, last hour", whole(count), count ? Object.entries(refused).map(([status, n]) => `${status}: ${whole(n)}`).join(" · ") : "no request", Object.keys(refused).some(status => status >= 500) ? "alert" : ""],
+    ["refused, last hour", whole(count), count ? Object.entries(refused).map(([status, n]) => `${status}: ${whole(n)}`).join(" · ") : "no requests", Object.keys(refused).some(status => status >= 500) ? "alert" : ""],
     ["queue", whole(server.queue), `of at most ${whole(server.queue_limit)} requests`, 2 * server.queue >= server.queue_limit ? "alert" : ""],
   ];
   if (server.disk_free !== null) cards.push(["disk free", bytes(server.disk_free), server.log_bytes === null ? "" : `the log has ${bytes(server.log_bytes)}`, server.disk_free < 2 ** 28 ? "alert" : ""]);
@@ -157,18 +157,18 @@ function cardsOf(told) {
     const {recent, usual, silent} = live.delay;
     cards.push(["label delay", recent === null ? "–" : span(recent), recent !== null ? usual === null ? "in the last five minutes" : `usually ${span(usual)}` :
       silent === null ? "no labels came later" : `none for ${span(silent)}${usual === null ? "" : `; usually ${span(usual)}`}`]);
-    cards.push(["rows that wait", whole(labels.open), server.oldest_row === null || !labels.open ? "for their label" : `for labels, the first for ${span(server.oldest_row)}`]);
+    cards.push(["rows waiting", whole(labels.open), server.oldest_row === null || !labels.open ? "for a label" : `for labels, the first for ${span(server.oldest_row)}`]);
   }
   cards.push(["examples", whole(told.examples), `learned in all; ${loss} ${short(counters[loss.replace(" ", "_")])}`]);
   return cards;
 }
 function compared(told) {
-  const base = told.live.base, constant = CONSTANT[told.task] || "the rate";
+  const base = told.live.base, constant = CONSTANT[told.task] || "the base rate";
   if (!base) return "no labels in the last hour";
   if (base.better === null) return "all labels were the same";
   const percent = Math.abs(100 * base.better);
   const much = percent < 0.5 ? "as good as" : `${percent < 10 ? Number(percent.toPrecision(1)) : whole(percent)} % ${base.better < 0 ? "worse" : "better"} than`;
-  return `${much} always saying ${constant} (${short(base.loss)})`;
+  return `${much} ${constant} (${short(base.loss)})`;
 }
 
 function show(told) {
@@ -187,7 +187,7 @@ function show(told) {
   const over = (what, kind) => ({kind, points: live.hour.map(part => [part.at + SLICE / 2, what(part)])});
   const time = {xs: clock, hour: live.hour, now};
   const base = live.base && live.loss_hour !== null ? live.base.loss : null;
-  $("basekey").lastChild.textContent = `always saying ${CONSTANT[told.task] || "the rate"}`;
+  $("basekey").lastChild.textContent = CONSTANT[told.task] || "the base rate";
   plot("curve", [{kind: "c0", points: live.curve}], {log: true, xs: whole});
   plot("hour", [over(part => part.loss, "c0")], {...time, level: base});
   plot("sd", [over(part => part.sd, "c0")], {...time, low: 0});
@@ -209,8 +209,8 @@ function show(told) {
   const joined = labels ? labels.counts.joined || 0 : 0, gone = labels ? (labels.counts.expired || 0) + (labels.counts.dropped || 0) : 0;
   table("labels", [["", ""], ["", "number"]], !labels ? [] : [
     ["wait for at most", span(labels.wait)],
-    ["rows that wait", whole(labels.open)],
-    ["labels that wait", whole(labels.early)],
+    ["rows waiting", whole(labels.open)],
+    ["labels waiting", whole(labels.early)],
     ...(joined + gone ? [["share of rows joined", `${(100 * joined / (joined + gone)).toFixed(1)}%`]] : []),
     ...(live.delays ? [["delay, half within", span(live.delays.p50)], ["delay, 99% within", span(live.delays.p99)]] : []),
     ...counts.map(([name, count]) => [name, whole(count)]),
@@ -227,7 +227,7 @@ function lost(level, text) {
 }
 setInterval(() => {
   const silent = Date.now() / 1000 - heard;
-  if (silent > 5 && !$("main").className) lost("failing", "The server says nothing any more");
+  if (silent > 5 && !$("main").className) lost("failing", "No news from the server");
 }, 1000);
 
 // What the server answers, or null where it does not; then the page says so.

@@ -38,10 +38,23 @@ import xxhash
 
 from bayou.core.errors import BadModel
 from bayou.serve.clock import SteadyClock
-from bayou.serve.ids import EXPIRE, LABEL, LEARN, ROW, Ids
+from bayou.serve.label_joins import EXPIRE, LABEL, LEARN, ROW, LabelJoins
 from bayou.sources.formats.registry import code_of
 
-__all__ = ["ARROW", "EXPIRE", "JSON", "LABEL", "LEARN", "ROW", "SVMLIGHT", "VW", "BadLog", "Entry", "Item", "Log"]
+__all__ = [
+    "ARROW",
+    "EXPIRE",
+    "JSON",
+    "LABEL",
+    "LEARN",
+    "ROW",
+    "SVMLIGHT",
+    "VW",
+    "BadLog",
+    "Log",
+    "LogEntry",
+    "PendingEntry",
+]
 
 # How a body is written, by its format's code.
 JSON, VW, SVMLIGHT, ARROW = (code_of(name) for name in ("jsonl", "vw", "svmlight", "arrow"))
@@ -68,12 +81,12 @@ class BadLog(BadModel):
     """The log is damaged or cannot be read."""
 
 
-class NoRoom(Exception):
+class LogWriteError(Exception):
     """Nothing was logged: the disk is full, or the system refuses the write."""
 
 
 @dataclass(slots=True)
-class Item:
+class PendingEntry:
     """An entry to be logged, and its outcome.
 
     Attributes:
@@ -89,11 +102,11 @@ class Item:
     body: bytes
     outcome: str = ""
     n: int = 0
-    learns: Sequence[tuple[int, bytes, bytes]] = ()
-    settles: Sequence[str] = ()
+    rows_to_learn: Sequence[tuple[int, bytes, bytes]] = ()
+    labeled_ids: Sequence[str] = ()
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A row of the log's table."""
 
     n: int
@@ -157,7 +170,7 @@ class Log:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = self._connect()
             if fresh:
-                self._db.executescript(f"BEGIN; {_SCHEMA} {Ids.SCHEMA} COMMIT;")
+                self._db.executescript(f"BEGIN; {_SCHEMA} {LabelJoins.SCHEMA} COMMIT;")
                 self.put_meta("version", _VERSION)
                 self.put_meta("began", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
             if self.meta("version") != _VERSION:
@@ -167,10 +180,10 @@ class Log:
         self.last, self.unit = last[0], last[1]
         self._at, self.clock = 0.0, SteadyClock(last[2])
         self._unsigned: dict[str, str] | None = None
-        self._pending: dict[int, Entry] = {}  # what the transaction that is under way will write
+        self._pending: dict[int, LogEntry] = {}  # what the transaction that is under way will write
         self._check_head()
         with self._said():
-            self.ids = Ids(self._db, self._body_of) if write else None
+            self.ids = LabelJoins(self._db, self._body_of) if write else None
         self._head = os.open(self._head_path, os.O_RDWR | os.O_CREAT, 0o600) if write else None
         self._files = {path: _file_id(path) for path in self._paths if path.exists()}
 
@@ -215,7 +228,7 @@ class Log:
             yield
         except sqlite3.OperationalError as error:
             if _is_full(error):
-                raise NoRoom(str(error)) from error
+                raise LogWriteError(str(error)) from error
             raise BadLog(f"{self.path} cannot be read ({error}); restore it from a copy.") from error
         except sqlite3.DatabaseError as error:
             raise BadLog(
@@ -245,7 +258,7 @@ class Log:
         self._unsigned = writer if is_other else None
         return is_other
 
-    def commit(self, units: Iterable[Sequence[Item]], at: float | None = None) -> None:
+    def commit(self, units: Iterable[Sequence[PendingEntry]], at: float | None = None) -> None:
         """Log all items that change anything and set their outcomes: all or nothing (`LogWriteError`)."""
         assert self.ids is not None
         now = self._at = max(self._at, self.clock() if at is None else at)
@@ -254,12 +267,12 @@ class Log:
             for items in units:
                 unit += 1
                 for item in items:
-                    joins = self.ids.decide(item, last + 1, now)
+                    joins = self.ids.apply(item, last + 1, now)
                     if joins is not False:
                         item.n = last = last + 1
                         form, body = _packed(item.form, item.body)
                         about = (last, unit, now, item.kind, form, item.key, body, joins)
-                        lines[last] = Entry(*about, _checksum(*about))
+                        lines[last] = LogEntry(*about, _checksum(*about))
             self._db.executemany(_INSERT, lines.values())
             writers = self.writers
             if self._unsigned is not None and lines:
@@ -315,10 +328,10 @@ class Log:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def units(self, after: int = 0, until: int | None = None) -> Iterator[list[Entry]]:
+    def units(self, after: int = 0, until: int | None = None) -> Iterator[list[LogEntry]]:
         """Yield the entries after a number, unit by unit; raise BadLog if some are damaged."""
         expected = after + 1
-        unit: list[Entry] = []
+        unit: list[LogEntry] = []
         for entry in self._entries(after, self.last if until is None else until):
             if entry.n != expected or _checksum(*entry[:-1]) != entry.sum:
                 self._refuse(expected, entry.n)
@@ -333,7 +346,7 @@ class Log:
         if unit:
             yield unit
 
-    def _entries(self, after: int, until: int) -> Iterator[Entry]:
+    def _entries(self, after: int, until: int) -> Iterator[LogEntry]:
         while after < until:
             with self._said():
                 found = self._db.execute(
@@ -341,10 +354,10 @@ class Log:
                 ).fetchall()
             if not found:
                 return
-            yield from map(Entry._make, found)
+            yield from map(LogEntry._make, found)
             after = found[-1][0]
 
-    def learned_by(self, entry: Entry) -> Sequence[tuple[int, bytes, bytes]]:
+    def rows_learned_by(self, entry: LogEntry) -> Sequence[tuple[int, bytes, bytes]]:
         """Return the rows that an entry learned besides its own: (form, row, label)."""
         if entry.kind == EXPIRE:
             label, _, numbers = entry.body.partition(b"\n")

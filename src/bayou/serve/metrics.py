@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 import bayou
-from bayou.serve.ids import Ids
+from bayou.serve.label_joins import LabelJoins
 from bayou.serve.owner import Owner
-from bayou.serve.served import Served
+from bayou.serve.service import ModelService
 from bayou.serve.telemetry import Telemetry
 
 _Value = float | Mapping[str, float] | None
@@ -26,10 +26,10 @@ _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 class _View(NamedTuple):
     """A model at the time of a scrape. `ids` is None for a replica, which joins no labels."""
 
-    served: Served
+    served: ModelService
     owner: Owner
     live: Mapping[str, Any]
-    ids: Ids | None
+    ids: LabelJoins | None
 
 
 class _Metric(NamedTuple):
@@ -50,7 +50,7 @@ def _gauge(name: str, about: str, value: Callable[[_View], _Value], label: str |
     return _Metric(_GAUGE, name, about, value, label)
 
 
-def _of_ids(value: Callable[[Ids], Any]) -> Callable[[_View], Any]:
+def _of_ids(value: Callable[[LabelJoins], Any]) -> Callable[[_View], Any]:
     return lambda of: None if of.ids is None else value(of.ids)
 
 
@@ -97,7 +97,7 @@ _METRICS = (
     _counter(
         "log_commits",
         "Transactions of the log.",
-        lambda of: None if of.owner.committer is None else of.owner.committer.commits,
+        lambda of: None if of.owner.log_writer is None else of.owner.log_writer.commits,
     ),
     _gauge("log_writable", "0 if what is learned cannot be logged.", lambda of: float(of.served.log_writable)),
     _gauge("log_damaged", "1 if the log was found to be damaged.", lambda of: float(bool(of.served.log_damage))),
@@ -122,7 +122,7 @@ def _build() -> dict[str, str]:
 
 
 class _Collector:
-    def __init__(self, models: Mapping[str, Served], telemetry: Telemetry) -> None:
+    def __init__(self, models: Mapping[str, ModelService], telemetry: Telemetry) -> None:
         self._models, self._telemetry, self._build = models, telemetry, _build()
 
     def collect(self) -> Iterable[Any]:
@@ -159,7 +159,7 @@ class _Collector:
                 times.add_metric([model], histogram.buckets(), histogram.total)
             yield times
         views = {
-            name: _View(served, served.owner, served.live.picture(), served.ids)
+            name: _View(served, served.owner, served.live.live_status(), served.ids)
             for name, served in self._models.items()
             if served.owner is not None
         }
@@ -178,7 +178,7 @@ class _Collector:
 class Metrics:
     """The metrics of a server, its models and its process."""
 
-    def __init__(self, models: Mapping[str, Served], telemetry: Telemetry) -> None:
+    def __init__(self, models: Mapping[str, ModelService], telemetry: Telemetry) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Collector(models, telemetry))
         ProcessCollector(registry=self._registry)

@@ -7,8 +7,8 @@ from typing import Any
 
 from bayou import __version__
 from bayou.outputs.prediction_table import COLUMNS
-from bayou.serve.bodies import LONGEST_ID
-from bayou.serve.ids import OUTCOMES
+from bayou.serve.label_joins import OUTCOMES
+from bayou.serve.request_bodies import MAX_ID_BYTES
 from bayou.sources.formats.registry import with_bodies
 
 # How many features are told at once, at most.
@@ -17,7 +17,7 @@ MAX_FEATURES = 100_000
 MIN_LEVEL, MAX_LEVEL = 1e-6, 1 - 1e-6
 
 _VALUE = {"type": ["number", "string", "boolean", "null", "object"]}  # an object's values are named a.b
-_ID = {"type": ["string", "integer"], "minLength": 1, "maxLength": LONGEST_ID}
+_ID = {"type": ["string", "integer"], "minLength": 1, "maxLength": MAX_ID_BYTES}
 _WEIGHT = {"type": "number", "minimum": 0, "maximum": 1_000_000}
 _ROW = {"type": "object", "additionalProperties": _VALUE, "example": {"age": 37, "site": "a.com"}}
 _ROWS = {"oneOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}

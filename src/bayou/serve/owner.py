@@ -1,7 +1,7 @@
 """The thread that owns a model: predictions, learning and copies happen here and nowhere else, one after another.
 
     request ──▶ incoming ──▶ read, checked ──▶ predicted ──────────────────────────▶ answer
-                                  └──▶ log (`committer`) ──▶ committed ──▶ learned ──▶ answer
+                                  └──▶ log (`log_writer`) ──▶ committed ──▶ learned ──▶ answer
 
 What has queued up meanwhile is done as one batch. Rows are read and checked before they are logged, logged before they
 are learned, and learned before anybody is told, in the order of the log: so a prediction knows everything that was
@@ -24,19 +24,19 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.serve import answers
-from bayou.serve.answers import Refused
-from bayou.serve.committer import Committer
-from bayou.serve.copies import Copies, Copy
-from bayou.serve.live import LOOKED_AT, Live
-from bayou.serve.log import ARROW, Item, Log
-from bayou.serve.model import PIECE, LiveModel, losses_of, pieces
-from bayou.serve.reading import Read
+from bayou.serve import responses
+from bayou.serve.live_stats import SAMPLED_ROWS, LiveStats
+from bayou.serve.log import ARROW, Log, PendingEntry
+from bayou.serve.log_writer import LogWriter
+from bayou.serve.model_requests import LABEL, LEARN, PREDICT, LearningUnit, ModelRequest, in_order
+from bayou.serve.responses import RequestError
+from bayou.serve.row_reader import ParsedRows
+from bayou.serve.served_model import CHUNK_ROWS, ServedModel, losses_of, pieces
+from bayou.serve.snapshot_queue import Snapshot, SnapshotQueue
 from bayou.serve.telemetry import Times
-from bayou.serve.work import LABEL, LEARN, PREDICT, Unit, Work, in_order
 
 # Weights are looked at so often, in seconds, for the live page.
-LOOK = 5.0
+WEIGHT_SAMPLE_SECONDS = 5.0
 
 
 class Owner(threading.Thread):
@@ -50,29 +50,29 @@ class Owner(threading.Thread):
     """
 
     def __init__(
-        self, model: LiveModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: Live, times: Times
+        self, model: ServedModel, log: Log | None, loop: asyncio.AbstractEventLoop, live: LiveStats, times: Times
     ) -> None:
         super().__init__(name="bayou-model", daemon=True)
         self.model, self.live, self._loop, self._times = model, live, loop, times
         self.broken: str | None = None
-        self._incoming: deque[Work] = deque()
-        self._committed: deque[Unit] = deque()
+        self._incoming: deque[ModelRequest] = deque()
+        self._committed: deque[LearningUnit] = deque()
         self._applying: Iterator[None] | None = None
         self._long: deque[Iterator[None]] = deque()
-        self._copies = Copies()
-        self._answers: list[tuple[asyncio.Future[bytes], bytes | Exception]] = []
+        self._copies = SnapshotQueue()
+        self._responses: list[tuple[asyncio.Future[bytes], bytes | Exception]] = []
         self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
-        self._asleep, self._bell = False, threading.Lock()
-        self._bell.acquire()
-        self._ends = False
+        self._asleep, self._wakeup = False, threading.Lock()
+        self._wakeup.acquire()
+        self._stop_requested = False
         self._looked = 0.0
         self.on_examples: Callable[[int], None] = lambda examples: None
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
-        self.committer = None if log is None else Committer(log, times, self._take_back)
+        self.log_writer = None if log is None else LogWriter(log, times, self._on_committed)
 
     # --- for other threads --------------------------------------------------------------------------------------------
 
-    def submit(self, work: Work, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
+    def submit(self, work: ModelRequest, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
         """Queue a request; its future gets the response. In the loop's thread. With a pool, `read` runs there first."""
         self.waiting.add(work.future)
         work.submitted = time.perf_counter()
@@ -82,7 +82,7 @@ class Owner(threading.Thread):
         else:
             pool.submit(self._read, work, read)
 
-    def _read(self, work: Work, read: Callable[[], None]) -> None:
+    def _read(self, work: ModelRequest, read: Callable[[], None]) -> None:
         """Read a request in the pool's thread; one that cannot be read never reaches the model."""
         try:
             read()
@@ -92,7 +92,7 @@ class Owner(threading.Thread):
         self._incoming.append(work)
         self._wake()
 
-    def copy(self) -> Future[Copy]:
+    def copy(self) -> Future[Snapshot]:
         """Return a copy of what the model is by then, in a moment, with its version."""
         future = self._copies.ask()
         self._wake()
@@ -100,14 +100,14 @@ class Owner(threading.Thread):
 
     def end(self) -> None:
         """Do all that is under way, and stop."""
-        self._ends = True
+        self._stop_requested = True
         self._wake()
 
-    def replace(self, model: LiveModel) -> None:
+    def replace(self, model: ServedModel) -> None:
         """Predict with another model from now on; for a replica."""
         self.model = model
 
-    def _take_back(self, committed: Sequence[Unit]) -> None:
+    def _on_committed(self, committed: Sequence[LearningUnit]) -> None:
         self._committed.extend(committed)
         self._wake()
 
@@ -115,7 +115,7 @@ class Owner(threading.Thread):
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(RuntimeError):  # somebody else has rung
-                self._bell.release()
+                self._wakeup.release()
 
     def _break(self, why: str) -> None:
         self.broken = f"the model is out of order: {why}. What was acknowledged is in the log; start the server again."
@@ -123,86 +123,86 @@ class Owner(threading.Thread):
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self.committer is not None:
-            self.committer.start()
+        if self.log_writer is not None:
+            self.log_writer.start()
         super().start()
 
     def run(self) -> None:
         try:
-            while not self._over():
+            while not self._should_exit():
                 self._step()
         except Exception as error:
             self.on_error(error)
             self._break(f"{type(error).__name__}: {error}")
         self._refuse_all()
 
-    def _over(self) -> bool:
+    def _should_exit(self) -> bool:
         """Return whether the thread must end, or should and has nothing left to do."""
         if self.broken is not None:
             return True
         busy = self._incoming or self._committed or self._applying or self._long or self._copies
-        if not self._ends or busy or self._answers:
+        if not self._stop_requested or busy or self._responses:
             return False
-        if self.committer is not None and self.committer.is_alive():
-            self.committer.end()
-            self.committer.join()
+        if self.log_writer is not None and self.log_writer.is_alive():
+            self.log_writer.end()
+            self.log_writer.join()
             return not self._committed
         return True
 
     def _step(self) -> None:
-        works = [self._incoming.popleft() for _ in range(min(len(self._incoming), PIECE))]
-        if works:
-            self._times["queue"].observe(time.perf_counter() - works[0].submitted)
-            self._take(works)
+        requests = [self._incoming.popleft() for _ in range(min(len(self._incoming), CHUNK_ROWS))]
+        if requests:
+            self._times["queue"].observe(time.perf_counter() - requests[0].submitted)
+            self._take_requests(requests)
         busy = self._advance_units() | self._advance_long()
         busy |= self._copies.advance(self.model, self._applying is None)
-        if self._answers:
-            told, self._answers = self._answers, []
-            self._loop.call_soon_threadsafe(self._deliver, told)
-        if not (works or busy or self._incoming or self._committed):
-            self._look()
+        if self._responses:
+            predictions, self._responses = self._responses, []
+            self._loop.call_soon_threadsafe(self._deliver, predictions)
+        if not (requests or busy or self._incoming or self._committed):
+            self._sample_weights()
             self._sleep(0.2)
 
     def _sleep(self, seconds: float) -> None:
         self._asleep = True
-        if not (self._incoming or self._committed or self._copies or self._ends):
-            self._bell.acquire(timeout=seconds)
+        if not (self._incoming or self._committed or self._copies or self._stop_requested):
+            self._wakeup.acquire(timeout=seconds)
         self._asleep = False
 
-    def _look(self) -> None:
+    def _sample_weights(self) -> None:
         now = time.monotonic()
-        if now - self._looked > LOOK:
+        if now - self._looked > WEIGHT_SAMPLE_SECONDS:
             self._looked = now
-            self.live.look_at_weights(self.model.learner)
+            self.live.track_weights(self.model.learner)
 
     def _refuse_all(self) -> None:
         """Refuse all requests that still wait."""
         self._copies.end(self._why_not)
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._deliver, self._answers, True)
+            self._loop.call_soon_threadsafe(self._deliver, self._responses, True)
 
     @property
     def _why_not(self) -> str:
         return self.broken or "the server stops; try again in a moment."
 
-    def _deliver(self, told: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
+    def _deliver(self, predictions: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
         """Set the result or the error of each pending future. In the loop's thread."""
-        for future, answer in told:
+        for future, answer in predictions:
             self.waiting.discard(future)
             if not future.done():
                 (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
         if over:
-            self._deliver([(future, Refused(503, self._why_not)) for future in list(self.waiting)])
+            self._deliver([(future, RequestError(503, self._why_not)) for future in list(self.waiting)])
 
-    def _say(self, work: Work, answer: bytes | Refused) -> None:
-        self._answers.append((work.future, answer))
+    def _set_response(self, work: ModelRequest, answer: bytes | RequestError) -> None:
+        self._responses.append((work.future, answer))
 
     # --- what comes in ------------------------------------------------------------------------------------------------
 
-    def _take(self, works: Sequence[Work]) -> None:
+    def _take_requests(self, requests: Sequence[ModelRequest]) -> None:
         """Concurrent requests have no order among them: predictions first, then rows with labels, then labels."""
-        kinds: tuple[list[Work], ...] = ([], [], [])
-        for work in works:
+        kinds: tuple[list[ModelRequest], ...] = ([], [], [])
+        for work in requests:
             kinds[work.kind].append(work)
         for some in _alike(kinds[PREDICT]):
             if some[0].read is not None:
@@ -214,38 +214,38 @@ class Owner(threading.Thread):
         if kinds[LABEL]:
             self._label(kinds[LABEL])
 
-    def _readable(self, works: list[Work], learns: bool) -> tuple[list[Work], Read | None]:
+    def _readable(self, requests: list[ModelRequest], learns: bool) -> tuple[list[ModelRequest], ParsedRows | None]:
         """Return the requests whose rows are all valid, and those rows; refuse the others."""
-        if works[0].read is not None:
-            read = works[0].read
-            return ([], None) if self._refused(works[0], read.bad) else (works, read)
-        lines = [line for work in works for line in work.lines]
-        read = self.model.reading.read(works[0].form, lines, learns)
+        if requests[0].read is not None:
+            read = requests[0].read
+            return ([], None) if self._refused(requests[0], read.bad) else (requests, read)
+        lines = [line for work in requests for line in work.lines]
+        read = self.model.reading.read(requests[0].form, lines, learns)
         if not read.bad:
-            return works, read
-        good = self._good(works, read.bad)
+            return requests, read
+        good = self._split_valid(requests, read.bad)
         # Again, so that nothing of the others (their names, say) is left in it.
         return self._readable(good, learns) if good else ([], None)
 
-    def _refused(self, work: Work, bad: dict[int, str]) -> bool:
+    def _refused(self, work: ModelRequest, bad: dict[int, str]) -> bool:
         if bad:
             n = work.read.n if work.read is not None else len(work.lines)
             done = "predicted" if work.kind == PREDICT else "learned"
             rows = f"{len(bad):,} of {n:,} rows are bad; nothing was {done}." if not work.single else ""
-            self._say(work, Refused(422, rows or next(iter(bad.values())), bad))
+            self._set_response(work, RequestError(422, rows or next(iter(bad.values())), bad))
         return bool(bad)
 
-    def _predict(self, works: list[Work]) -> None:
-        works, read = self._readable(works, learns=False)
+    def _predict(self, requests: list[ModelRequest]) -> None:
+        requests, read = self._readable(requests, learns=False)
         if read is None:
             return
-        told = self.model.predict(read.batch)
-        by_level = {level: self._said(told, level) for level in {work.level for work in works}}
+        predictions = self.model.predict(read.batch)
+        by_level = {level: self._said(predictions, level) for level in {work.level for work in requests}}
         version, first = self.model.version, 0
-        remembered: list[Work] = []
-        for work in works:
+        remembered: list[ModelRequest] = []
+        for work in requests:
             if work.single and work.ids is None:
-                self._say(work, answers.single(by_level[work.level].rows[first], version))
+                self._set_response(work, responses.single(by_level[work.level].rows[first], version))
                 first += 1
                 continue
             said, last = by_level[work.level], first + len(work.lines)
@@ -253,17 +253,17 @@ class Owner(threading.Thread):
                 work.answer = said.rows[first:last]
                 remembered.append(work)
             else:
-                self._say(work, said.answer(first, last, version))
+                self._set_response(work, said.answer(first, last, version))
             first = last
         if remembered:
             self._log_rows(remembered)
 
-    def _predict_long(self, work: Work) -> Iterator[None]:
+    def _predict_long(self, work: ModelRequest) -> Iterator[None]:
         """Predict a request of many rows in chunks."""
         _, read = self._readable([work], learns=False)
         if read is None:
             return
-        rows: list[answers.Row] = []
+        rows: list[responses.RowResponse] = []
         parts: list[bytes] = []
         for number, piece in enumerate(pieces(read.batch)):
             if number:
@@ -277,40 +277,40 @@ class Owner(threading.Thread):
             work.answer = rows
             self._log_rows([work])
         elif work.single:
-            self._say(work, answers.single(rows[0], self.model.version))
+            self._set_response(work, responses.single(rows[0], self.model.version))
         else:
-            self._say(work, answers.several(parts, self.model.version))
+            self._set_response(work, responses.several(parts, self.model.version))
 
-    def _said(self, told: Any, level: float) -> answers.Said:
-        said = answers.Said(self.model.learner, [told], level)
-        self.live.predicted(len(told.expected), said.sd)
+    def _said(self, predictions: Any, level: float) -> responses.PredictionResponse:
+        said = responses.PredictionResponse(self.model.learner, [predictions], level)
+        self.live.predicted(len(predictions.expected), said.sd)
         return said
 
     # --- to the log ---------------------------------------------------------------------------------------------------
 
-    def _put(self, unit: Unit) -> None:
-        assert self.committer is not None
+    def _put(self, unit: LearningUnit) -> None:
+        assert self.log_writer is not None
         if unit.items:
-            self.committer.put(unit)
+            self.log_writer.put(unit)
 
-    def _learn(self, works: list[Work]) -> None:
-        works, read = self._readable(in_order(works), learns=True)
+    def _learn(self, requests: list[ModelRequest]) -> None:
+        requests, read = self._readable(in_order(requests), learns=True)
         if read is not None:
-            self._put(Unit.to_learn(works, read))
+            self._put(LearningUnit.to_learn(requests, read))
 
-    def _label(self, works: list[Work]) -> None:
-        bad = self.model.reading.check_labels([line for work in works for line in work.lines])
-        self._put(Unit.of_labels(self._good(works, bad)))
+    def _label(self, requests: list[ModelRequest]) -> None:
+        bad = self.model.reading.check_labels([line for work in requests for line in work.lines])
+        self._put(LearningUnit.of_labels(self._split_valid(requests, bad)))
 
-    def _log_rows(self, works: list[Work]) -> None:
+    def _log_rows(self, requests: list[ModelRequest]) -> None:
         check = self.model.reading.check_rows
-        good = [work for work in works if not self._refused(work, check(work.form, work.lines))]
-        self._put(Unit.to_remember(good))
+        good = [work for work in requests if not self._refused(work, check(work.form, work.lines))]
+        self._put(LearningUnit.to_remember(good))
 
-    def _good(self, works: Sequence[Work], bad: dict[int, str]) -> list[Work]:
+    def _split_valid(self, requests: Sequence[ModelRequest], bad: dict[int, str]) -> list[ModelRequest]:
         """Return the requests without bad rows (numbered over all requests); refuse the others."""
         good, first = [], 0
-        for work in works:
+        for work in requests:
             last = first + len(work.lines)
             own = {row - first: why for row, why in bad.items() if first <= row < last} if bad else {}
             if not self._refused(work, own):
@@ -331,10 +331,10 @@ class Owner(threading.Thread):
                 self._applying = None
         return busy
 
-    def _apply(self, unit: Unit) -> Iterator[None]:
+    def _apply(self, unit: LearningUnit) -> Iterator[None]:
         if unit.failed is not None:
-            for work, _ in unit.works:
-                self._say(work, Refused(503, unit.failed))
+            for work, _ in unit.requests:
+                self._set_response(work, RequestError(503, unit.failed))
             return
         read, lines = self._rows_of(unit)
         version = max((item.n for item in unit.items if item.outcome != "duplicate"), default=0)
@@ -342,87 +342,89 @@ class Owner(threading.Thread):
             done = 0
             try:
                 later = self._later_losses(read.batch)
-                for piece, told, losses in self.model.learn(read, version, self._copies.before):
-                    unit.told.append(told)
+                for piece, predictions, losses in self.model.learn(read, version, self._copies.before):
+                    unit.predictions.append(predictions)
                     part = None if later is None else later[done : done + len(piece)]
-                    self._watch(piece, told, losses, part, lines, done)
+                    self._watch(piece, predictions, losses, part, lines, done)
                     done += len(piece)
                     yield
             except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
-                for work, _ in unit.works:
-                    self._say(work, Refused(422, str(error)))
+                for work, _ in unit.requests:
+                    self._set_response(work, RequestError(422, str(error)))
                 self.model.version = max(self.model.version, version)
                 return
             self.on_examples(self.model.learner.examples)
         self.model.version = max(self.model.version, version)
         self._answer(unit)
 
-    def _rows_of(self, unit: Unit) -> tuple[Read | None, Sequence[bytes]]:
+    def _rows_of(self, unit: LearningUnit) -> tuple[ParsedRows | None, Sequence[bytes]]:
         """Return the rows that a unit has to learn, parsed and as they were sent."""
         reading = self.model.reading
         if unit.read is not None:
-            kept = [work for work, items in unit.works if not items[0].outcome]
+            kept = [work for work, items in unit.requests if not items[0].outcome]
             lines = kept[0].lines if len(kept) == 1 else [line for work in kept for line in work.lines]
-            if len(kept) < len(unit.works):
+            if len(kept) < len(unit.requests):
                 unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
             return unit.read, () if unit.items[0].form == ARROW else lines
-        rows = [row for item in unit.items for row in item.learns]
-        return (reading.joined_rows(rows), [row for _, row, _ in rows]) if rows else (None, ())
+        rows = [row for item in unit.items for row in item.rows_to_learn]
+        return (reading.rows_with_labels(rows), [row for _, row, _ in rows]) if rows else (None, ())
 
     def _later_losses(self, batch: Batch) -> np.ndarray | None:
         """Return the losses of the frozen model on the first rows of some units, None for other units."""
         learner = self.model.learner
-        if not self.live.asks_later() or learner.record.task == "multiclass":
+        if not self.live.should_measure_later() or learner.record.task == "multiclass":
             return None
-        batch = batch[:LOOKED_AT]
+        batch = batch[:SAMPLED_ROWS]
         if not learner.tells_later_apart:
             return None
-        told = learner.predict(batch, horizon="later").of_data_as_learned()
-        return losses_of(told, batch, learner.record.task)
+        predictions = learner.predict(batch, horizon="later").of_data_as_learned()
+        return losses_of(predictions, batch, learner.record.task)
 
     def _watch(
-        self, piece: Batch, told: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
+        self, piece: Batch, predictions: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
     ) -> None:
         task = self.model.learner.record.task
-        self.live.learned(piece, told, losses, later, task, self.model.counters)
+        self.live.learned(piece, predictions, losses, later, task, self.model.counters)
         worst = int(losses.argmax())
         loss = float(losses[worst])
         if lines and task != "multiclass" and self.live.surprises(loss):
-            label, expected = float(np.asarray(piece.labels)[worst]), float(told.expected[worst])
-            self.live.surprising(loss, lines[first + worst], label, expected)
+            label, expected = float(np.asarray(piece.labels)[worst]), float(predictions.expected[worst])
+            self.live.add_surprise(loss, lines[first + worst], label, expected)
 
-    def _answer(self, unit: Unit) -> None:
+    def _answer(self, unit: LearningUnit) -> None:
         """Set the response of every request of a unit."""
         version, first = self.model.version, 0
-        if unit.read is None or not unit.told:
-            for work, items in unit.works:
+        if unit.read is None or not unit.predictions:
+            for work, items in unit.requests:
                 self._answer_joined(work, items)
             return
-        told = [self.model.of_full_stream(part) for part in unit.told]
-        levels = {work.level for work, _ in unit.works}
-        by_level = {level: answers.Said(self.model.learner, told, level) for level in levels}
-        for work, items in unit.works:
+        predictions = [self.model.of_full_stream(part) for part in unit.predictions]
+        levels = {work.level for work, _ in unit.requests}
+        by_level = {level: responses.PredictionResponse(self.model.learner, predictions, level) for level in levels}
+        for work, items in unit.requests:
             if items[0].outcome:
-                self._say(work, answers.duplicate(version))
+                self._set_response(work, responses.duplicate(version))
                 continue
             said, last = by_level[work.level], first + (unit.read.n if work.read is not None else len(work.lines))
-            self._say(work, said.answer(first, last, version, work.single))
+            self._set_response(work, said.answer(first, last, version, work.single))
             first = last
 
-    def _answer_joined(self, work: Work, items: Sequence[Item]) -> None:
+    def _answer_joined(self, work: ModelRequest, items: Sequence[PendingEntry]) -> None:
         version = self.model.version
         if work.kind == PREDICT:
             outcomes = iter(items)
             for key, row in zip(work.ids or (), work.answer, strict=True):
                 if key is not None and (outcome := next(outcomes).outcome):
                     row["remembered"] = outcome
-            self._say(work, answers.of_rows(work.answer, version, work.single))
+            self._set_response(work, responses.of_rows(work.answer, version, work.single))
         elif work.kind == LABEL:
-            told = [{"id": item.key, "outcome": item.outcome} for item in items]
-            said = {**told[0], "version": version} if work.single else {"labels": told, "version": version}
-            self._say(work, answers.encode(said))
+            predictions = [{"id": item.key, "outcome": item.outcome} for item in items]
+            said = (
+                {**predictions[0], "version": version} if work.single else {"labels": predictions, "version": version}
+            )
+            self._set_response(work, responses.encode(said))
         else:  # a request that was learned before
-            self._say(work, answers.duplicate(version))
+            self._set_response(work, responses.duplicate(version))
 
     # --- long work ----------------------------------------------------------------------------------------------------
 
@@ -435,10 +437,10 @@ class Owner(threading.Thread):
         return False
 
 
-def _alike(works: list[Work]) -> Iterator[list[Work]]:
+def _alike(requests: list[ModelRequest]) -> Iterator[list[ModelRequest]]:
     """Yield groups of requests that can be read as one; a long one is a group of its own."""
-    some: list[Work] = []
-    for work in works:
+    some: list[ModelRequest] = []
+    for work in requests:
         if some and (work.read is not None or some[0].read is not None or work.form != some[0].form):
             yield some
             some = []

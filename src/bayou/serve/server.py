@@ -24,10 +24,10 @@ from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.serve.app import App
 from bayou.serve.connection import Connection
-from bayou.serve.folder import DEFAULT, Folder, check_name, names_in
 from bayou.serve.messages import ERROR, WARNING, Messages
-from bayou.serve.reading import Reading
-from bayou.serve.served import Options, Served
+from bayou.serve.row_reader import RowReader
+from bayou.serve.service import ModelService, ServeOptions
+from bayou.serve.state_folder import DEFAULT, StateFolder, check_name, names_in
 from bayou.serve.supervisor import Supervisor
 from bayou.serve.telemetry import Telemetry
 from bayou.serve.tokens import Tokens
@@ -37,7 +37,7 @@ if sys.platform != "win32":
 
 PORT, HOST = 8642, "127.0.0.1"
 # How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
-IDLE = 75
+IDLE_SECONDS = 75
 # How often models are looked after, in seconds: what a kill costs the live page.
 LOOK_SECONDS = 15.0
 # Files that a model has open, at most, and what the server has open besides: sockets, its modules, ...
@@ -45,9 +45,9 @@ MODEL_FILES, SERVER_FILES = 5, 100
 # Further files for connections, where the system allows as many.
 CONNECTION_FILES = 4096
 # Seconds between two signs of life for a supervisor.
-SIGN_OF_LIFE = 1.0
+WATCHDOG_SECONDS = 1.0
 # Requests under way have so long to end when the server is told to stop.
-GRACE = 10
+SHUTDOWN_SECONDS = 10
 
 Start = Path | Callable[[], Learner]
 
@@ -77,14 +77,14 @@ class Server:
         self,
         data: Path,
         models: Mapping[str, Start],
-        options: Options | None = None,
+        options: ServeOptions | None = None,
         tokens: Tokens | None = None,
         host: str = HOST,
         port: int = PORT,
         say: Callable[[str], None] = print,
         log_format: str = "text",
     ) -> None:
-        self.options, self.tokens = options or Options(), tokens or Tokens()
+        self.options, self.tokens = options or ServeOptions(), tokens or Tokens()
         self.telemetry = Telemetry()
         self.messages = Messages(say, log_format, self.telemetry.failed)
         self._say = self.messages.say
@@ -102,7 +102,7 @@ class Server:
         if not names:
             raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
         _allow_files(len(names))
-        self._folders = {name: Folder(data, name) for name in names}
+        self._folders = {name: StateFolder(data, name) for name in names}
         try:
             for name, folder in self._folders.items():
                 self._prepare(folder, models.get(name))
@@ -113,7 +113,7 @@ class Server:
             raise
         self.single = names[0] if len(names) == 1 else None
         self.models = {
-            name: Served(folder, self.options, partial(self._say, model=name), self.telemetry)
+            name: ModelService(folder, self.options, partial(self._say, model=name), self.telemetry)
             for name, folder in self._folders.items()
         }
         self.port = self._socket.getsockname()[1]
@@ -139,14 +139,14 @@ class Server:
             log_config=None,
             log_level="error",  # what goes wrong is said by the app; what it did not foresee, by `messages`
             server_header=False,
-            timeout_keep_alive=IDLE,
-            timeout_graceful_shutdown=GRACE,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             backlog=2048,
         )
         self._uvicorn, self._supervisor, self._is_ready = _Uvicorn(config), Supervisor(), False
         self.failed: list[BaseException] = []
 
-    def _prepare(self, folder: Folder, start: Start | None) -> None:
+    def _prepare(self, folder: StateFolder, start: Start | None) -> None:
         folder.check_base()
         if self.options.read_only:
             if not folder.exists:
@@ -158,7 +158,7 @@ class Server:
             return
         learner = load(start) if isinstance(start, Path) else start()
         if not folder.exists:
-            self.options.check_default(Reading(learner))
+            self.options.check_default(RowReader(learner))
             folder.begin(learner)
         elif learner.name != (began := load(folder.base)).name:
             raise BadInput(f"{folder.path} began with {began.name}, and not with {learner.name}; give another --data.")
@@ -200,7 +200,7 @@ class Server:
             (self._look_after_models, LOOK_SECONDS),
             (self._close_late, min(1.0, timeout / 4)),
             (self._tick, 1.0),
-            (self._report, SIGN_OF_LIFE),
+            (self._report, WATCHDOG_SECONDS),
         )
         tasks = [asyncio.ensure_future(_repeat(action, seconds)) for action, seconds in repeated]
         await self._uvicorn.serve(sockets=[self._socket])
@@ -236,7 +236,7 @@ class Server:
         for connection in list(self._uvicorn.server_state.connections):
             connection.close_if_late(now, self.options.timeout)  # type: ignore[union-attr]
 
-    def _start(self, served: Served, loop: asyncio.AbstractEventLoop) -> None:
+    def _start(self, served: ModelService, loop: asyncio.AbstractEventLoop) -> None:
         try:
             served.start(loop)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"

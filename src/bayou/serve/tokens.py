@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 
 from bayou.core.errors import BadInput
-from bayou.serve.answers import Refused
+from bayou.serve.responses import RequestError
 
 READ, WRITE = "read", "write"
-SHORTEST = 16
+MIN_TOKEN_CHARS = 16
 
 
 class Tokens:
@@ -37,8 +37,10 @@ class Tokens:
                 continue
             if len(words) != 2 or words[0] not in (READ, WRITE):
                 raise BadInput(f"{path}:{number}: expected `read TOKEN` or `write TOKEN`.")
-            if len(words[1]) < SHORTEST:
-                raise BadInput(f"{path}:{number}: a token has at least {SHORTEST} characters; `openssl rand -hex 32`.")
+            if len(words[1]) < MIN_TOKEN_CHARS:
+                raise BadInput(
+                    f"{path}:{number}: a token has at least {MIN_TOKEN_CHARS} characters; `openssl rand -hex 32`."
+                )
             scopes[_digest(words[1].encode())] = words[0]
         if not scopes:
             raise BadInput(f"{path} holds no tokens; expected lines such as `write TOKEN`.")
@@ -58,22 +60,24 @@ class Tokens:
         """Return whether `check` lets a request pass."""
         try:
             self.check(header, scope)
-        except Refused:
+        except RequestError:
             return False
         return True
 
     def check(self, header: bytes | None, scope: str) -> None:
-        """Raise RequestError(401 or 403) unless the token has the scope. Digests are compared, so timing tells nothing."""
+        """Raise RequestError(401 or 403) unless the token has the scope. Digests hide the timing of comparisons."""
         if self._scopes is None:
             return
         kind, _, token = (header or b"").partition(b" ")
         if kind.lower() != b"bearer" or not token:
-            raise Refused(401, "a token is needed: send the header `Authorization: Bearer TOKEN`.")
+            raise RequestError(401, "a token is needed: send the header `Authorization: Bearer TOKEN`.")
         known = self._scopes.get(_digest(token.strip()))
         if known is None:
-            raise Refused(401, "the token is not known.")
+            raise RequestError(401, "the token is not known.")
         if scope == WRITE and known != WRITE:
-            raise Refused(403, "the token may read and predict, not change the model; use one with the scope `write`.")
+            raise RequestError(
+                403, "the token may read and predict, not change the model; use one with the scope `write`."
+            )
 
 
 def _digest(token: bytes) -> bytes:

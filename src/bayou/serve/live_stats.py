@@ -26,21 +26,21 @@ from bayou.core.printable import MAX_SHOWN_CHARACTERS, printable, shorten
 from bayou.serve.base_rate import MARGIN, MIN_ROWS, LabelSums, Sum
 
 # Time is cut into slices of so many seconds, and so many are kept.
-SLICE, SLICES = 10, 360
+SLICE_SECONDS, N_SLICES = 10, 360
 # Rates are those of the last whole seconds, as many as these.
 RATE_SECONDS = 60
 BINS = 10
-SURPRISES, SURPRISE_AGE = 8, 900.0
+N_SURPRISES, SURPRISE_SECONDS = 8, 900.0
 # Traffic was steady before it ended if so many slices before that are known, and nearly all of them have rows.
 STEADY_SLICES, STEADY_SHARE = 30, 0.95
 # Delays of labels are recent if their slice is not older than this; older ones of the hour are the usual ones.
 RECENT_DELAYS = 300.0
 # Of a unit of many rows about so many are looked at for calibration and drift, and so many features for their weights.
-LOOKED_AT, FEATURES = 128, 40
+SAMPLED_ROWS, SAMPLED_FEATURES = 128, 40
 # Features whose weights are watched, and how long a movement counts.
-WATCHED, MOVED, MOVE_AGE = 2000, 12, 300.0
+MAX_TRACKED_WEIGHTS, N_MOVED, MOVE_SECONDS = 2000, 12, 300.0
 # One unit in so many is also predicted by the combination for later rows, to see whether the stream drifts.
-LATER_EVERY = 8
+LATER_SAMPLE_PERIOD = 8
 
 # The last hour and the loss curve over a restart: nothing but the page depends on them. An hour of a model of many
 # classes takes a few megabytes.
@@ -56,7 +56,7 @@ class Clock(NamedTuple):
     wall: Callable[[], float] = time.time
 
 
-class Slice(msgspec.Struct, omit_defaults=True):
+class TimeSlice(msgspec.Struct, omit_defaults=True):
     """Sums over some seconds.
 
     Attributes:
@@ -87,20 +87,20 @@ class History(msgspec.Struct):
     """Statistics that survive a restart. `began` is the wall-clock time at which slice 0 began."""
 
     began: float
-    slices: list[Slice]
+    slices: list[TimeSlice]
     curve: list[tuple[int, float]]
     format: Literal["bayou live page"] = "bayou live page"
     version: Literal[1] = 1
 
 
-class Live:
+class LiveStats:
     """Statistics of one model. The owner thread counts; other threads ask for the live status."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
         self._lock = threading.Lock()
         self._began = self.clock.monotonic()
-        self.slices: deque[Slice] = deque(maxlen=SLICES)
+        self.slices: deque[TimeSlice] = deque(maxlen=N_SLICES)
         self._seconds: deque[list[int]] = deque(maxlen=RATE_SECONDS + 1)  # second, rows learned, rows predicted
         self._last_row: float | None = None
         self._surprises: dict[int, list[dict[str, Any]]] = {}  # by slice, the greatest first
@@ -108,17 +108,17 @@ class Live:
         self._curve: list[tuple[int, float]] = []  # examples, mean loss up to there
         self._next_point = 1.0
         self._watched: dict[int, None] = {}
-        self._weights: deque[tuple[float, dict[int, float]]] = deque(maxlen=int(MOVE_AGE / 5) + 2)
+        self._weights: deque[tuple[float, dict[int, float]]] = deque(maxlen=int(MOVE_SECONDS / 5) + 2)
         self.moved: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
         self._units = 0
 
-    def _now(self) -> Slice:
+    def _now(self) -> TimeSlice:
         """Return the current slice; slices that passed without rows are added empty. Under the lock."""
-        index = int((self.clock.monotonic() - self._began) // SLICE)
+        index = int((self.clock.monotonic() - self._began) // SLICE_SECONDS)
         last = self.slices[-1].index if self.slices else -1
-        first = max(0 if last < 0 else last + 1, index - SLICES + 1)
-        self.slices.extend(Slice(k) for k in range(first, index + 1))
+        first = max(0 if last < 0 else last + 1, index - N_SLICES + 1)
+        self.slices.extend(TimeSlice(k) for k in range(first, index + 1))
         return self.slices[-1]
 
     def _count(self, learned: int, predicted: int) -> None:
@@ -134,10 +134,10 @@ class Live:
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
-    def asks_later(self) -> bool:
+    def should_measure_later(self) -> bool:
         """Return whether to measure the later loss of the next unit."""
         self._units += 1
-        return self._units % LATER_EVERY == 0
+        return self._units % LATER_SAMPLE_PERIOD == 0
 
     def predicted(self, rows: int, sd: float) -> None:
         with self._lock:
@@ -173,9 +173,9 @@ class Live:
             if counters.examples >= self._next_point and counters.weight:
                 self._curve.append((counters.examples, counters.loss / counters.weight))
                 self._next_point = _next_point(counters.examples)
-        for feature in batch.indices[:FEATURES].tolist():
+        for feature in batch.indices[:SAMPLED_FEATURES].tolist():
             self._watched[feature] = None
-        while len(self._watched) > WATCHED:
+        while len(self._watched) > MAX_TRACKED_WEIGHTS:
             del self._watched[next(iter(self._watched))]
 
     def joined(self, delays: Sequence[float]) -> None:
@@ -191,9 +191,9 @@ class Live:
         """Return whether a row of this loss is among the most surprising of the current slice."""
         with self._lock:
             known = self._surprises.get(self._now().index, [])
-        return loss > 1.0 and (len(known) < SURPRISES or loss > known[-1]["loss"])
+        return loss > 1.0 and (len(known) < N_SURPRISES or loss > known[-1]["loss"])
 
-    def surprising(self, loss: float, row: bytes, label: float, expected: float) -> None:
+    def add_surprise(self, loss: float, row: bytes, label: float, expected: float) -> None:
         """Add a surprising row, as it was sent."""
         text = printable(shorten(row[: 4 * MAX_SHOWN_CHARACTERS + 4].decode("utf-8", "replace")))
         told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
@@ -202,7 +202,7 @@ class Live:
             self._surprises = {k: known for k, known in self._surprises.items() if _is_recent(k, now)}
             self._surprises[now] = _greatest([*self._surprises.get(now, ()), told])
 
-    def look_at_weights(self, learner: Any) -> None:
+    def track_weights(self, learner: Any) -> None:
         """Record which weights moved most recently, and the lanes' shares. For the owner, every few seconds."""
         if learner.record.task == "multiclass":
             return
@@ -211,13 +211,13 @@ class Live:
             now = self.clock.monotonic()
             means = dict(zip(features, learner.weights_at(features).mean.tolist(), strict=True))
             self._weights.append((now, means))
-            while now - self._weights[0][0] > MOVE_AGE:
+            while now - self._weights[0][0] > MOVE_SECONDS:
                 self._weights.popleft()
             before: dict[int, float] = {}
             for _, known in self._weights:
                 for feature, mean in known.items():
                     before.setdefault(feature, mean)
-            moved = sorted(means, key=lambda feature: -abs(means[feature] - before[feature]))[:MOVED]
+            moved = sorted(means, key=lambda feature: -abs(means[feature] - before[feature]))[:N_MOVED]
             names = learner.extras.names
             called = names.name_of(np.array(moved)) if names is not None else [None] * len(moved)
             self.moved = [
@@ -241,27 +241,27 @@ class Live:
     def restore(self, history: History, examples: int) -> None:
         """Continue from what was kept; the curve ends at `examples`, what the model has learned."""
         with self._lock:
-            moved = round((history.began - self._wall(0)) / SLICE)
-            first = self._now().index - SLICES + 1
+            moved = round((history.began - self._wall(0)) / SLICE_SECONDS)
+            first = self._now().index - N_SLICES + 1
             slices = {old.index + moved: old for old in history.slices if first <= old.index + moved < 0}
             for index, old in slices.items():
                 old.index = index
-            self.slices = deque([slices[k] for k in sorted(slices)] + list(self.slices), SLICES)
+            self.slices = deque([slices[k] for k in sorted(slices)] + list(self.slices), N_SLICES)
             self._curve = [point for point in history.curve if point[0] <= examples] + self._curve
             if self._curve:
                 self._next_point = _next_point(self._curve[-1][0])
 
     def _wall(self, index: int) -> float:
         """Return when a slice began, by the wall clock as it is now."""
-        return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE
+        return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE_SECONDS
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def picture(self) -> dict[str, Any]:
+    def live_status(self) -> dict[str, Any]:
         """Return all statistics for JSON. The current slice counts in means, not in the hour nor in rates."""
         with self._lock:
             running = self._now()
-            slices = [part for part in self.slices if part.index > running.index - SLICES]
+            slices = [part for part in self.slices if part.index > running.index - N_SLICES]
             slices[-1] = copy.deepcopy(running)
             surprises = [told for k, known in self._surprises.items() if _is_recent(k, running.index) for told in known]
             learned, predicted = self._rates()
@@ -297,7 +297,7 @@ class Live:
         return sum(part[1] for part in counts) / seconds, sum(part[2] for part in counts) / seconds
 
 
-def drift(slices: list[Slice]) -> dict[str, Any] | None:
+def drift(slices: list[TimeSlice]) -> dict[str, Any] | None:
     """Return how much more a frozen model would have lost in the last hour, and whether that is an alarm."""
     n = sum(part.later for part in slices)
     if n < 100:
@@ -308,7 +308,7 @@ def drift(slices: list[Slice]) -> dict[str, Any] | None:
     return {"gap": gap, "error": error, "rows": n, "alarm": gap > 0.02 * loss and gap > 3.0 * error}
 
 
-def base(slices: list[Slice]) -> dict[str, Any] | None:
+def base(slices: list[TimeSlice]) -> dict[str, Any] | None:
     """Return the loss of always predicting the base rate, how much better the model is, and whether it is worse."""
     labels, n = LabelSums(), sum(part.learned for part in slices)
     for part in slices:
@@ -323,7 +323,7 @@ def base(slices: list[Slice]) -> dict[str, Any] | None:
     return {"loss": constant, "better": 1.0 - loss / constant if constant else None, "rows": n, "alarm": worse}
 
 
-def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
+def _hour(slices: list[TimeSlice], began: float) -> list[dict[str, Any]]:
     """Return the complete slices in order; those in which the server was down have no numbers."""
     known = {part.index: part for part in slices[:-1]}
     told = []
@@ -331,7 +331,7 @@ def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
         part = known.get(index)
         told.append(
             {
-                "at": round(began + index * SLICE, 1),
+                "at": round(began + index * SLICE_SECONDS, 1),
                 "learned": None if part is None else part.learned,
                 "predicted": None if part is None else part.predicted,
                 "loss": part.loss / part.weight if part is not None and part.weight else None,
@@ -341,29 +341,29 @@ def _hour(slices: list[Slice], began: float) -> list[dict[str, Any]]:
     return told
 
 
-def _is_steady(slices: list[Slice]) -> bool:
+def _is_steady(slices: list[TimeSlice]) -> bool:
     """Return whether rows came in nearly all slices up to the last rows."""
     with_rows = [part.index for part in slices if part.learned or part.predicted]
     known = sum(part.index <= with_rows[-1] for part in slices) if with_rows else 0
     return known >= STEADY_SLICES and len(with_rows) >= STEADY_SHARE * known
 
 
-def _delay(slices: list[Slice]) -> dict[str, float | None]:
+def _delay(slices: list[TimeSlice]) -> dict[str, float | None]:
     """Return seconds from row to label: recently, usually in this hour, and since the last label."""
     now = slices[-1].index
     last = max((part.index for part in slices if part.delays), default=None)
-    recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE]
-    usual = [part for part in slices if part.index < now - RECENT_DELAYS / SLICE]
+    recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE_SECONDS]
+    usual = [part for part in slices if part.index < now - RECENT_DELAYS / SLICE_SECONDS]
     return {
         "recent": _share(sum(part.delay * part.delays for part in recent), sum(part.delays for part in recent)),
         "usual": _share(sum(part.delay * part.delays for part in usual), sum(part.delays for part in usual)),
-        "silent": None if last is None else float((now - last) * SLICE),
+        "silent": None if last is None else float((now - last) * SLICE_SECONDS),
     }
 
 
 def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
     """Return weight, predicted and actual positives by bins of the prediction, from a sample of the rows."""
-    step = max(1, len(batch) // LOOKED_AT)
+    step = max(1, len(batch) // SAMPLED_ROWS)
     rows = slice(len(batch) % step, None, step)
     p, weights = expected[rows], step * batch.each_weight()[rows]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
@@ -373,11 +373,11 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
 
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(surprises, key=lambda told: -told["loss"])[:SURPRISES]
+    return sorted(surprises, key=lambda told: -told["loss"])[:N_SURPRISES]
 
 
 def _is_recent(index: int, now: int) -> bool:
-    return (now - index) * SLICE < SURPRISE_AGE
+    return (now - index) * SLICE_SECONDS < SURPRISE_SECONDS
 
 
 def _next_point(examples: int) -> float:

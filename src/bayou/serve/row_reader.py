@@ -17,21 +17,21 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
-from bayou.serve.bodies import as_json
 from bayou.serve.log import ARROW, JSON, VW
+from bayou.serve.request_bodies import as_json
 from bayou.sources.formats.registry import with_bodies
 from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.rows.json_objects import ID
 from bayou.sources.rows.json_rows import LABEL, WEIGHT, block_of
 
 # Labels of classes that will have a number once they are learned, in the order of the log.
-NEW_CLASS = 1 << 40
+FIRST_NEW_CLASS = 1 << 40
 # Rows of a request whose faults are described.
-DESCRIBED = 100
+MAX_DESCRIBED_ROWS = 100
 
 
 @dataclass
-class Read:
+class ParsedRows:
     """Parsed rows of one or more requests.
 
     Attributes:
@@ -52,7 +52,7 @@ class Read:
     refused: bool = False
 
 
-class Reading:
+class RowReader:
     """Reads bodies for a model. Several threads may do so at once: nothing of the model is changed.
 
     Attributes:
@@ -100,7 +100,7 @@ class Reading:
             words = {body.code: body.description for body in with_bodies()}
             raise BadInput(f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[form]}.")
 
-    def read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
+    def read(self, form: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
         """Parse rows, one in each line; an Arrow stream is one line."""
         if form == ARROW:
             return self._arrow(lines[0], learns)
@@ -109,19 +109,19 @@ class Reading:
             self._describe(form, lines, learns, read)
         return read
 
-    def _read(self, form: int, lines: Sequence[bytes], learns: bool) -> Read:
+    def _read(self, form: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
         parsed = self._parsers[form, learns].parse(block_of(b"\n".join(lines)))
         return self._finished(parsed, parsed.lines, learns)
 
-    def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: Read) -> None:
+    def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
         """Describe every bad row; parsers describe the first few."""
         good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
         for row in range(len(lines)):
             if row not in good and row not in read.bad:
-                told = self._read(form, [lines[row]], learns).bad if len(read.bad) < DESCRIBED else {}
+                told = self._read(form, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
                 read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
-    def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> Read:
+    def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
         classes = self._settle_labels(parsed) if learns else ()
         batch = parsed.batch()
         if parsed.skipped or len(batch) != n:
@@ -129,7 +129,9 @@ class Reading:
         if not learns:
             batch = batch.replace(labels=None, weights=None)
         bad = {line.line: f"{line.what}." for line in parsed.bad}
-        read = Read(batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes)
+        read = ParsedRows(
+            batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes
+        )
         return self._checked(read, learns)
 
     def _settle_labels(self, parsed: ParsedBlock) -> list[str]:
@@ -142,7 +144,7 @@ class Reading:
         new = new[np.argsort(first)] if self._may_join else new[:0]
         names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
         for number, label in enumerate(new):
-            labels[parsed.labels == label] = NEW_CLASS + number
+            labels[parsed.labels == label] = FIRST_NEW_CLASS + number
         unknown = labels < 0
         if unknown.any():
             known = ", ".join(self._classes[:20])
@@ -157,19 +159,19 @@ class Reading:
         parsed.labels = labels[~unknown]
         return names
 
-    def with_classes(self, read: Read) -> Batch:
+    def with_classes(self, read: ParsedRows) -> Batch:
         """Return the batch to learn, in the order of the log: new classes join now, unless the learner refuses them."""
         if not read.classes:
             return read.batch
         numbers, labels = self._rule.joining(read.classes), np.array(read.batch.labels)
-        new = labels >= NEW_CLASS
-        labels[new] = np.array(numbers, np.float64)[labels[new].astype(np.int64) - NEW_CLASS]
+        new = labels >= FIRST_NEW_CLASS
+        labels[new] = np.array(numbers, np.float64)[labels[new].astype(np.int64) - FIRST_NEW_CLASS]
         batch = read.batch.with_labels(labels, read.batch.weights)
         self._learner.check(batch)
         self._rule.join(read.classes)
         return batch
 
-    def _checked(self, read: Read, learns: bool) -> Read:
+    def _checked(self, read: ParsedRows, learns: bool) -> ParsedRows:
         """Move rows that the learner would refuse to the bad ones."""
         learner = self._learner
         look = partial(learner.check, learn=learns)
@@ -188,7 +190,7 @@ class Reading:
             read.batch = Batch.concatenate(kept) if kept else all_rows[:0]
         return read
 
-    def _arrow(self, stream: bytes, learns: bool) -> Read:
+    def _arrow(self, stream: bytes, learns: bool) -> ParsedRows:
         import pyarrow as pa
 
         try:
@@ -212,13 +214,13 @@ class Reading:
             good = set(np.asarray(_numbered(read.batch).positions).tolist())
             for row in set(range(batch.num_rows)) - good - set(read.bad):
                 bad[first + row] = "expected a row; this one is bad, too."
-            parts.append(Read(read.batch, read.n, bad, read.names))
+            parts.append(ParsedRows(read.batch, read.n, bad, read.names))
             first += batch.num_rows
-        return joined(parts) if parts else Read(self._read(JSON, [], learns).batch, 0)
+        return joined(parts) if parts else ParsedRows(self._read(JSON, [], learns).batch, 0)
 
     # --- labels that come later ---------------------------------------------------------------------------------------
 
-    def with_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
+    def attach_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
         """Return a row with a label and weight in place of its own, as if it had been sent with them."""
         if form == VW:
             value = float(label) if isinstance(label, bool) else label
@@ -233,20 +235,20 @@ class Reading:
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
         """Return why labels are refused, by their number."""
         row = b"|" if VW in self.forms else b"{}"
-        return self.joined_rows([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
+        return self.rows_with_labels([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
 
     def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
         """Return why rows would be refused if they had a label, by their number."""
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )
-        return self.joined_rows([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
+        return self.rows_with_labels([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
 
-    def joined_rows(self, rows: Sequence[tuple[int, bytes, bytes]]) -> Read:
+    def rows_with_labels(self, rows: Sequence[tuple[int, bytes, bytes]]) -> ParsedRows:
         """Parse rows with their late labels: (form, row, label with a weight), in order."""
         told = [json.loads(about) for _, _, about in rows]
         pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
-        lines = [self.with_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
+        lines = [self.attach_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
         read = self.read(self.forms[0], lines, learns=True)
         if self.kind == "table" and self._weight is None:
             weights = np.array([weight for _, weight in pairs])[_numbered(read.batch).positions]
@@ -254,7 +256,7 @@ class Reading:
         return read
 
 
-def joined(parts: Sequence[Read]) -> Read:
+def joined(parts: Sequence[ParsedRows]) -> ParsedRows:
     """Concatenate parsed rows."""
     if len(parts) == 1:
         return parts[0]
@@ -264,12 +266,12 @@ def joined(parts: Sequence[Read]) -> Read:
     for part in parts:
         labels = part.batch.labels
         if part.classes and labels is not None:
-            labels = np.where(labels >= NEW_CLASS, labels + len(classes), labels)
+            labels = np.where(labels >= FIRST_NEW_CLASS, labels + len(classes), labels)
         batches.append(part.batch.replace(labels=labels))
         bad |= part.bad
         classes += part.classes
     names = [names for part in parts for names in part.names]
-    return Read(Batch.concatenate(batches), sum(part.n for part in parts), bad, names, classes=classes)
+    return ParsedRows(Batch.concatenate(batches), sum(part.n for part in parts), bad, names, classes=classes)
 
 
 def _numbered(batch: Batch) -> Batch:

@@ -8,14 +8,14 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from bayou.serve.log import EXPIRE, JSON, BadLog, Item, Log, NoRoom
+from bayou.serve.log import EXPIRE, JSON, BadLog, Log, LogWriteError, PendingEntry
+from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import Times
-from bayou.serve.work import Unit
 
 # Entries of one transaction, at most.
-MOST = 4096
+MAX_TRANSACTION_ENTRIES = 4096
 # How often ids are looked at whose time is over, and the state of the log, in seconds.
-LOOK = 1.0
+EXPIRY_CHECK_SECONDS = 1.0
 # While the disk is full, as many bytes are tried as could not be written, within these bounds.
 MIN_TRIED, MAX_TRIED = 1 << 16, 1 << 20
 GONE = (
@@ -24,7 +24,7 @@ GONE = (
 )
 
 
-class Committer(threading.Thread):
+class LogWriter(threading.Thread):
     """Writes units to the log, in order, and hands them on once they are on disk.
 
     What cannot be written is handed on with the reason. A full disk may have room again: what comes next is tried, and
@@ -39,21 +39,21 @@ class Committer(threading.Thread):
         on_look: called about once a second, and when the state of the log has changed.
     """
 
-    def __init__(self, log: Log, times: Times, hand_on: Callable[[Sequence[Unit]], None]) -> None:
+    def __init__(self, log: Log, times: Times, hand_on: Callable[[Sequence[LearningUnit]], None]) -> None:
         super().__init__(name="bayou-log", daemon=True)
         self._log, self._times, self._hand_on = log, times, hand_on
-        self._waiting: deque[Unit] = deque()
+        self._waiting: deque[LearningUnit] = deque()
         self._ready = threading.Condition()
-        self._ends = False
+        self._stop_requested = False
         self._looked, self._more = 0.0, False
-        self._often = LOOK if log.ids is None else min(LOOK, log.ids.wait / 4)
+        self._often = EXPIRY_CHECK_SECONDS if log.ids is None else min(EXPIRY_CHECK_SECONDS, log.ids.wait / 4)
         self._tried = MIN_TRIED
         self.commits = 0
         self.no_room = self.broken = ""
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
         self.on_look: Callable[[], None] = lambda: None
 
-    def put(self, unit: Unit) -> None:
+    def put(self, unit: LearningUnit) -> None:
         unit.queued = time.perf_counter()
         with self._ready:
             self._waiting.append(unit)
@@ -62,7 +62,7 @@ class Committer(threading.Thread):
     def end(self) -> None:
         """Write what is left, and stop."""
         with self._ready:
-            self._ends = True
+            self._stop_requested = True
             self._ready.notify()
 
     def run(self) -> None:
@@ -82,7 +82,7 @@ class Committer(threading.Thread):
                 _fail(units, f"nothing of this was learned: {self.broken}")
             elif units:
                 self._commit(units)
-        except NoRoom as error:
+        except LogWriteError as error:
             self._refuse(units, error)
         except Exception as error:
             self._break(units, error)
@@ -94,19 +94,19 @@ class Committer(threading.Thread):
             self._hand_on(units)
         return not ends
 
-    def _taken(self) -> tuple[list[Unit], bool]:
+    def _taken(self) -> tuple[list[LearningUnit], bool]:
         """Return the units of the next transaction, and whether they are the last."""
         with self._ready:
-            if not self._waiting and not self._ends and not self._more:
-                self._ready.wait(min(LOOK, self._often))
-            units: list[Unit] = []
+            if not self._waiting and not self._stop_requested and not self._more:
+                self._ready.wait(min(EXPIRY_CHECK_SECONDS, self._often))
+            units: list[LearningUnit] = []
             entries = 0
-            while self._waiting and entries < MOST:
+            while self._waiting and entries < MAX_TRANSACTION_ENTRIES:
                 units.append(self._waiting.popleft())
                 entries += len(units[-1].items)
-            return units, self._ends and not self._waiting
+            return units, self._stop_requested and not self._waiting
 
-    def _look_at_log(self, units: Sequence[Unit]) -> None:
+    def _look_at_log(self, units: Sequence[LearningUnit]) -> None:
         self._looked = time.monotonic()
         if self.broken:
             return
@@ -116,14 +116,14 @@ class Committer(threading.Thread):
             self._log.try_write(self._tried)
             self.no_room = ""
 
-    def _look_at_ids(self, units: list[Unit], looks: bool) -> None:
+    def _look_at_ids(self, units: list[LearningUnit], looks: bool) -> None:
         """Add an entry that closes expired ids, if any are."""
         if self._more or looks:
             self._more = self._log.is_due(self._log.clock())
             if self._more:
-                units.append(Unit([Item(EXPIRE, JSON, None, b"")], []))
+                units.append(LearningUnit([PendingEntry(EXPIRE, JSON, None, b"")], []))
 
-    def _commit(self, units: Sequence[Unit]) -> None:
+    def _commit(self, units: Sequence[LearningUnit]) -> None:
         started = time.perf_counter()
         self._log.commit([unit.items for unit in units])
         self.no_room = ""
@@ -131,7 +131,7 @@ class Committer(threading.Thread):
         self._times["log_commit"].observe(time.perf_counter() - started)
         self._times["log_wait"].observe(max((started - unit.queued for unit in units if unit.queued), default=0.0))
 
-    def _refuse(self, units: Sequence[Unit], error: NoRoom) -> None:
+    def _refuse(self, units: Sequence[LearningUnit], error: LogWriteError) -> None:
         if self._log.is_gone():
             self.broken, self.no_room = GONE, ""
             _fail(units, f"nothing of this was learned: {GONE}")
@@ -146,7 +146,7 @@ class Committer(threading.Thread):
         why = f"the log cannot be written ({error}). Make room, and try again."
         _fail(units, f"nothing of this was learned: {why}")
 
-    def _break(self, units: Sequence[Unit], error: Exception) -> None:
+    def _break(self, units: Sequence[LearningUnit], error: Exception) -> None:
         what = str(error) if isinstance(error, BadLog) else f"{type(error).__name__}: {error}"
         if not isinstance(error, BadLog):
             self.on_error(error)
@@ -159,6 +159,6 @@ class Committer(threading.Thread):
         _fail(units, f"{self.broken} Whether this request was logged is not known: send it again then, under its id.")
 
 
-def _fail(units: Sequence[Unit], why: str) -> None:
+def _fail(units: Sequence[LearningUnit], why: str) -> None:
     for unit in units:
         unit.failed = why

@@ -30,35 +30,35 @@ from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
 from bayou.runs import warming
-from bayou.serve.answers import Refused, Said
-from bayou.serve.committer import GONE
-from bayou.serve.copies import Copy
-from bayou.serve.folder import Folder
-from bayou.serve.health import Health, Trouble
-from bayou.serve.ids import MOST_OPEN, WAIT, Ids
-from bayou.serve.live import Live, load_history, save_history
+from bayou.serve.health import Health, LastingProblem
+from bayou.serve.label_joins import LABEL_WAIT_SECONDS, MAX_PENDING_ROWS, LabelJoins
+from bayou.serve.live_stats import LiveStats, load_history, save_history
 from bayou.serve.log import Log
-from bayou.serve.model import LiveModel
+from bayou.serve.log_writer import GONE
 from bayou.serve.owner import Owner
-from bayou.serve.reading import Reading
+from bayou.serve.responses import PredictionResponse, RequestError
+from bayou.serve.row_reader import RowReader
+from bayou.serve.served_model import ServedModel
+from bayou.serve.snapshot_queue import Snapshot
+from bayou.serve.state_folder import StateFolder
 from bayou.serve.telemetry import Telemetry
 from bayou.serve.writers import differences, this_writer
 
 T = TypeVar("T")
 # After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
-PAUSE = 50.0
+SNAPSHOT_PAUSE_RATIO = 50.0
 # How often a replica looks for a newer snapshot, in seconds.
-LOOK = 1.0
+REPLICA_POLL_SECONDS = 1.0
 # An entry that is dated this much ahead of the clock was stamped by a clock that was wrong.
 MAX_LEAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Options:
+class ServeOptions:
     """Options of the server.
 
     Attributes:
-        snapshot_every: examples between two snapshots, at least; they also pause for a while after each (`PAUSE`).
+        snapshot_every: examples between two snapshots, at least; after each they also pause (`SNAPSHOT_PAUSE_RATIO`).
         wait: seconds that a row waits for its label; default: the label of those that wait in vain, or None.
         open_rows: how many rows wait at most.
         read_only: follow the snapshots of another server.
@@ -68,9 +68,9 @@ class Options:
     """
 
     snapshot_every: int = 100_000
-    wait: float = WAIT
+    wait: float = LABEL_WAIT_SECONDS
     default: Any = None
-    open_rows: int = MOST_OPEN
+    open_rows: int = MAX_PENDING_ROWS
     read_only: bool = False
     body: int = 32 << 20
     rows: int = 100_000
@@ -78,25 +78,27 @@ class Options:
     max_unfinished: int = 256 << 20
     timeout: float = 30.0
 
-    def check_default(self, reading: Reading) -> None:
+    def check_default(self, reading: RowReader) -> None:
         """Raise BadInput if the model cannot learn the default label."""
         bad = None if self.default is None else reading.check_labels([json.dumps(self.default).encode()])
         if bad:
             raise BadInput(f"--default-label {self.default}: {bad[0]}")
 
 
-class Served:
+class ModelService:
     """A model and what it takes to serve it.
 
     Attributes:
         state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
     """
 
-    def __init__(self, folder: Folder, options: Options, say: Callable[..., None], telemetry: Telemetry) -> None:
+    def __init__(
+        self, folder: StateFolder, options: ServeOptions, say: Callable[..., None], telemetry: Telemetry
+    ) -> None:
         self.folder, self.options, self.say, self.name = folder, options, say, folder.name
         self.telemetry = telemetry
         self.state, self.why = "starting", "the model is being loaded; try again in a moment."
-        self.live = Live()
+        self.live = LiveStats()
         self.health, self._delays_seen = Health(self.live), 0
         self.owner: Owner | None = None
         self.pool = ThreadPoolExecutor(1, f"bayou-read-{folder.name}")
@@ -104,21 +106,21 @@ class Served:
         self.log: Log | None = None
         self.snapshot_version, self.snapshot_at, self.snapshot_seconds = 0, 0.0, 0.0
         self.snapshot_failures = 0
-        self._broken_trouble = Trouble(self._say_local, "")
-        self._full_trouble = Trouble(self._say_local, "the log can be written again")
-        self._snapshot_trouble = Trouble(self._say_local, "snapshots are written again")
-        self._follow_trouble = Trouble(self._say_local, "a newer snapshot was read")
+        self._broken_trouble = LastingProblem(self._say_local, "")
+        self._full_trouble = LastingProblem(self._say_local, "the log can be written again")
+        self._snapshot_trouble = LastingProblem(self._say_local, "snapshots are written again")
+        self._follow_trouble = LastingProblem(self._say_local, "a newer snapshot was read")
         self._snapshot_examples, self._snapshot_next = 0, 0.0
         self.log_checked, self.log_damage = 0, ""
         self._ends = threading.Event()
 
     @property
-    def model(self) -> LiveModel:
+    def model(self) -> ServedModel:
         assert self.owner is not None
         return self.owner.model
 
     @property
-    def ids(self) -> Ids | None:
+    def ids(self) -> LabelJoins | None:
         """The label joins; a replica has none."""
         return None if self.log is None else self.log.ids
 
@@ -130,12 +132,12 @@ class Served:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Load the newest snapshot and learn the log's entries after it. In a thread of its own: it takes its time."""
         try:
-            (self._follow if self.options.read_only else self._lead)(loop)
+            (self._run_replica if self.options.read_only else self._run_primary)(loop)
         except (BadInput, BadModel) as error:
             self.state, self.why = "failed", str(error)
             raise
 
-    def _lead(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_primary(self, loop: asyncio.AbstractEventLoop) -> None:
         log = self.log = Log(self.folder.path)
         assert log.ids is not None
         log.ids.wait, log.ids.most_open = self.options.wait, self.options.open_rows
@@ -166,9 +168,9 @@ class Served:
             self._say_local(why)
         self.owner = Owner(model, log, loop, self.live, self.telemetry.times[self.name])
         self.owner.on_examples, self.owner.on_error = self._learned, self._failed("the model is out of order")
-        assert self.owner.committer is not None
-        self.owner.committer.on_look = self._look_at_log
-        self.owner.committer.on_error = self._failed("the log's thread failed")
+        assert self.owner.log_writer is not None
+        self.owner.log_writer.on_look = self._look_at_log
+        self.owner.log_writer.on_error = self._failed("the log's thread failed")
         self.owner.start()
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
@@ -208,7 +210,7 @@ class Served:
         finally:
             log.close()
 
-    def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_replica(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve the newest snapshot of another server, and newer ones as they appear."""
         self.snapshot_version = -1
         self._load_newest(loop)
@@ -219,7 +221,7 @@ class Served:
         if newest <= self.snapshot_version:
             return
         path = self.folder.snapshot(newest) if newest else self.folder.base
-        model = LiveModel(load(path), newest)
+        model = ServedModel(load(path), newest)
         warm_up(model)
         if self.owner is None:
             self.owner = Owner(model, None, loop, self.live, self.telemetry.times[self.name])
@@ -230,7 +232,7 @@ class Served:
         self.snapshot_at = _written_at(path)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._ends.wait(LOOK):
+        while not self._ends.wait(REPLICA_POLL_SECONDS):
             try:
                 self._load_newest(loop)
                 self._follow_trouble.update("")
@@ -250,7 +252,7 @@ class Served:
         """Write a snapshot of the model; the future gets its version."""
         if self._log_is_gone:  # another server may have begun in its place
             refused: Future[int] = Future()
-            refused.set_exception(Refused(503, f"no snapshot was written: {GONE}"))
+            refused.set_exception(RequestError(503, f"no snapshot was written: {GONE}"))
             return refused
         asked = time.monotonic()
         return self._from_copy(self._writing, lambda copied, version: self._write(copied, version, asked))
@@ -270,7 +272,7 @@ class Served:
             except BaseException as error:
                 result.set_exception(error)
 
-        def done(copy: Future[Copy]) -> None:
+        def done(copy: Future[Snapshot]) -> None:
             if (error := copy.exception()) is not None:
                 result.set_exception(error)
             else:
@@ -293,11 +295,11 @@ class Served:
             why = str(error) if isinstance(error, BadModel) else f"{type(error).__name__}: {error}"
             self._snapshot_trouble.update(f"no snapshot can be written: {why}")
             if isinstance(error, BadModel):
-                raise Refused(503, self._without_paths(f"no snapshot: {why}")) from None
+                raise RequestError(503, self._without_paths(f"no snapshot: {why}")) from None
             raise
         finally:
             now = time.monotonic()
-            self._snapshot_next = now + PAUSE * (now - asked)
+            self._snapshot_next = now + SNAPSHOT_PAUSE_RATIO * (now - asked)
 
     def info(self) -> dict[str, Any]:
         """Return what is known of the model without waiting for its thread."""
@@ -331,11 +333,11 @@ class Served:
             }  # fmt: skip
         return told
 
-    def picture(self) -> dict[str, Any]:
+    def live_status(self) -> dict[str, Any]:
         """Return what the live page shows."""
         delays = {} if self.ids is None else self.ids.delay_quantiles()
         shares = {f"p{percent}": delay for percent, delay in delays.items()}
-        told = {**self.info(), "live": self.live.picture() | {"delays": shares or None}, "server": self._server()}
+        told = {**self.info(), "live": self.live.live_status() | {"delays": shares or None}, "server": self._server()}
         return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
 
     def _server(self) -> dict[str, Any]:
@@ -361,7 +363,7 @@ class Served:
             seen, delays = self.ids.delayed, self.ids.delays
             self.live.joined(delays[-(seen - self._delays_seen) :] if seen > self._delays_seen else ())
             self._delays_seen = seen
-        self.picture()
+        self.live_status()
         self._keep_history()
 
     def _keep_history(self) -> None:
@@ -399,11 +401,11 @@ class Served:
     @property
     def log_broken(self) -> str:
         """Why the log cannot be written any more; "" while it can, and of a follower, which has none."""
-        return "" if self.owner is None or self.owner.committer is None else self.owner.committer.broken
+        return "" if self.owner is None or self.owner.log_writer is None else self.owner.log_writer.broken
 
     @property
     def _no_room(self) -> str:
-        return "" if self.owner is None or self.owner.committer is None else self.owner.committer.no_room
+        return "" if self.owner is None or self.owner.log_writer is None else self.owner.log_writer.no_room
 
     @property
     def _log_is_gone(self) -> bool:
@@ -478,7 +480,7 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def warm_up(model: LiveModel) -> None:
+def warm_up(model: ServedModel) -> None:
     """Load or compile the kernels before the first request, by rows that are not learned.
 
     What is done only when a row is learned is tried on another learner like it.
@@ -493,7 +495,7 @@ def warm_up(model: LiveModel) -> None:
     for horizon in ("next", "later"):
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
             told = learner.predict(rows, horizon=horizon)
-    Said(learner, [told], 0.95).json()
+    PredictionResponse(learner, [told], 0.95).json()
     Uses().count(Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype))  # its table grows, too
     if learner.record.task != "multiclass":
         learner.weights_at([0])

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayou.serve.log import JSON, ROW, Item
+from bayou.serve.log import JSON, ROW, PendingEntry
 from bayou.serve.log import LABEL as LABEL_ENTRY
 from bayou.serve.log import LEARN as LEARN_ENTRY
-from bayou.serve.reading import Read
+from bayou.serve.row_reader import ParsedRows
 
 PREDICT, LEARN, LABEL = range(3)
 
 
-class Work:
+class ModelRequest:
     """One request to a model.
 
     Attributes:
@@ -32,10 +32,10 @@ class Work:
     submitted = 0.0
     # Most requests say none of these, and there are many.
     key: str | None = None
-    known: Sequence[str] = ()
+    row_ids: Sequence[str] = ()
     ids: Sequence[str | None] | None = None
     level: float = 0.95
-    read: Read | None = None
+    read: ParsedRows | None = None
     answer: Any = None
 
     def __init__(
@@ -45,7 +45,7 @@ class Work:
 
 
 @dataclass(slots=True, eq=False)
-class Unit:
+class LearningUnit:
     """Requests that are logged and learned as one batch: labeled rows, or late labels and rows to remember.
 
     Attributes:
@@ -56,51 +56,53 @@ class Unit:
         queued: when the log's thread was given it, by `time.perf_counter`.
     """
 
-    items: list[Item]
-    works: list[tuple[Work, Sequence[Item]]]
-    read: Read | None = None
+    items: list[PendingEntry]
+    requests: list[tuple[ModelRequest, Sequence[PendingEntry]]]
+    read: ParsedRows | None = None
     failed: str | None = None
     queued: float = 0.0
-    told: list[Any] = field(default_factory=list)
+    predictions: list[Any] = field(default_factory=list)
 
     @classmethod
-    def to_learn(cls, works: Sequence[Work], read: Read) -> Unit:
+    def to_learn(cls, requests: Sequence[ModelRequest], read: ParsedRows) -> LearningUnit:
         """Return the unit of labeled rows. Requests without an id are first, as one item: few long entries are fast."""
         unit = cls([], [], read)
-        plain = [work for work in works if work.key is None]
+        plain = [work for work in requests if work.key is None]
         if plain:
             text = b"\n".join([line for work in plain for line in work.lines])
-            item = Item(LEARN_ENTRY, plain[0].form, None, text, settles=[key for work in plain for key in work.known])
+            item = PendingEntry(
+                LEARN_ENTRY, plain[0].form, None, text, labeled_ids=[key for work in plain for key in work.row_ids]
+            )
             unit.items.append(item)
-            unit.works += [(work, (item,)) for work in plain]
-        for work in works[len(plain) :]:
+            unit.requests += [(work, (item,)) for work in plain]
+        for work in requests[len(plain) :]:
             text = b"\n".join(work.lines)
-            unit._add(work, [Item(LEARN_ENTRY, work.form, work.key, text, settles=work.known)])
+            unit._add(work, [PendingEntry(LEARN_ENTRY, work.form, work.key, text, labeled_ids=work.row_ids)])
         return unit
 
     @classmethod
-    def of_labels(cls, works: Iterable[Work]) -> Unit:
+    def of_labels(cls, requests: Iterable[ModelRequest]) -> LearningUnit:
         """Return the unit of late labels, which may join rows."""
         unit = cls([], [])
-        for work in works:
+        for work in requests:
             pairs = zip(work.ids or (), work.answer, strict=True)
-            unit._add(work, [Item(LABEL_ENTRY, JSON, key, label) for key, label in pairs])
+            unit._add(work, [PendingEntry(LABEL_ENTRY, JSON, key, label) for key, label in pairs])
         return unit
 
     @classmethod
-    def to_remember(cls, works: Iterable[Work]) -> Unit:
+    def to_remember(cls, requests: Iterable[ModelRequest]) -> LearningUnit:
         """Return the unit of rows that were predicted under an id; their labels may have come already."""
         unit = cls([], [])
-        for work in works:
+        for work in requests:
             pairs = zip(work.ids or (), work.lines, strict=True)
-            unit._add(work, [Item(ROW, work.form, key, line) for key, line in pairs if key is not None])
+            unit._add(work, [PendingEntry(ROW, work.form, key, line) for key, line in pairs if key is not None])
         return unit
 
-    def _add(self, work: Work, items: list[Item]) -> None:
+    def _add(self, work: ModelRequest, items: list[PendingEntry]) -> None:
         self.items += items
-        self.works.append((work, items))
+        self.requests.append((work, items))
 
 
-def in_order(works: Sequence[Work]) -> list[Work]:
-    """Return requests in the order that `Unit.to_learn` needs: those without an id first."""
-    return sorted(works, key=lambda work: work.key is not None)
+def in_order(requests: Sequence[ModelRequest]) -> list[ModelRequest]:
+    """Return requests in the order that `LearningUnit.to_learn` needs: those without an id first."""
+    return sorted(requests, key=lambda work: work.key is not None)

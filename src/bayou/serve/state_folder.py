@@ -24,14 +24,14 @@ from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.serve.log import BadLog, Log
-from bayou.serve.model import LiveModel
+from bayou.serve.served_model import ServedModel
 from bayou.serve.writers import remarks, this_writer
 
 if sys.platform != "win32":
     import fcntl
 
 DEFAULT = "default"
-KEPT = 2
+N_SNAPSHOTS_KEPT = 2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -51,7 +51,7 @@ def names_in(state: Path) -> list[str]:
     return sorted(entry.name for entry in models.iterdir() if any(os.path.isfile(entry / name) for name in kept))
 
 
-class Folder:
+class StateFolder:
     """The folder of one model."""
 
     def __init__(self, state: Path, name: str) -> None:
@@ -137,7 +137,7 @@ class Folder:
     def snapshot(self, version: int) -> Path:
         return self.snapshots / f"{version:012d}.bayou"
 
-    def load(self, log: Log | None, says: list[str]) -> LiveModel:
+    def load(self, log: Log | None, says: list[str]) -> ServedModel:
         """Load the newest whole snapshot, or the model that the log began with; report damaged snapshots."""
         for version in self.versions():
             if log is not None and version > log.last:
@@ -146,16 +146,16 @@ class Folder:
                     f"{version:,}. Restore the log from a copy, or begin again with that snapshot."
                 )
             try:
-                return LiveModel(load(self.snapshot(version)), version)
+                return ServedModel(load(self.snapshot(version)), version)
             except BadModel as error:
                 says.append(f"the snapshot of entry {version:,} is left out: {error}")
-        return LiveModel(load(self.base))
+        return ServedModel(load(self.base))
 
     def write(self, copied: GradualCopy, version: int) -> Path:
         """Write a snapshot, and remove all but the newest ones."""
         path = self.snapshot(version)
         self._save(copied, path)
-        for old in self.versions()[KEPT:]:
+        for old in self.versions()[N_SNAPSHOTS_KEPT:]:
             self.snapshot(old).unlink(missing_ok=True)
         return path
 
@@ -165,7 +165,7 @@ def replayed(
     name: str | None = None,
     on_progress: object = None,
     on_remark: Callable[[str], object] = lambda sentence: None,
-) -> LiveModel:
+) -> ServedModel:
     """Return the model of a server, from its log alone.
 
     Args:
@@ -177,7 +177,7 @@ def replayed(
         raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
     if name is None and len(names) > 1:
         raise BadInput(f"{state} holds several models; say which with --name: {', '.join(names)}.")
-    folder = Folder(state, name or names[0])
+    folder = StateFolder(state, name or names[0])
     if folder.name not in names:
         raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")
     folder.check_base()
@@ -185,7 +185,7 @@ def replayed(
     try:
         for sentence in remarks(log.writers, log.last, this_writer()):
             on_remark(sentence)
-        model = LiveModel(load(folder.base))
+        model = ServedModel(load(folder.base))
         for unit in log.units():
             model.replay(log, unit)
             if callable(on_progress):

@@ -16,16 +16,16 @@ from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS
 from bayou.recipe.feature_counts import Uses
-from bayou.serve.log import ARROW, LEARN, BadLog, Entry, Log
-from bayou.serve.reading import Read, Reading
+from bayou.serve.log import ARROW, LEARN, BadLog, Log, LogEntry
+from bayou.serve.row_reader import ParsedRows, RowReader
 
 # Rows that are learned at once: some milliseconds, for which predictions wait. Units are cut at these places always.
-PIECE = 2048
+CHUNK_ROWS = 2048
 NEXT = "next"
 assert NEXT in HORIZONS
 
 
-class LiveModel:
+class ServedModel:
     """A learner, how it reads rows, and how far in the log it is.
 
     Attributes:
@@ -35,7 +35,7 @@ class LiveModel:
 
     def __init__(self, learner: Learner, version: int = 0) -> None:
         self.learner, self.version = learner, version
-        self.reading = Reading(learner)
+        self.reading = RowReader(learner)
         self._uses = learner.extras.uses or Uses()
         self._uncounted: list[Batch] = []  # while a copy is made of it
         self._copied: GradualCopy | None = None
@@ -51,7 +51,7 @@ class LiveModel:
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def learn(
-        self, read: Read, version: int, before: Callable[[Batch], Any] | None = None
+        self, read: ParsedRows, version: int, before: Callable[[Batch], Any] | None = None
     ) -> Iterator[tuple[Batch, Any, np.ndarray]]:
         """Learn the rows of a unit in chunks; yield each with the predictions made before, and their losses.
 
@@ -64,10 +64,10 @@ class LiveModel:
         for piece in pieces(self.reading.with_classes(read)):
             if before is not None:
                 before(piece)
-            told = self.learner.observe(piece)
-            losses = losses_of(told, piece, self.learner.record.task)
+            prediction = self.learner.observe(piece)
+            losses = losses_of(prediction, piece, self.learner.record.task)
             self._count(piece, losses)
-            yield piece, told, losses
+            yield piece, prediction, losses
         self.version = version
 
     def _count(self, piece: Batch, losses: np.ndarray) -> None:
@@ -92,7 +92,7 @@ class LiveModel:
             self._uses.count(piece)
         self._uncounted = []
 
-    def replay(self, log: Log, entries: Sequence[Entry]) -> None:
+    def replay(self, log: Log, entries: Sequence[LogEntry]) -> None:
         """Learn a unit as the log has it."""
         read, learns = self._read_again(log, entries), entries[0].kind == LEARN
         if read is not None and learns and read.refused:
@@ -109,13 +109,13 @@ class LiveModel:
                     pass
         self.version = entries[-1].n
 
-    def _read_again(self, log: Log, entries: Sequence[Entry]) -> Read | None:
+    def _read_again(self, log: Log, entries: Sequence[LogEntry]) -> ParsedRows | None:
         if entries[0].kind == LEARN:
             form = entries[0].form
             lines = [line for entry in entries for line in ([entry.body] if form == ARROW else entry.body.split(b"\n"))]
             return self.reading.read(form, lines, learns=True)
-        rows = [row for entry in entries for row in log.learned_by(entry)]
-        return self.reading.joined_rows(rows) if rows else None
+        rows = [row for entry in entries for row in log.rows_learned_by(entry)]
+        return self.reading.rows_with_labels(rows) if rows else None
 
     # --- predicting and keeping ---------------------------------------------------------------------------------------
 
@@ -123,9 +123,9 @@ class LiveModel:
         """Predict for the next rows of the stream."""
         return self.learner.predict(batch, horizon=NEXT)
 
-    def of_full_stream(self, told: Any) -> Any:
+    def of_full_stream(self, prediction: Any) -> Any:
         """Return predictions made while learning as `predict` would make them."""
-        return told.of_full_stream(self.learner.negative_rate)
+        return prediction.of_full_stream(self.learner.negative_rate)
 
     def copy(self) -> GradualCopy:
         """Begin a snapshot of the model."""
@@ -139,18 +139,18 @@ class LiveModel:
 
 def pieces(batch: Batch) -> Iterator[Batch]:
     """Return a batch in chunks of CHUNK_ROWS rows."""
-    if len(batch) <= PIECE:
+    if len(batch) <= CHUNK_ROWS:
         return iter([batch] if len(batch) else [])
-    return (batch[start : start + PIECE] for start in range(0, len(batch), PIECE))
+    return (batch[start : start + CHUNK_ROWS] for start in range(0, len(batch), CHUNK_ROWS))
 
 
-def losses_of(told: Any, batch: Batch, task: str) -> np.ndarray:
+def losses_of(prediction: Any, batch: Batch, task: str) -> np.ndarray:
     """Return the loss of each prediction: squared for regression, else -ln of the label's probability."""
     labels = np.asarray(batch.labels)
     if task == "regression":
-        return np.square(told.expected - labels)
+        return np.square(prediction.expected - labels)
     if task == "multiclass":
-        chance = told.chance_of(labels)
+        chance = prediction.chance_of(labels)
     else:
-        chance = np.where(labels > 0, told.expected, 1.0 - told.expected)
+        chance = np.where(labels > 0, prediction.expected, 1.0 - prediction.expected)
     return -np.log(np.maximum(chance, 1e-14))

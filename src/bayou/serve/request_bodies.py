@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from bayou.serve.answers import Refused
 from bayou.serve.log import ARROW, JSON, VW
+from bayou.serve.responses import RequestError
 from bayou.sources.formats.registry import with_bodies
 
 TYPES = {kind: body.code for body in with_bodies() for kind in (*body.media_types, *body.other_types)}
@@ -19,9 +19,9 @@ TYPES = {kind: body.code for body in with_bodies() for kind in (*body.media_type
 _LINES = {kind for kind, code in TYPES.items() if code == JSON} - {"application/json"}
 # Content types of clients that set none.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
-LONGEST_ID = 256
+MAX_ID_BYTES = 256
 # A body longer than this is read by another thread.
-LONG = 64 << 10
+LONG_BODY_BYTES = 64 << 10
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -29,7 +29,7 @@ _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 class Unfinished:
     """The bytes of all requests together that are not answered yet, and how many there may be.
 
-    Each request's own stand in its scope. Bodies of at most `LONG` bytes are not counted.
+    Each request's own stand in its scope. Bodies of at most `LONG_BODY_BYTES` bytes are not counted.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -43,7 +43,7 @@ class Unfinished:
             if counted is None:  # answered
                 return
             if self.n_bytes + n_bytes > self.max_bytes:
-                raise Refused(
+                raise RequestError(
                     503,
                     f"requests that are not answered yet hold {self.n_bytes:,} bytes; at most {self.max_bytes:,} can "
                     "be held for all clients together. Try again in a moment.",
@@ -62,7 +62,7 @@ class _Id(msgspec.Struct):
     id: Any = None
 
 
-class Label(msgspec.Struct):
+class LateLabel(msgspec.Struct):
     """A label that arrives after its row."""
 
     id: str | int
@@ -71,17 +71,17 @@ class Label(msgspec.Struct):
 
 
 _id_of = msgspec.json.Decoder(_Id)
-_labels = msgspec.json.Decoder(list[Label])
-_label = msgspec.json.Decoder(Label)
+_labels = msgspec.json.Decoder(list[LateLabel])
+_label = msgspec.json.Decoder(LateLabel)
 
 
-def form_of(content_type: str, forms: tuple[int, ...]) -> tuple[int, bool]:
+def detect_body_format(content_type: str, forms: tuple[int, ...]) -> tuple[int, bool]:
     """Return the format of a body, and whether each line is a JSON value."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in _ANY:
         return forms[0], False
     if kind not in TYPES:
-        raise Refused(415, f"Content-Type {kind!r} is not known; there are: {', '.join(TYPES)}.")
+        raise RequestError(415, f"Content-Type {kind!r} is not known; there are: {', '.join(TYPES)}.")
     return TYPES[kind], kind in _LINES
 
 
@@ -91,7 +91,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "zstd"):
-        raise Refused(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
+        raise RequestError(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
     import pyarrow as pa
 
     try:
@@ -101,10 +101,12 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
                 parts.append(part)
                 size += len(part)
                 if size > most:
-                    raise Refused(413, f"the body is larger than {most:,} bytes when it is decompressed; send less.")
+                    raise RequestError(
+                        413, f"the body is larger than {most:,} bytes when it is decompressed; send less."
+                    )
     except (OSError, pa.ArrowException) as error:
         said = str(error).splitlines()[0].rstrip(".")
-        raise Refused(400, f"the body is not what its Content-Encoding says ({encoding}): {said}.") from None
+        raise RequestError(400, f"the body is not what its Content-Encoding says ({encoding}): {said}.") from None
     return b"".join(parts)
 
 
@@ -128,7 +130,7 @@ def _rows_in(text: bytes) -> list[bytes]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         rows = _by_python(text)  # which also takes NaN
         if not isinstance(rows, list):
-            raise Refused(422, f"the body is no list of JSON rows: {error}.") from None
+            raise RequestError(422, f"the body is no list of JSON rows: {error}.") from None
         return [as_json(row) for row in rows]
 
 
@@ -147,17 +149,17 @@ def as_json(row: Any) -> bytes:
 
 def _counted(rows: list[bytes], most: int) -> list[bytes]:
     if len(rows) > most:
-        raise Refused(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
+        raise RequestError(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
     return rows
 
 
-def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+def ids_to_remember(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
     """Return the ids under which rows are to be remembered; None if there are none."""
     if given is not None:
         if len(lines) != 1:
-            raise Refused(422, "?id= is for one row; give each of several rows a field `id`.")
+            raise RequestError(422, "?id= is for one row; give each of several rows a field `id`.")
         if form not in (JSON, VW):
-            raise Refused(422, "rows are remembered as JSON or VW text; send this one so.")
+            raise RequestError(422, "rows are remembered as JSON or VW text; send this one so.")
         return [checked_id(given)]
     if form != JSON:
         return None
@@ -165,17 +167,17 @@ def ids_of(lines: Sequence[bytes], given: str | None, form: int, single: bool) -
     for index, key in enumerate(_keys_in(lines)):
         try:
             found.append(None if key is None else checked_id(key))
-        except Refused as error:
-            raise Refused(422, error.sentence, {index: error.sentence} if not single else None) from None
+        except RequestError as error:
+            raise RequestError(422, error.sentence, {index: error.sentence} if not single else None) from None
     return found if any(key is not None for key in found) else None
 
 
-def known_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]:
+def row_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]:
     """Return the ids that labeled rows have; invalid ones are left out."""
     keys = [given] if given is not None else _keys_in(lines) if form == JSON else ()
     found = []
     for key in keys:
-        with suppress(Refused):
+        with suppress(RequestError):
             found.append(checked_id(key))
     return found
 
@@ -196,28 +198,28 @@ def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
 def checked_id(key: Any) -> str:
     """Return an id as text."""
     if isinstance(key, bool) or not isinstance(key, str | int):
-        raise Refused(422, "an id is a text or a whole number.")
+        raise RequestError(422, "an id is a text or a whole number.")
     text = str(key)
-    if not 0 < len(text.encode("utf-8", "surrogatepass")) <= LONGEST_ID:
-        raise Refused(422, f"an id has 1 to {LONGEST_ID} bytes.")
+    if not 0 < len(text.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES:
+        raise RequestError(422, f"an id has 1 to {MAX_ID_BYTES} bytes.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Refused(422, "an id is text in whole characters.") from None
+        raise RequestError(422, "an id is text in whole characters.") from None
     return text
 
 
-def labels_of(body: bytes, most: int) -> tuple[list[Label], bool]:
+def labels_of(body: bytes, most: int) -> tuple[list[LateLabel], bool]:
     """Return late labels, and whether it was a single one and no list."""
     text = body.strip()
     single = not text.startswith(b"[")
     try:
         found = [_label.decode(text)] if single else _labels.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Refused(422, f'expected {{"id": ..., "label": ...}}, or a list of such: {error}.') from None
+        raise RequestError(422, f'expected {{"id": ..., "label": ...}}, or a list of such: {error}.') from None
     if len(found) > most:
-        raise Refused(413, f"the body has {len(found):,} labels; at most {most:,} can be sent at once.")
+        raise RequestError(413, f"the body has {len(found):,} labels; at most {most:,} can be sent at once.")
     bad = {k: "a weight is from 0 to 1,000,000." for k, one in enumerate(found) if not 0 <= one.weight <= 1e6}
     if bad:
-        raise Refused(422, next(iter(bad.values())), None if single else bad)
+        raise RequestError(422, next(iter(bad.values())), None if single else bad)
     return found, single

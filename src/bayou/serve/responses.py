@@ -26,7 +26,7 @@ _HEADS: dict[int, Head] = {
 }
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A refusal of a request, with the response to it.
 
     Attributes:
@@ -49,10 +49,10 @@ class Refused(Exception):
 
 # What is predicted of one row: numbers (`outputs.prediction_table.COLUMNS`), of several classes `label` and `classes`,
 # and `remembered`.
-Row = dict[str, Any]
+RowResponse = dict[str, Any]
 
 
-class Said:
+class PredictionResponse:
     """Predictions of several rows: as columns of numbers, row by row, or as JSON.
 
     Args:
@@ -60,17 +60,17 @@ class Said:
         level: of intervals.
     """
 
-    def __init__(self, learner: Learner, told: Sequence[Any], level: float) -> None:
+    def __init__(self, learner: Learner, prediction: Sequence[Any], level: float) -> None:
         self._columns: dict[str, np.ndarray] = {}
         if learner.record.task == "multiclass":
-            self.rows = [row for part in told for row in _of_classes(learner, part, level)]
+            self.rows = [row for part in prediction for row in _of_classes(learner, part, level)]
             return
-        intervals = [part.interval(level) if learner.posterior else None for part in told]
-        parts = [column_values(learner, *part, in_tables=False) for part in zip(told, intervals, strict=True)]
+        intervals = [part.interval(level) if learner.posterior else None for part in prediction]
+        parts = [column_values(learner, *part, in_tables=False) for part in zip(prediction, intervals, strict=True)]
         self._columns = parts[0] if len(parts) == 1 else {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RowResponse]:
         return _as_rows(self._columns)
 
     @property
@@ -89,30 +89,30 @@ class Said:
         return json_objects({name: column[first:last] for name, column in self._columns.items()})
 
 
-def _as_rows(columns: Mapping[str, np.ndarray]) -> list[Row]:
+def _as_rows(columns: Mapping[str, np.ndarray]) -> list[RowResponse]:
     return [
         dict(zip(columns, cells, strict=True)) for cells in zip(*(c.tolist() for c in columns.values()), strict=True)
     ]
 
 
-def _of_classes(learner: Learner, told: ClassPrediction, level: float) -> list[Row]:
-    names = class_names(told.labels, learner.extras.classes)
+def _of_classes(learner: Learner, prediction: ClassPrediction, level: float) -> list[RowResponse]:
+    names = class_names(prediction.labels, learner.extras.classes)
     if not names:
-        return [{"classes": {}} for _ in told.probability]
-    best = told.best_with_interval(level)
+        return [{"classes": {}} for _ in prediction.probability]
+    best = prediction.best_with_interval(level)
     numbers = _as_rows(column_values(learner, best, (best.low, best.high), in_tables=False))
     return [
         {**row, "label": names[k], "classes": dict(zip(names, p, strict=True))}
-        for row, k, p in zip(numbers, best.column.tolist(), told.probability.tolist(), strict=True)
+        for row, k, p in zip(numbers, best.column.tolist(), prediction.probability.tolist(), strict=True)
     ]
 
 
-def single(row: Row, version: int) -> bytes:
+def single(row: RowResponse, version: int) -> bytes:
     """Return the response to a request of one row."""
     return encode({**row, "version": version})
 
 
-def of_rows(rows: Sequence[Row], version: int, one: bool) -> bytes:
+def of_rows(rows: Sequence[RowResponse], version: int, one: bool) -> bytes:
     """Return the response to a request of these rows."""
     return single(rows[0], version) if one else several([encode(rows)[1:-1]], version)
 

@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayou.serve.log import Item
+    from bayou.serve.log import PendingEntry
 
 # What an entry of the log is.
 LEARN, ROW, LABEL, EXPIRE = range(4)
 # What an id is.
-OPEN, JOINED, EXPIRED, EARLY = range(4)
+PENDING, JOINED, EXPIRED, EARLY = range(4)
 # What can become of a label.
 OUTCOMES = ("joined", "duplicate", "early", "unknown", "late")
-WAIT = 7 * 86400.0
-MOST_OPEN, MOST_EARLY = 10_000_000, 1_000_000
+LABEL_WAIT_SECONDS = 7 * 86400.0
+MAX_PENDING_ROWS, MAX_EARLY_LABELS = 10_000_000, 1_000_000
 # Of what is closed at once so many at a time.
-AT_ONCE = 1000
+EXPIRE_BATCH_ROWS = 1000
 
 
-class Ids:
+class LabelJoins:
     """The ids of rows, labels and requests.
 
     Attributes:
@@ -52,30 +52,30 @@ class Ids:
         self.delays: list[float] = []
         self._delays: list[float] = []
         self.delayed = 0
-        self.wait = WAIT
+        self.wait = LABEL_WAIT_SECONDS
         self.default: bytes | None = None
-        self.most_open, self.most_early = MOST_OPEN, MOST_EARLY
+        self.most_open, self.most_early = MAX_PENDING_ROWS, MAX_EARLY_LABELS
         found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
-        self.open, self.early = found.get(OPEN, 0), found.get(EARLY, 0)
+        self.open, self.early = found.get(PENDING, 0), found.get(EARLY, 0)
         self._open, self._early = self.open, self.early
         self._oldest: float | None = None
         self._look_at_oldest()
 
-    def decide(self, item: Item, n: int, now: float) -> Any:
+    def apply(self, item: PendingEntry, n: int, now: float) -> Any:
         """Apply an item that would be entry n; return the entry that it joins, None, or False if it changes nothing.
 
         It is said in the item, with what is to be learned because of it.
         """
         if item.kind == LEARN:
-            joins = None if item.key is None else self._once(item, n, now)
+            joins = None if item.key is None else self._deduplicate_request(item, n, now)
             if joins is None:
-                self._settle(item.settles, now)
+                self._close_ids(item.labeled_ids, now)
             return joins
         if item.kind == ROW:
             return self._row(item, n, now)
         return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
 
-    def _once(self, item: Item, n: int, now: float) -> Any:
+    def _deduplicate_request(self, item: PendingEntry, n: int, now: float) -> Any:
         """Return False if a request was learned already."""
         found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
         if found is not None:
@@ -85,25 +85,25 @@ class Ids:
         self._db.execute("INSERT INTO requests VALUES (?, ?, ?)", (item.key, n, now))
         return None
 
-    def _settle(self, keys: Sequence[str], now: float) -> None:
+    def _close_ids(self, keys: Sequence[str], now: float) -> None:
         """Close ids whose rows are learned with their labels now."""
         for key in keys if self._open or self._early else ():  # often nobody waits
             found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
-            if found is None or found[1] not in (OPEN, EARLY):
+            if found is None or found[1] not in (PENDING, EARLY):
                 continue
             self._close(key, now, JOINED)
             self._counts["joined"] += 1
-            if found[1] == OPEN:
+            if found[1] == PENDING:
                 self._open -= 1
                 self._delays.append(now - found[0])
             else:
                 self._early -= 1
 
-    def _row(self, item: Item, n: int, now: float) -> Any:
+    def _row(self, item: PendingEntry, n: int, now: float) -> Any:
         """Remember a row that was predicted, or join the label that came before it."""
         found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
         if found is None:
-            self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, OPEN))
+            self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, PENDING))
             self._open += 1
             item.outcome = "remembered"
             return None
@@ -114,14 +114,14 @@ class Ids:
         self._close(item.key, now, JOINED)
         self._early -= 1
         self._counts["joined"] += 1
-        item.outcome, item.learns = "joined", [(item.form, item.body, self._body_of(found[0], item.key)[1])]
+        item.outcome, item.rows_to_learn = "joined", [(item.form, item.body, self._body_of(found[0], item.key)[1])]
         return found[0]
 
-    def _label(self, item: Item, n: int, now: float) -> Any:
+    def _label(self, item: PendingEntry, n: int, now: float) -> Any:
         found = self._db.execute("SELECT n, at, state FROM ids WHERE id = ?", (item.key,)).fetchone()
-        if found is not None and found[2] == OPEN:
+        if found is not None and found[2] == PENDING:
             item.outcome = "joined"
-            item.learns = [(*self._body_of(found[0], item.key), item.body)]
+            item.rows_to_learn = [(*self._body_of(found[0], item.key), item.body)]
             self._close(item.key, now, JOINED)
             self._open -= 1
             self._delays.append(now - found[1])
@@ -141,7 +141,7 @@ class Ids:
     def _close(self, key: str | None, now: float, state: int) -> None:
         self._db.execute("UPDATE ids SET state = ?, at = ? WHERE id = ?", (state, now, key))
 
-    def _expire(self, item: Item, now: float) -> Any:
+    def _expire(self, item: PendingEntry, now: float) -> Any:
         """Close some expired ids; pending rows get the default label, if there is one.
 
         What was closed so long ago is forgotten, and of open rows no more than `most_open` are kept, the newest.
@@ -149,29 +149,32 @@ class Ids:
         db, before = self._db, now - self.wait
         where = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
         for state in (JOINED, EXPIRED, EARLY):
-            old = db.execute(f"SELECT id FROM ids {where}", (state, before, AT_ONCE)).fetchall()
+            old = db.execute(f"SELECT id FROM ids {where}", (state, before, EXPIRE_BATCH_ROWS)).fetchall()
             db.executemany("DELETE FROM ids WHERE id = ?", old)
             if state == EARLY:
                 self._early -= len(old)
                 self._counts["unknown"] += len(old)
         db.execute(
-            "DELETE FROM requests WHERE key IN (SELECT key FROM requests WHERE at < ? LIMIT ?)", (before, AT_ONCE)
+            "DELETE FROM requests WHERE key IN (SELECT key FROM requests WHERE at < ? LIMIT ?)",
+            (before, EXPIRE_BATCH_ROWS),
         )
-        late = db.execute(f"SELECT id, n FROM ids {where}", (OPEN, before, AT_ONCE)).fetchall()
+        late = db.execute(f"SELECT id, n FROM ids {where}", (PENDING, before, EXPIRE_BATCH_ROWS)).fetchall()
         for key, _ in late:
             self._close(key, now, EXPIRED)
         self._open -= len(late)
         self._counts["expired"] += len(late)
         if self._open > self.most_open:
             oldest = "SELECT id FROM ids WHERE state = ? ORDER BY at LIMIT ?"
-            dropped = db.execute(oldest, (OPEN, min(self._open - self.most_open, 100 * AT_ONCE))).fetchall()
+            dropped = db.execute(
+                oldest, (PENDING, min(self._open - self.most_open, 100 * EXPIRE_BATCH_ROWS))
+            ).fetchall()
             db.executemany("DELETE FROM ids WHERE id = ?", dropped)
             self._open -= len(dropped)
             self._counts["dropped"] += len(dropped)
         if self.default is None or not late:
             return False
         item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in late))
-        item.learns = [(*self._body_of(n, key), self.default) for key, n in late]
+        item.rows_to_learn = [(*self._body_of(n, key), self.default) for key, n in late]
         return None
 
     def due(self, now: float) -> bool:
@@ -199,7 +202,7 @@ class Ids:
 
     def _look_at_oldest(self) -> None:
         if self._open:
-            self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (OPEN,)).fetchone()[0]
+            self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (PENDING,)).fetchone()[0]
 
     def delay_quantiles(self) -> dict[int, float]:
         """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if any came."""

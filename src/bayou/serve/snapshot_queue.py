@@ -7,26 +7,26 @@ from concurrent.futures import Future
 
 from bayou.core.batch import Batch
 from bayou.core.gradual_copy import GradualCopy
-from bayou.serve.answers import Refused
-from bayou.serve.model import LiveModel
+from bayou.serve.responses import RequestError
+from bayou.serve.served_model import ServedModel
 
-Copy = tuple[GradualCopy, int]
+Snapshot = tuple[GradualCopy, int]
 
 
-class Copies:
+class SnapshotQueue:
     """Queue of snapshot requests. Any thread may call `request`; the owner thread copies the model in steps."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Future[Copy]] = deque()
-        self._under_way: tuple[GradualCopy, int, list[Future[Copy]]] | None = None
+        self._waiting: deque[Future[Snapshot]] = deque()
+        self._under_way: tuple[GradualCopy, int, list[Future[Snapshot]]] | None = None
         self._over = ""
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)
 
-    def ask(self) -> Future[Copy]:
+    def ask(self) -> Future[Snapshot]:
         """Return a future copy with its version, or why there will be none. Its callbacks must be quick."""
-        future: Future[Copy] = Future()
+        future: Future[Snapshot] = Future()
         self._waiting.append(future)
         if self._over:
             self._refuse()
@@ -37,7 +37,7 @@ class Copies:
         if self._under_way is not None:
             self._under_way[0].before(piece)
 
-    def advance(self, model: LiveModel, between_units: bool) -> bool:
+    def advance(self, model: ServedModel, between_units: bool) -> bool:
         """Copy some more, where that is asked for; whether there was something to do. None begins within a unit."""
         if self._under_way is None and self._waiting and between_units:
             waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -65,4 +65,4 @@ class Copies:
                 future = self._waiting.popleft()
             except IndexError:
                 return
-            future.set_exception(Refused(503, self._over))
+            future.set_exception(RequestError(503, self._over))
