@@ -138,7 +138,8 @@ def load(port: int, told: Told, seed: int, stop: threading.Event) -> None:
 
 def learned_in(state: Path) -> tuple[Counter, object]:
     """How often each row was learned, by the log; and the model that it makes."""
-    from bayou.serve.log import LEARN, Log
+    from bayou.serve.label_joins import LEARN
+    from bayou.serve.log import Log
     from bayou.serve.state_folder import StateFolder, replayed
 
     log = Log(StateFolder(state, "default").path, write=False)

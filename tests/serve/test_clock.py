@@ -5,7 +5,8 @@ from contextlib import closing
 import pytest
 
 from bayou.serve.clock import SteadyClock
-from bayou.serve.log import JSON, LABEL, LEARN, ROW, Log, PendingEntry
+from bayou.serve.label_joins import LABEL, LEARN, ROW
+from bayou.serve.log import JSON, Log, PendingEntry
 from bayou.serve.log_writer import LogWriter
 from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import new_times

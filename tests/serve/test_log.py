@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.log import ARROW, EXPIRE, JSON, LABEL, LEARN, ROW, VW, BadLog, Log, LogWriteError, PendingEntry
+from bayou.serve.label_joins import EXPIRE, LABEL, LEARN, ROW
+from bayou.serve.log import ARROW, JSON, VW, BadLog, Log, LogWriteError, PendingEntry
 
 
 def learn(body=b"{}", key=None):

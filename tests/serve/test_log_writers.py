@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from bayou.cli import app
 from bayou.serve import service, state_folder, writers
-from bayou.serve.log import JSON, LEARN, Log, PendingEntry
+from bayou.serve.label_joins import LEARN
+from bayou.serve.log import JSON, Log, PendingEntry
 from tests.serve.serving import running
 
 ROW = {"a": 1.0, "label": 1}

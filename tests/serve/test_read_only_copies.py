@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.log import JSON, LEARN, BadLog, Log, PendingEntry
+from bayou.serve.label_joins import LEARN
+from bayou.serve.log import JSON, BadLog, Log, PendingEntry
 from bayou.serve.state_folder import replayed
 from tests.serve.serving import running
 

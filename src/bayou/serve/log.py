@@ -38,23 +38,8 @@ import xxhash
 
 from bayou.core.errors import BadModel
 from bayou.serve.clock import SteadyClock
-from bayou.serve.label_joins import EXPIRE, LABEL, LEARN, ROW, LabelJoins
+from bayou.serve.label_joins import EXPIRE, ROW, LabelJoins
 from bayou.sources.formats.registry import code_of
-
-__all__ = [
-    "ARROW",
-    "EXPIRE",
-    "JSON",
-    "LABEL",
-    "LEARN",
-    "ROW",
-    "SVMLIGHT",
-    "VW",
-    "BadLog",
-    "Log",
-    "LogEntry",
-    "PendingEntry",
-]
 
 # How a body is written, by its format's code.
 JSON, VW, SVMLIGHT, ARROW = (code_of(name) for name in ("jsonl", "vw", "svmlight", "arrow"))

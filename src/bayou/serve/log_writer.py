@@ -8,7 +8,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from bayou.serve.log import EXPIRE, JSON, BadLog, Log, LogWriteError, PendingEntry
+from bayou.serve.label_joins import EXPIRE
+from bayou.serve.log import JSON, BadLog, Log, LogWriteError, PendingEntry
 from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import Times
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayou.serve.log import JSON, ROW, PendingEntry
-from bayou.serve.log import LABEL as LABEL_ENTRY
-from bayou.serve.log import LEARN as LEARN_ENTRY
+from bayou.serve.label_joins import LABEL as LABEL_ENTRY
+from bayou.serve.label_joins import LEARN as LEARN_ENTRY
+from bayou.serve.label_joins import ROW
+from bayou.serve.log import JSON, PendingEntry
 from bayou.serve.row_reader import ParsedRows
 
 PREDICT, LEARN, LABEL = range(3)

@@ -16,7 +16,8 @@ from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS
 from bayou.recipe.feature_counts import Uses
-from bayou.serve.log import ARROW, LEARN, BadLog, Log, LogEntry
+from bayou.serve.label_joins import LEARN
+from bayou.serve.log import ARROW, BadLog, Log, LogEntry
 from bayou.serve.row_reader import ParsedRows, RowReader
 
 # Rows that are learned at once: some milliseconds, for which predictions wait. Units are cut at these places always.
