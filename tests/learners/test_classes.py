@@ -14,7 +14,7 @@ from bayou.evaluate.later import Ahead
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
 from bayou.learners.classes import members
-from bayou.learners.classes.combining import combine
+from bayou.learners.classes.combining import StackedRows, StackRunner
 from bayou.learners.classes.extending import extended, extends
 from bayou.learners.classes.stack import StackInputs, StackState, new_heard, new_said, new_stack
 from tests.laws.cases import bits
@@ -64,7 +64,7 @@ def test_kernels_answer_as_the_reference_does(n_classes, outputs, size):
     weights = rng.choice([0.0, 0.2, 1.0, 1.0, 2.5, 40.0], rows)
     into = new_stack(outputs, n_classes, has_offsets=True)
     heard, got = heard_of(into, said, log_odds, spread), new_said(2, rows, n_classes)
-    combine(into, heard, labels, weights, got, n_classes, 0, False, 0, rows)
+    StackRunner(into, False).run(StackedRows(heard, labels, weights, got), n_classes, 0, 0, rows)
     z = said[:, :, 0] / np.sqrt(1 + spread * said[:, :, 1].astype(float))
     z, log_odds = np.clip(z, -30, 30).transpose(1, 2, 0), np.clip(log_odds, -30, 30).T
     reference = SharedStack(outputs + 1)
@@ -95,7 +95,8 @@ def test_nothing_becomes_non_finite_of_nasty_outputs():
     into = new_stack(9, n_classes, has_offsets=True)
     heard = heard_of(into, said, log_odds, np.full(9, 0.4, np.float32))
     got = new_said(2, rows, n_classes)
-    combine(into, heard, rng.integers(0, 6, rows), rng.choice([1.0, 1e6], rows), got, n_classes, 0, False, 0, rows)
+    rows_ = StackedRows(heard, rng.integers(0, 6, rows), rng.choice([1.0, 1e6], rows), got)
+    StackRunner(into, False).run(rows_, n_classes, 0, 0, rows)
     assert all(np.isfinite(array).all() for array in (*got, *into[:-1]))
     np.testing.assert_allclose(got.probability.sum(axis=1), 1.0, rtol=1e-12)
     assert (np.linalg.eigvalsh(into.covariance[0][:, :11]) > 0).all()

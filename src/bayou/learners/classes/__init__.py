@@ -4,6 +4,7 @@ labels      which classes there are, and which rows are theirs
 table       where the weights of a feature stand
 stack       what is made of what all learners say
 combining   and how, in threads
+running     rows through learners and stacks
 draws       probabilities under drawn weights
 members     the learners of the classes
 extending   classes for a learner of two

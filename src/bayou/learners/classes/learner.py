@@ -37,7 +37,6 @@ Paper: none, it is ours.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -47,20 +46,16 @@ from bayou.core.batch import Batch, Row
 from bayou.core.checks import one_of, shown, whole_number, yes_or_no
 from bayou.core.class_prediction import ClassPrediction, ClassScores, class_names
 from bayou.core.errors import BadInput
-from bayou.core.learner import PURPOSES, Learner, room_for_draws
+from bayou.core.learner import PURPOSES, room_for_draws
 from bayou.core.prediction import Reading, no_posterior
-from bayou.core.threads import all_done
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
-from bayou.learners.bank.combination import LOST, TOLD
-from bayou.learners.bank.running import LabelledRows
-from bayou.learners.classes.combining import WORTH_THREADS, combine
 from bayou.learners.classes.draws import drawn_logits, stacked_draws
 from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.members import ALL, OWN, Members
-from bayou.learners.classes.stack import StackInputs, StackOutputs, new_heard, new_said, new_stack
-from bayou.learners.classes.table import SharedBatch
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, class_log_losses
+from bayou.learners.classes.running import ClassRunner, StackedOutputs
+from bayou.learners.classes.stack import new_stack
+from bayou.learners.ensembles.delayed import RESTS, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import NO_LANES
 
@@ -131,24 +126,15 @@ class Classes(Ensemble):
         own |= {"dtype": self._dtype, "intercept": self._has_intercept}
         self._members = Members(make, self._n_features, self._banks, own)
         self._widest = self._members.like._widest
-        n_outputs = self._outputs_of(self._members.like)[0].size
-        self._combination = new_stack(n_outputs, self._max_classes, self._has_intercept)
+        stacked = StackedOutputs.of(self._members.like, light)
+        self._combination = new_stack(stacked.lane_of.size, self._max_classes, self._has_intercept)
         self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._delayed = DelayedRows()
+        stacks = self._combination, self._later, self._delayed
+        self._runner = ClassRunner(self._members, stacked, *stacks, self._certain, self._max_classes, len(known))
         self._members.check_room(len(known), self._members.index.taken)
         for label in known:
             self._members.join(label)
-
-    def _outputs_of(self, learner: Learner) -> tuple[np.ndarray, np.ndarray]:
-        """The lane and the C8 kp of each output that the stack hears; learners that are no banks have none."""
-        if not isinstance(learner, Bank) or self._parameters["light"]:
-            return np.zeros(0, np.int64), np.zeros(0, self._dtype)
-        combination = learner._combination
-        return combination.lane_of, combination.output_spread[combination.slots]
-
-    def _new_heard(self, rows: int, n_classes: int) -> StackInputs:
-        width = self._members.like._lanes.width if isinstance(self._members.like, Bank) else 0
-        return new_heard(self._combination, rows, n_classes, width, *self._outputs_of(self._members.like))
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -169,101 +155,11 @@ class Classes(Ensemble):
         for start in range(0, max(len(batch), 1), size):
             rows = slice(start, start + size)
             part = batch if len(batch) <= size else batch[rows]
-            told.append(self._run_part(part, signs[rows], weights[rows], examples))
+            told.append(self._runner.learn(part, signs[rows], weights[rows], examples))
             examples += int(np.count_nonzero(weights[rows]))
         return told[0] if len(told) == 1 else ClassScores.joined(told)
 
     _joined = staticmethod(ClassScores.joined)
-
-    def _run_part(self, batch: Batch, numbers: np.ndarray, weights: np.ndarray, examples: int) -> ClassScores:
-        """After so many examples. A class joins at its first row, after that was predicted."""
-        rows, before = len(batch), len(self._members.labels)
-        fresh = np.flatnonzero((numbers >= before) & (weights > 0))
-        joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
-        placed = SharedBatch.of(self._members.index.placed(batch, weights))
-        for row in joins.tolist():
-            self._members.join(float(np.asarray(batch.labels)[row]))
-        self._members.resize()
-        n_classes, starts = len(self._members.labels), [0] * before + joins.tolist()
-        seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
-        heard, said = self._new_heard(rows, n_classes), new_said(2, rows, n_classes)
-        delayed = np.full((n_classes, 2, rows), np.nan)
-        work = [
-            partial(self._listen, k, placed, numbers, weights, start, int(seen[start]), heard, said.own, delayed[k])
-            for k, start in enumerate(starts)
-        ]
-        all_done(work, apart=rows * n_classes >= WORTH_THREADS)
-        taught = weights * (1.0 - self._delayed.progress[RESTS])
-        edges = [0, *(joins + 1).tolist(), rows]
-        later = np.full(rows, np.nan)
-        for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
-            combine(
-                self._combination, heard, numbers, taught, said, known, int(seen[first]), self._certain, first, last
-            )
-            told = delayed[:known, :, first:last]
-            kept = first + np.flatnonzero(~np.isnan(told[:, TOLD]).any(axis=0)) if known else []
-            if len(kept):
-                delayed_said = self._say_later(delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
-                ahead = ~np.isnan(delayed[:known, LOST, kept]).any(axis=0)
-                later[kept[ahead]] = _of_own(delayed_said.probability, numbers[kept])[ahead]
-                self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
-        unseen = self._unseen(before + np.searchsorted(joins, np.arange(rows)), seen[:-1])
-        self._members.learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
-        if self._banks and taught.any():
-            live, later = (
-                class_log_losses(np.where(p == 0.0, unseen, p * (1.0 - unseen)))
-                for p in (_of_own(said.probability, numbers), later)
-            )
-            self._delayed.add(live, taught, later, examples)
-        return ClassScores(said.probability, said.mean, None if self._certain else said.variance, unseen)
-
-    def _unseen(self, known: Any, examples: Any) -> np.ndarray:
-        """What is reserved for further classes where so many are known; those given at the start count as met once."""
-        met = 1.0 + len(self._parameters["classes"] or ()) + examples
-        return np.where(known < self._max_classes, 1.0 / met, 0.0)
-
-    def _listen(
-        self,
-        number: int,
-        batch: Batch,
-        numbers: np.ndarray,
-        weights: np.ndarray,
-        start: int,
-        examples: int,
-        heard: StackInputs,
-        own: np.ndarray,
-        delayed: np.ndarray,
-    ) -> None:
-        """Have one learner predict and learn rows from `start` on, and write down what it says."""
-        learner, rows = self._members.learners[number], slice(start, len(batch))
-        part = batch if start == 0 else batch[rows]
-        signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(self._dtype)
-        learner._examples = int(self._members.learned[number, ALL])
-        if isinstance(learner, Bank):
-            learner._runner.n_examples_before = examples - learner._examples
-            labelled = LabelledRows(part, signs, weights[rows])
-            scores, later = learner._runner.learn(labelled, heard.lanes[number, rows], learner._examples)
-            if later is not None:
-                delayed[:, rows] = later
-        else:
-            scores = learner._run(part, signs, weights[rows])
-        learner._examples += int(np.count_nonzero(weights[rows]))
-        self._members.learned[number, ALL] = learner._examples
-        heard.log_odds[number, rows] = learner.prediction(scores).log_odds
-        if scores.variance is not None:
-            own[rows, number] = scores.variance
-
-    def _say_later(
-        self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0
-    ) -> StackOutputs:
-        """What the stack for later rows makes of banks' log-odds, shape (rows, classes)."""
-        rows, n_classes = log_odds.shape
-        nothing = np.zeros(0, np.int64), np.zeros(0, self._dtype)
-        heard, said = new_heard(self._later, rows, n_classes, 0, *nothing), new_said(1, rows, n_classes)
-        said.own[:] = own
-        heard.log_odds[:] = log_odds.T
-        combine(self._later, heard, numbers, weights, said, n_classes, 0, self._certain, 0, rows, follows=False)
-        return said
 
     def _run_next(self, batch: Batch) -> Any:
         return self._run(batch, np.full(len(batch), -1), np.zeros(len(batch), self._dtype))
@@ -272,18 +168,7 @@ class Classes(Ensemble):
         """Banks' answers for later rows, under the stack that was learned from such; others answer as ever."""
         if not self._banks or not self._members.learners or not self.looks_later:
             return self._run_next(batch)
-        rows, nothing = len(batch), np.zeros(len(batch), self._dtype)
-        placed, n_classes = self._members.index.placed(batch, nothing), len(self._members.learners)
-        log_odds, own = np.empty((2, rows, n_classes))
-
-        def ask(k: int) -> None:
-            scores = self._members.learners[k]._run_later(placed)
-            log_odds[:, k], own[:, k] = self._members.learners[k].prediction(scores).log_odds, scores.variance
-
-        all_done([partial(ask, k) for k in range(n_classes)], apart=rows * n_classes >= WORTH_THREADS)
-        said = self._say_later(log_odds, np.full(rows, -1), nothing, own)
-        unseen = self._unseen(np.full(rows, n_classes), self._examples)
-        return ClassScores(said.probability, said.mean, said.variance, unseen)
+        return self._runner.predict_later(batch, self._examples)
 
     @property
     def looks_later(self) -> bool:
@@ -470,11 +355,3 @@ class Classes(Ensemble):
 
     def _check_state(self) -> None:
         self._members.restore()
-
-
-def _of_own(probability: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The probability of each row's own class; 0 where that was not known, or there is none."""
-    known = (numbers >= 0) & (numbers < probability.shape[1])
-    if not probability.shape[1]:
-        return np.zeros(len(numbers))
-    return np.where(known, probability[np.arange(len(numbers)), np.where(known, numbers, 0)], 0.0)
