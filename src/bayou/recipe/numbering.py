@@ -16,8 +16,8 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
-from bayou.kernels.scan import address_of, word_at
-from bayou.recipe.feature_names import NewNames
+from bayou.kernels.scan import address_of, byte_at, word_at
+from bayou.recipe.feature_names import Names, NewNames
 
 # The number of an id that was never seen.
 UNKNOWN = np.uint32(2**32 - 1)
@@ -141,6 +141,25 @@ class Numbering:
         self._ids, self._count = ids, len(ids)
         self._grow(room)
         return self
+
+
+def known_features(names: Names | None, numbering: Numbering | None, exact: bool) -> np.ndarray:
+    """Return what tells parsers which features need not be reported, for `is_new`.
+
+    It is a bitmap (`Names.known`), or in the exact mode a table of ids; empty if none need be, as while nobody asks for
+    names, or there is no room for more.
+    """
+    if names is None or names.full or (exact and numbering is None):
+        return np.empty(0, np.uint64 if exact else np.uint8)
+    return numbering.table if exact and numbering is not None else names.known
+
+
+@kernel
+def is_new(known, size, exact, key):  # noqa: ANN201
+    """Whether a feature's bit is not set in a bitmap, or its id not in a table, at an address (`known_features`)."""
+    if exact:
+        return not holds(known, size - 1, key)
+    return not (byte_at(known + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
 
 
 @kernel

@@ -22,6 +22,7 @@ from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import NONE, group_of, named_in
 from bayou.recipe.hashing import hash_bytes, murmur3
 from bayou.recipe.labels import is_text, key_of
+from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
@@ -40,7 +41,6 @@ LABEL, WEIGHT = "label", "weight"
 SHORT = 128
 # How reading ended.
 _READ, _SLOW = range(2)
-_NAMES_KEPT = np.zeros(0, np.uint8)
 
 
 class _Room(NamedTuple):
@@ -119,9 +119,8 @@ class JsonRows:
         self._apart = frozenset(special)
 
     def parse(self, block: Block) -> ParsedBlock:
-        names = self._names is not None and not self._names.full
-        room = _Room.of(block.size, self.dtype, names, self.groups)
-        known = self._names.known if self._names is not None and names else _NAMES_KEPT
+        known = known_features(self._names, None, exact=False)
+        room = _Room.of(block.size, self.dtype, len(known) > 0, self.groups)
         state = np.zeros(5, np.int64)  # place, line, rows, features, new names
         room.ends[0] = 0
         plain = is_utf8(block)
@@ -340,7 +339,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
                 n_numbers += 1
             index = feature & mask
             there = kind == TEXT or (kind != ABSENT and value != 0.0)
-            if known.size and there and not known[index >> 3] & np.uint8(1 << (index & 7)):
+            if known.size and there and is_new(address_of(known), known.size, False, np.uint64(index)):
                 new_ids[more] = index
                 spans[more, 0] = key - base if kind == TEXT else -1
                 spans[more, 1] = key_end - base if kind == TEXT else -1

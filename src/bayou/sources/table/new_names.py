@@ -7,7 +7,7 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import zeros
 from bayou.kernels.scan import address_of, byte_at, half_at
-from bayou.recipe.numbering import holds
+from bayou.recipe.numbering import is_new
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
@@ -16,32 +16,18 @@ _RECENT = 1 << 12
 
 
 @kernel
-def nameless(indices, known, found):
-    """The places of features that have no name yet, most of them only once; how many there are."""
+def unnamed(keys, known, found):
+    """The places of features that are to be reported (`is_new`), most of them only once; how many there are."""
     recent = zeros(_RECENT, np.uint64)
+    address, size, exact = address_of(known), known.size, known.itemsize == 8
     count = 0
-    for k in range(indices.size):
-        index = np.uint64(indices[k])
-        if (known[index >> np.uint64(3)] >> (index & np.uint64(7))) & 1:
+    for k in range(keys.size):
+        key = np.uint64(keys[k])
+        if not is_new(address, size, exact, key):
             continue
-        place = index & np.uint64(_RECENT - 1)
-        if recent[place] != index + np.uint64(1):
-            recent[place] = index + np.uint64(1)
-            found[count] = k
-            count += 1
-    return count
-
-
-@kernel
-def numberless(ids, table, found):
-    """The places of features whose id has no number yet, most of them only once; how many there are."""
-    recent = zeros(_RECENT, np.uint64)
-    address, last = address_of(table), table.size - 1
-    count = 0
-    for k in range(ids.size):
-        place = ids[k] & np.uint64(_RECENT - 1)
-        if recent[place] != ids[k] and not holds(address, last, ids[k]):
-            recent[place] = ids[k]
+        place = key & np.uint64(_RECENT - 1)
+        if recent[place] != key + np.uint64(1):
+            recent[place] = key + np.uint64(1)
             found[count] = k
             count += 1
     return count

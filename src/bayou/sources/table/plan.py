@@ -14,7 +14,7 @@ from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import NONE, of_columns
 from bayou.recipe.labels import is_text
-from bayou.recipe.numbering import Numbering
+from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.parsed import BadLine, ParsedBlock, all_ones, first_of_each, in_short, kind_of
 from bayou.sources.reading.scratch import Scratch
@@ -277,15 +277,11 @@ class _Block:
     def _new_names(self) -> NewNames | None:
         """The features that have no name yet, or None if all have, or if no more names are taken."""
         plan, arrays, table, take = self.plan, self.arrays, self.columns.table, self.plan.scratch.take
-        if plan._names is None or plan._names.full:
+        known = known_features(plan._names, plan._numbering, arrays.exact)
+        if not len(known):
             return None
         places = take("places", len(self.indices), np.int64)
-        if not arrays.exact:
-            count = new_names.nameless(self.indices, plan._names.known, places)
-        elif plan._numbering is not None:
-            count = new_names.numberless(self.indices, plan._numbering.table, places)
-        else:
-            count = 0
+        count = new_names.unnamed(self.indices, known, places)
         if not count:
             return None
         places = places[:count]

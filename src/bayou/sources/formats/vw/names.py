@@ -10,7 +10,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import id64, murmur3
-from bayou.recipe.numbering import holds
+from bayou.recipe.numbering import is_new
 from bayou.sources.formats.stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
 from bayou.sources.formats.vw.hash_lanes import LANES, hash_lanes
 
@@ -133,14 +133,6 @@ def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
 
 
 @kernel
-def _is_new(known, size, exact, index):
-    """Whether a feature's bit is not set in a bitmap, or its id not in a table, at an address."""
-    if exact:
-        return not holds(known, size - 1, index)
-    return not (byte_at(known + np.int64(index >> np.uint64(3))) >> np.int64(index & np.uint64(7))) & 1
-
-
-@kernel
 def count_new(indices, places, known):
     """How many features' names are not known. What is called by its number needs no name."""
     table, size, exact = address_of(known), known.size, known.itemsize == 8
@@ -148,7 +140,7 @@ def count_new(indices, places, known):
     for k in range(indices.size):
         if k < places.size and places[k] == OWN_NAME:
             continue
-        news += _is_new(table, size, exact, np.uint64(indices[k]))
+        news += is_new(table, size, exact, np.uint64(indices[k]))
     return news
 
 
@@ -166,7 +158,7 @@ def describe_new(data, indices, names, origins, known, recent, found, spans):
             continue
         index = np.uint64(indices[k])
         slot = index & np.uint64(recent.size - 1)
-        if recent[slot] == index + ONE or not _is_new(address_of(known), known.size, known.itemsize == 8, index):
+        if recent[slot] == index + ONE or not is_new(address_of(known), known.size, known.itemsize == 8, index):
             continue
         recent[slot] = index + ONE
         found[count] = indices[k]

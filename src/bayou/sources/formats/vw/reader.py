@@ -65,7 +65,7 @@ import numpy as np
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import named_in
 from bayou.recipe.hashing import hash_bytes, id_bytes
-from bayou.recipe.numbering import Numbering
+from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.lanes import NAMES
 from bayou.sources.formats.stops import WIDE
@@ -179,7 +179,7 @@ class VW:
             bounds=bounds if bounds.canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
-        known = self._known()
+        known = known_features(self._names, self._numbering, self._way == EXACT)
         if self.groups:
             parsed.groups = np.empty(nonzeros, np.uint8)
             groups_of_spaces(block.data, parsed.indices, *names, self._way, self._named, parsed.groups)
@@ -203,13 +203,6 @@ class VW:
             text = block.data.data
             parsed.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
         return parsed
-
-    def _known(self) -> np.ndarray:
-        """What tells which features need not be reported: a bitmap, or in the exact mode a table; empty: none need."""
-        wanted = self._names is not None and not self._names.full
-        if self._way == EXACT:
-            return self._numbering.table if wanted and self._numbering is not None else np.empty(0, np.uint64)
-        return self._names.known if wanted and self._names is not None else np.empty(0, np.uint8)
 
     def _cross(
         self, block: Block, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
