@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.recipe.recipe import KINDS
 from bayou.sources.formats.registry import RECORDS, detect, empty_format, with_bodies
@@ -89,9 +90,13 @@ def test_what_a_record_names_is_there(record):
 
 
 @pytest.mark.parametrize("record", [record for record in RECORDS if record.samples], ids=lambda record: record.name)
-def test_samples_begin_like_their_format(record):
-    for sample in record.samples():
+def test_samples_begin_like_their_format_and_have_no_bad_line(record, tmp_path):
+    for number, sample in enumerate(record.samples()):
         assert detect("-", sample) is record
+        path = tmp_path / f"{number}"
+        path.write_bytes(sample)
+        recipe = {"label": "clicked"} if record.kinds[0] == "table" else None
+        assert [len(batch) for batch in sources.open(str(path), recipe=recipe)] == [4]
 
 
 def test_codes_of_bodies_are_those_of_the_logs_that_servers_have_written():

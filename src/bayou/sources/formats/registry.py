@@ -131,7 +131,7 @@ RECORDS = (
         sniff=sniffing.is_vw,
         can_be_empty=True,
         samples=lambda: (
-            b"1 'row |a size:2.5 oslo |b oslo\n-1 'row |a size: rome |b rome\n"
+            b"1 'row |a size:2.5 oslo |b oslo\n-1 'row |a size:0 rome |b rome\n"
             b"-1 'row |a size:40 oslo |b oslo\n1 'row |a size:7 bern |b bern\n",
         ),
         body=Body(1, "VW text", ("text/x-vw",), ("vw",), samples={"vw": (b"1 |a b:2 c",)}),
