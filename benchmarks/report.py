@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bayou import Batch
-from bayou.evaluate.classification import Meter
+from bayou.evaluate.binary import Meter
 from bayou.learners import Bank, Marginal
 from bayou.report import Recorder, Run, write
 

@@ -27,7 +27,7 @@ import numpy as np
 from numba.core import event
 with event.install_recorder("numba:compile") as compiled:
     from bayou.core import links
-    from bayou.evaluate.classification import Meter
+    from bayou.evaluate.binary import Meter
     meter = Meter()
     meter.add(np.array([0.25, 0.5]), np.array([1.0, -1.0]))
 from bayou.kernels import cache

@@ -84,11 +84,6 @@ class ClassPrediction:
     _learner: str
 
     @property
-    def has_variance(self) -> bool:
-        """Whether there are intervals; learners without a posterior have none."""
-        return self._scores.variance is not None
-
-    @property
     def _flat(self) -> Prediction:
         expected, mean, variance, _ = (None if part is None else part.ravel() for part in self._scores)
         rule = ScoreRule(predictive="plain" if variance is None else "closed")

@@ -5,11 +5,12 @@
 measured against.
 """
 
-from bayou.evaluate.classes import ClassEvaluation, ClassMeter
-from bayou.evaluate.classification import Evaluation, Meter
+from bayou.evaluate.binary import Evaluation, Meter
 from bayou.evaluate.hindsight import Hindsight, best_fixed_weights, least_squares
+from bayou.evaluate.meters import meter_for
+from bayou.evaluate.multiclass import ClassEvaluation, ClassMeter
 from bayou.evaluate.progressive import Told, comparator_losses, predict_then_learn, progressive
-from bayou.evaluate.regression import RegressionEvaluation, RegressionMeter, meter_for
+from bayou.evaluate.regression import RegressionEvaluation, RegressionMeter
 
 __all__ = [
     "ClassEvaluation",

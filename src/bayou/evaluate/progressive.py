@@ -27,9 +27,9 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
 from bayou.core.threads import InTurn
-from bayou.evaluate.classification import CURVE_POINTS
+from bayou.evaluate.base_meter import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
-from bayou.evaluate.regression import TASKS, meter_for
+from bayou.evaluate.meters import METERS, meter_for
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
@@ -79,7 +79,7 @@ def progressive(
     if task is None:
         record = getattr(learner, "record", None)
         task = record.task if isinstance(record, Record) else "binary"
-    one_of("task", task, TASKS)
+    one_of("task", task, METERS)
     link_code = _SQUARES if task == "regression" else links.code(link)
     if task == "multiclass" and truth is not None:
         raise BadInput("truth is one vector of weights, and each of several classes has its own; leave it out.")

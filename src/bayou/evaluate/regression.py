@@ -1,32 +1,23 @@
-"""Scores of predicted numbers as they come: squared loss, R2, absolute error, coverage of intervals, regret.
-
-`RegressionMeter` is to a regressor what `Meter` is to a classifier; `meter_for` knows which one a learner needs.
-"""
+"""Scores of predicted numbers as they come: squared loss, R2, absolute error, coverage of intervals, regret."""
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
-from bayou.evaluate.classes import ClassMeter
-from bayou.evaluate.classification import (
-    CURVE_POINTS,
+from bayou.evaluate.base_meter import (
     LOSS,
-    REGRET,
     WEIGHT,
-    WINDOW_LOSS,
-    WINDOW_WEIGHT,
-    Meter,
-    Running,
+    BaseEvaluation,
+    BaseMeter,
+    add_curve_point,
+    add_loss,
     column,
-    note_point,
-    numbers_of,
     ratio,
 )
 from bayou.kernels.compiling import kernel
@@ -35,20 +26,15 @@ LEVEL = 0.9  # of the intervals whose coverage is told
 
 
 @dataclass(frozen=True)
-class RegressionEvaluation:
+class RegressionEvaluation(BaseEvaluation):
     """What a stream of predicted numbers was worth. Rows of weight 0 do not count; others count by their weight.
 
-    Attributes:
-        examples: how many were counted; nonzeros: how many features they had in all.
-        skipped: how many the source left out, as told to the meter.
+    Attributes: those of `BaseEvaluation`, and
         squared_loss: mean of (y - prediction)^2; mean_absolute_error: of |y - prediction|.
         r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0).
             Both know nothing at the start.
         r2_final: the same against the mean of all labels, known in hindsight: what scikit-learn calls R2.
         coverage: share of labels in the middle 90 % of their predictive distribution; None if the learner does not say.
-        seconds: from the making of the meter to the last example added.
-        regret: squared loss above that of the comparator, summed; normalized_regret: that over ln(examples).
-        curve: as that of `bayou.evaluate.classification.Evaluation`, with `squared_loss`.
 
     >>> meter = RegressionMeter()
     >>> meter.add([1.0, 2.0], labels=[1.0, 4.0])
@@ -56,40 +42,24 @@ class RegressionEvaluation:
     (2.0, 1.0)
     """
 
-    examples: int
-    nonzeros: int
-    skipped: int
+    MEASURES = ("squared_loss", "r2", "r2_final", "mean_absolute_error", "coverage")
+    HEADLINE = (
+        *(("squared loss", "squared_loss"), ("R2 over the running mean", "r2")),
+        *(("mean absolute error", "mean_absolute_error"), ("in 90 % intervals", "coverage")),
+    )
+
     squared_loss: float | None
     r2: float | None
     r2_final: float | None
     mean_absolute_error: float | None
     coverage: float | None
-    seconds: float
-    regret: float | None
-    normalized_regret: float | None
-    curve: dict[str, np.ndarray]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON: what is unknown is None."""
-        names = ["examples", "nonzeros", "skipped", "squared_loss", "r2", "r2_final", "mean_absolute_error"]
-        names += ["coverage", "seconds"]
-        return numbers_of(self, names)
-
-    def headline(self) -> dict[str, float | None]:
-        """The numbers to show first, by the names that people know."""
-        return {
-            "squared loss": self.squared_loss,
-            "R2 over the running mean": self.r2,
-            "mean absolute error": self.mean_absolute_error,
-            "in 90 % intervals": self.coverage,
-        }
 
 
 # What `RegressionMeter._totals` holds besides what all meters do.
 _ABSOLUTE, _RUNNING, _MEAN, _SCATTER, _COVERED, _JUDGED = range(5, 11)
 
 
-class RegressionMeter(Running):
+class RegressionMeter(BaseMeter):
     """Scores predicted numbers as they come, in constant memory.
 
     >>> meter = RegressionMeter()
@@ -99,11 +69,7 @@ class RegressionMeter(Running):
     (3.0, -0.125, -3.5, 0.667)
     """
 
-    loss_name = "squared_loss"
-
-    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
-        super().__init__(11, regret, curve_points)
+    loss_name, n_totals = "squared_loss", 11
 
     def add(
         self,
@@ -130,8 +96,7 @@ class RegressionMeter(Running):
         _score(
             means, labels, weights, losses, told, self.regret, self._totals, self._counts, self._points, self._curve
         )  # fmt: skip
-        self.nonzeros += nonzeros
-        self._latest = time.perf_counter()
+        self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(prediction.expected, labels, weights, nearer=prediction.nearer(labels), **more)
@@ -139,33 +104,14 @@ class RegressionMeter(Running):
     def result(self) -> RegressionEvaluation:
         """What everything added so far was worth. The meter can go on."""
         totals = self._totals
-        regret, normalized = self._regrets()
         return RegressionEvaluation(
-            examples=self.examples,
-            nonzeros=int(self.nonzeros),
-            skipped=int(self.skipped),
+            **self._shared(),
             squared_loss=self.loss,
             r2=_explained(totals[LOSS], totals[_RUNNING]),
             r2_final=_explained(totals[LOSS], totals[_SCATTER]),
             mean_absolute_error=ratio(totals[_ABSOLUTE], totals[WEIGHT]),
             coverage=ratio(totals[_COVERED], totals[_JUDGED]),
-            seconds=self.seconds,
-            regret=regret,
-            normalized_regret=normalized,
-            curve=self.curve(),
         )
-
-
-TASKS: dict[str, Any] = {"binary": Meter, "multiclass": ClassMeter, "regression": RegressionMeter}
-
-
-def meter_for(task: str, **options: Any) -> Any:
-    """The meter for a learner whose record has this task.
-
-    >>> [type(meter_for(task)).__name__ for task in ("binary", "multiclass", "regression")]
-    ['Meter', 'ClassMeter', 'RegressionMeter']
-    """
-    return one_of("task", task, TASKS)(**options)
 
 
 def _explained(loss: float, scatter: float) -> float | None:
@@ -182,10 +128,7 @@ def _score(means, labels, weights, comparator_losses, nearer, has_comparator, to
         error = labels[k] - means[k]
         loss = weight * error * error
         totals[_RUNNING] += weight * (labels[k] - totals[_MEAN]) ** 2
-        totals[WEIGHT] += weight
-        totals[LOSS] += loss
-        totals[WINDOW_WEIGHT] += weight
-        totals[WINDOW_LOSS] += loss
+        add_loss(totals, weight, loss, has_comparator, comparator_losses[k])
         totals[_ABSOLUTE] += weight * abs(error)
         # mean and scatter of the labels so far (Welford)
         away = labels[k] - totals[_MEAN]
@@ -194,8 +137,4 @@ def _score(means, labels, weights, comparator_losses, nearer, has_comparator, to
         if not math.isnan(nearer[k]):
             totals[_JUDGED] += weight
             totals[_COVERED] += weight * (nearer[k] <= LEVEL)
-        if has_comparator:
-            # Summed as differences: the two sums alone would be large and nearly equal.
-            totals[REGRET] += loss - weight * comparator_losses[k]
-        counts[0] += 1
-        note_point(totals, counts, points, curve)
+        add_curve_point(totals, counts, points, curve)

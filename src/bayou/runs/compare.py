@@ -24,8 +24,8 @@ from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.evaluate.later import Ahead
+from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, predict_then_learn
-from bayou.evaluate.regression import meter_for
 from bayou.runs import memory
 from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of

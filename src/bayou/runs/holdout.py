@@ -18,7 +18,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import as_number, shown
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.evaluate.regression import meter_for
+from bayou.evaluate.meters import meter_for
 from bayou.runs.rows import Refused, spread_evenly
 from bayou.sources import Source
 

@@ -24,7 +24,7 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
 from bayou.core.storage import load
 from bayou.core.threads import accompanied
-from bayou.evaluate.regression import meter_for
+from bayou.evaluate.meters import meter_for
 from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
 from bayou.outputs.prediction_files import Part, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.evaluate.classification import Meter
+from bayou.evaluate.binary import Meter
 from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory

@@ -22,9 +22,9 @@ from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
 from bayou.core.threads import InTurn
-from bayou.evaluate.classification import Running
+from bayou.evaluate.base_meter import BaseMeter
+from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
-from bayou.evaluate.regression import meter_for
 from bayou.recipe.feature_counts import Uses
 from bayou.runs import memory, warming
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
@@ -410,7 +410,7 @@ class Training:
         self._uses.count(told.batch)
         self._remarks.follow(told.batch.labels)
 
-    def _scored(self) -> Running:
+    def _scored(self) -> BaseMeter:
         self._scoring.wait()
         return self._meter
 

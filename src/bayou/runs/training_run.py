@@ -8,7 +8,8 @@ from typing import Any
 
 from bayou.core.errors import BadModel
 from bayou.core.learner import Learner
-from bayou.evaluate.classification import Evaluation, Running
+from bayou.evaluate.base_meter import BaseMeter
+from bayou.evaluate.binary import Evaluation
 from bayou.evaluate.regression import RegressionEvaluation
 
 
@@ -22,14 +23,14 @@ class Progress:
         bytes_done, bytes_total: of the files, as far as that can be known.
     """
 
-    scored: Callable[[], Running]
+    scored: Callable[[], BaseMeter]
     rows: int
     passed: int
     bytes_done: int
     bytes_total: int | None
 
     @property
-    def meter(self) -> Running:
+    def meter(self) -> BaseMeter:
         """What the predictions were worth so far: `meter.examples`, `meter.loss`. Whoever asks waits for it."""
         return self.scored()
 

@@ -20,7 +20,7 @@ from bayou.core.extras import Counters, Rounds
 from bayou.core.file_marks import FileMark
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
-from bayou.evaluate.regression import meter_for
+from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import TASKS
 from bayou.runs.options import Given, options_of
 from bayou.runs.places import check_outputs

@@ -11,7 +11,7 @@ from typing import Any
 from bayou.cli.terminal import output
 from bayou.cli.terminal.columns import short_table
 from bayou.core.printable import printable
-from bayou.evaluate.classification import Running
+from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.later import in_words
 from bayou.recipe.recipe import Column
 from bayou.runs.look import remarks_on
@@ -89,7 +89,7 @@ class Watch:
                 self._task, completed=done, rate=f"{meter.examples / seconds:,.0f}/s", loss=loss, description=label
             )
 
-    def _row(self, meter: Running) -> None:
+    def _row(self, meter: BaseMeter) -> None:
         examples, loss = meter.examples, meter.loss or 0.0
         since = (loss * meter.weight - self._last_loss * self._last_weight) / (meter.weight - self._last_weight)
         seconds = max(time.perf_counter() - self._started, 1e-9)
@@ -110,7 +110,7 @@ class Watch:
             self._next *= 2
 
 
-def _in_words(meter: Running) -> str:
+def _in_words(meter: BaseMeter) -> str:
     return meter.loss_name.replace("_", " ")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.report import words
 from bayou.report.facts import CLASSES, RunFacts
-from bayou.report.figures.parts import Figure, View, escaped, line, numbers
+from bayou.report.figures.parts import Figure, View, diagonal, escaped, intervals, numbers
 from bayou.report.figures.predictions import HALF, wilson
 
 # Classes in the table of who is taken for whom, the commonest; so few have their numbers written into it.
@@ -133,14 +133,13 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
     n = mass * (facts.result.examples / mass.sum())
     low, high = wilson(rate, n)
     top = min(1.03, 1.08 * max(float(p.max()), float(high.max())))
-    ends = np.array([0.0, min(top, 1.0)])
     custom = [
         [escaped(words.shortened(name, 40)), words.percent(a), words.percent(b), f"{c:,.0f}"]
         for a, b, c in zip(p, rate, n, strict=True)
     ]
     return (
         [
-            line(ends, ends, "perfect", "@grey", dash="dash", width=1.0) | {"hoverinfo": "skip", "hovertemplate": None},
+            diagonal(0.0, min(top, 1.0), width=1.0),
             {
                 "type": "scatter",
                 "x": numbers(p),
@@ -149,14 +148,7 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
                 "cliponaxis": False,
                 "line": {"color": "@blue/55", "width": 1.2},
                 "marker": {"color": "@blue", "size": 5},
-                "error_y": {
-                    "type": "data",
-                    "array": numbers(high - rate),
-                    "arrayminus": numbers(rate - low),
-                    "color": "@blue/55",
-                    "thickness": 1.2,
-                    "width": 0,
-                },
+                "error_y": intervals(rate, low, high, thickness=1.2),
                 "customdata": custom,
                 "hovertemplate": "<b>%{customdata[0]}</b><br>predicted %{customdata[1]}, observed %{customdata[2]}"
                 "<br>%{customdata[3]} rows<extra></extra>",

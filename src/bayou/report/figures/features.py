@@ -38,8 +38,7 @@ def columns(facts: RunFacts) -> Figure | None:
             " “Prior scale”: how large the weights of a column are thought to be before any one of them is known, as "
             "learned from its others: a new value of a column at the top may say much, one at the bottom hardly will."
         )
-    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
-    return Figure("columns", "Columns", how, views, height=height, wide=True)
+    return Figure("columns", "Columns", how, views, height=_height(views), wide=True)
 
 
 def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStrength]) -> View:
@@ -100,8 +99,7 @@ def features(facts: RunFacts) -> Figure | None:
         how += " Of a column that every row has a value of, 0 is the mean over the rows."
     if not facts.learner.record.linear:
         how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
-    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
-    return Figure("features", "Features", how, views, height=height, wide=True)
+    return Figure("features", "Features", how, views, height=_height(views), wide=True)
 
 
 def pairs(facts: RunFacts) -> Figure | None:
@@ -115,27 +113,33 @@ def pairs(facts: RunFacts) -> Figure | None:
         f"What two features say only together, with 95% intervals: of {words.count(len(shown.mean), 'pair')} that "
         "were met. Right of 0 both together make a positive more likely than each by itself does."
     )
-    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
-    return Figure("pairs", "Pairs of features", how, views, height=height, wide=True)
+    return Figure("pairs", "Pairs of features", how, views, height=_height(views), wide=True)
 
 
 def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
     names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
-    trace = {
+    custom = [[escaped(words.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
+    hover = "weight %{x:+.3g} ± %{customdata[1]} (sd)"
+    return _dots_view(name, names, mean, sd, custom, hover)
+
+
+def _dots_view(
+    view: str, names: list[str], mean: np.ndarray, sd: np.ndarray | None, custom: list[list[str]], hover: str
+) -> View:
+    """A dot with its 95% interval for each weight."""
+    dots = {
         "type": "scatter",
         "x": numbers(mean),
-        "y": list(range(len(chosen))),
+        "y": list(range(len(names))),
         "mode": "markers",
         "marker": {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8},
-        "error_x": _intervals(sd),
-        "customdata": [[escaped(words.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)],
-        "hovertemplate": "<b>%{customdata[0]}</b><br>weight %{x:+.3g} ± %{customdata[1]} (sd)<extra></extra>",
+        "customdata": custom,
+        "hovertemplate": f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>",
     }
-    return View(name, [trace], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
-
-
-def _intervals(sd: np.ndarray) -> dict[str, Any]:
-    return {"type": "data", "array": numbers(reach(0.95) * sd), "color": "@ink/45", "thickness": 1.6, "width": 0}
+    if sd is not None:
+        ends = {"type": "data", "array": numbers(reach(0.95) * sd)}
+        dots["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
+    return View(view, [dots], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
 
 
 def _features_of_classes(facts: RunFacts) -> Figure | None:
@@ -154,8 +158,7 @@ def _features_of_classes(facts: RunFacts) -> Figure | None:
     )
     if facts.strengths.centred_columns:
         how += " Of a column that every row has a value of, 0 is the mean over the rows."
-    height = 110 + 22 * max(len(view.data[0]["y"]) for view in views)
-    return Figure("features", "Features of each class", how, views, height=height, wide=True)
+    return Figure("features", "Features of each class", how, views, height=_height(views), wide=True)
 
 
 def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> View:
@@ -170,19 +173,13 @@ def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> Vi
         ]
         for n, k in enumerate(top.tolist())
     ]
-    trace = {
-        "type": "scatter",
-        "x": numbers(mean),
-        "y": list(range(len(top))),
-        "mode": "markers",
-        "marker": {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8},
-        "customdata": custom,
-        "hovertemplate": "<b>%{customdata[0]}</b><br>weight %{x:+.3g}%{customdata[1]}<br>in %{customdata[2]} of the "
-        "examples<br>carries %{customdata[3]}<extra></extra>",
-    }
-    if sd is not None:
-        trace["error_x"] = _intervals(sd)
-    return View(name, [trace], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
+    hover = "weight %{x:+.3g}%{customdata[1]}<br>in %{customdata[2]} of the examples<br>carries %{customdata[3]}"
+    return _dots_view(name, names, mean, sd, custom, hover)
+
+
+def _height(views: list[View]) -> int:
+    """Height of a figure with a row for each name."""
+    return 110 + 22 * max(len(view.data[0]["y"]) for view in views)
 
 
 def _named_rows(names: list[str]) -> dict[str, Any]:

@@ -13,7 +13,18 @@ import numpy as np
 from bayou.evaluate.regression import LEVEL
 from bayou.report import words
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import Figure, View, dotted, examples_axis, line, numbers, place, usual
+from bayou.report.figures.parts import (
+    Figure,
+    View,
+    diagonal,
+    dotted,
+    examples_axis,
+    intervals,
+    line,
+    numbers,
+    place,
+    usual,
+)
 from bayou.report.figures.predictions import wilson
 from bayou.report.recorder import Sample
 
@@ -25,8 +36,7 @@ def predicted(facts: RunFacts) -> Figure | None:
     low, high = usual(np.concatenate([sample.expected, sample.label]))
     room = 0.03 * (high - low)
     dots, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
-    ends = np.array([low, high])
-    data = [line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None}, *dots]
+    data = [diagonal(low, high), *dots]
     axis = {"range": numbers([low - room, high + room])}
     layout = {
         "xaxis": axis | {"title": {"text": "predicted"}},
@@ -84,12 +94,9 @@ def coverage(facts: RunFacts) -> Figure | None:
     least, most = wilson(inside, np.bincount(stretch).astype(np.float64))
     ends = np.array([example[0], example[-1]])
     shares = line(example, inside, "inside", "@blue", width=1.6, mode="lines+markers") | {
-        "error_y": {
-            "type": "data", "array": numbers(most - inside), "arrayminus": numbers(inside - least),
-            "color": "@blue/55", "thickness": 1.4, "width": 0,
-        },
+        "error_y": intervals(inside, least, most, thickness=1.4),
         "hovertemplate": "%{y:.1%}",
-    }  # fmt: skip
+    }
     data = [shares, line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash") | {"hovertemplate": "%{y:.0%}"}]
     bottom = min(0.5, float(least[example >= min(100, example[-1])].min()) - 0.05)
     layout = {

@@ -72,6 +72,25 @@ def line(
     }
 
 
+def diagonal(bottom: float, top: float, width: float = 1.5) -> dict[str, Any]:
+    """The dashed line on which a probability means what it says."""
+    ends = np.array([bottom, top])
+    own = line(ends, ends, "perfect", "@grey", dash="dash", width=width)
+    return own | {"hoverinfo": "skip", "hovertemplate": None}
+
+
+def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float = 1.6) -> dict[str, Any]:
+    """Error bars from low to high."""
+    return {
+        "type": "data",
+        "array": numbers(high - rate),
+        "arrayminus": numbers(rate - low),
+        "color": "@blue/55",
+        "thickness": thickness,
+        "width": 0,
+    }
+
+
 def examples_axis(first: float, last: float) -> dict[str, Any]:
     """Examples seen, on a logarithmic axis that has some width even for a run of one example."""
     room = 0.02 * math.log10(max(last / first, 2.0))

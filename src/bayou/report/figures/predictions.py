@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from bayou.core.prediction import reach
 from bayou.report import words
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import Figure, View, bars, bin_edges, line, numbers, odds_ticks
+from bayou.report.figures.parts import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
 
 # A table of so few classes takes half the page.
 HALF = 5
@@ -71,9 +71,8 @@ def _groups(
     top: float,
     bottom: float = 0.0,
 ) -> list[dict[str, Any]]:
-    ends = np.array([bottom, top])
     return [
-        line(ends, ends, "perfect", "@grey", dash="dash") | {"hoverinfo": "skip", "hovertemplate": None},
+        diagonal(bottom, top),
         {
             "type": "scatter",
             "x": numbers(p),
@@ -82,14 +81,7 @@ def _groups(
             "name": "predictions",
             "cliponaxis": False,
             "marker": {"color": "@blue", "size": 8},
-            "error_y": {
-                "type": "data",
-                "array": numbers(high - rate),
-                "arrayminus": numbers(rate - low),
-                "color": "@blue/55",
-                "thickness": 1.6,
-                "width": 0,
-            },
+            "error_y": intervals(rate, low, high),
             "customdata": custom,
             "hovertemplate": "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to "
             "%{customdata[3]})<br>%{customdata[4]} examples<extra></extra>",

@@ -16,7 +16,7 @@ import numpy as np
 from bayou import evaluate, learners, simulate
 from bayou.core import links
 from bayou.core.batch import Batch
-from bayou.evaluate.classification import Meter
+from bayou.evaluate.binary import Meter
 
 # The values of a grid are multiples of the true prior variance, or those of a parameter of the learner.
 PRIOR = "prior"

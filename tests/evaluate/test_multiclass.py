@@ -8,8 +8,8 @@ from bayou import Batch
 from bayou.core.class_prediction import ClassPrediction, ClassScores
 from bayou.core.errors import BadInput
 from bayou.evaluate import ClassMeter, Meter, RegressionMeter, predict_then_learn, progressive
-from bayou.evaluate.classes import DETAILED, SHOWN
 from bayou.evaluate.later import Ahead, LabelOrder
+from bayou.evaluate.multiclass import DETAILED, SHOWN
 from bayou.learners import Classes, Gaussian, Marginal
 
 

@@ -7,7 +7,6 @@ classes that the learner knew then, and one further outcome, that the class is n
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +15,16 @@ import numpy as np
 from bayou.core.arrays import as_array
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
-from bayou.evaluate.classification import (
+from bayou.evaluate.base_meter import (
+    BRIER,
     CURVE_POINTS,
-    LOSS,
-    REGRET,
+    RIGHT,
     WEIGHT,
-    WINDOW_LOSS,
-    WINDOW_WEIGHT,
-    Running,
+    ClassifierEvaluation,
+    ClassifierMeter,
+    add_curve_point,
+    add_loss,
     column,
-    note_point,
-    numbers_of,
     ratio,
 )
 from bayou.evaluate.histograms import areas, reliability_of
@@ -50,12 +48,10 @@ _MOST = 1.001
 
 
 @dataclass(frozen=True)
-class ClassEvaluation:
+class ClassEvaluation(ClassifierEvaluation):
     """What a stream of predicted classes was worth. Rows of weight 0 do not count; others count by their weight.
 
-    Attributes:
-        examples: how many were counted; nonzeros: how many features they had in all.
-        skipped: how many the source left out, as told to the meter.
+    Attributes: those of `BaseEvaluation`, and
         log_loss: mean of -log P(label); a label that was not known costs what was reserved for such.
         auc: mean over classes of their AUC: the chance that a row of the class is given a higher probability of it than
             a row of another, ties one half. None with one class only.
@@ -63,9 +59,6 @@ class ClassEvaluation:
         brier: mean of the summed (p - y)^2 over classes, what is reserved for unseen ones among them; from 0 to 2.
         calibration_error: mean of |accuracy - probability| of the most probable class, over 15 groups of equal width
             (ECE).
-        seconds: from the making of the meter to the last example added.
-        regret: log loss above that of the comparator, summed; normalized_regret: that over ln(examples).
-        curve: as that of `bayou.evaluate.classification.Evaluation`.
         reliability: of the most probable class, per group: `probability` (mean), `rate` (of being right), `mass`.
         classes: a row for each class, the commonest first: `label`; `mass`, the weight of its rows; `predicted`, that
             of the rows that were taken for it; `auc`, `precision` and `recall`, NaN where there is nothing to take them
@@ -81,46 +74,21 @@ class ClassEvaluation:
     (0.826, 0.667, array([1., 1., 1.]), array([1., 0., 0.]))
     """
 
-    examples: int
-    nonzeros: int
-    skipped: int
-    log_loss: float | None
-    auc: float | None
-    accuracy: float | None
-    brier: float | None
-    calibration_error: float | None
-    seconds: float
-    regret: float | None
-    normalized_regret: float | None
-    curve: dict[str, np.ndarray]
-    reliability: dict[str, np.ndarray]
+    HEADLINE = (
+        *(("log loss", "log_loss"), ("accuracy", "accuracy")),
+        *(("mean AUC", "auc"), ("calibration error", "calibration_error")),
+    )
+
     classes: dict[str, np.ndarray]
     class_reliability: list[dict[str, np.ndarray]]
     confusion: np.ndarray
 
-    def as_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON: what is unknown (no example, say) is None."""
-        names = ["examples", "nonzeros", "skipped", "log_loss", "auc", "accuracy", "brier"]
-        names += ["calibration_error", "seconds"]
-        return numbers_of(self, names)
 
-    def headline(self) -> dict[str, float | None]:
-        """The numbers to show first, by the names that people know."""
-        return {
-            "log loss": self.log_loss,
-            "accuracy": self.accuracy,
-            "mean AUC": self.auc,
-            "calibration error": self.calibration_error,
-        }
-
-
-# What `ClassMeter._totals` holds besides what all meters do.
-_BRIER, _RIGHT = 5, 6
 # Columns of what is kept of groups, and of bins: both have a sum of probabilities.
 _MISSED, _HIT, _SAID = range(3)
 
 
-class ClassMeter(Running):
+class ClassMeter(ClassifierMeter):
     """Scores predictions of several classes as they come.
 
     Memory does not grow with the stream, and with the number of classes up to a thousand, to 31 MB at most.
@@ -132,21 +100,13 @@ class ClassMeter(Running):
     (2, 0.746, 0.5)
     """
 
-    loss_name = "log_loss"
-
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
-        super().__init__(7, regret, curve_points)
+        super().__init__(regret=regret, curve_points=curve_points)
         self._groups = np.zeros((CALIBRATION_BINS, 3))
         self._slots: dict[float, int] = {}  # of each label that was met, in their order
         self._bins = np.zeros((0, N_BINS, 3))
         self._confusion = np.zeros((1, 1))  # the first of both is for all without a place of their own
         self._detailed = 0  # how many have one
-
-    @property
-    def log_loss(self) -> float | None:
-        """The mean log loss so far."""
-        return self.loss
 
     def add(
         self,
@@ -188,8 +148,7 @@ class ClassMeter(Running):
             chances, unseen, numbers, weights, losses, self.regret, columns, lacking, self._totals, self._counts,
             self._groups, self._bins[: self._detailed], self._confusion, self._points, self._curve,
         )  # fmt: skip
-        self.nonzeros += nonzeros
-        self._latest = time.perf_counter()
+        self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(prediction.probability, labels, weights, classes=prediction.labels, unseen=prediction.unseen, **more)
@@ -216,8 +175,6 @@ class ClassMeter(Running):
 
     def result(self) -> ClassEvaluation:
         """What everything added so far was worth. The meter can go on."""
-        totals = self._totals
-        regret, normalized = self._regrets()
         bins = self._bins[: self._detailed]
         labels, mass_of = np.array(list(self._slots))[: self._detailed], bins[:, :, _HIT].sum(axis=1)
         order = np.lexsort((labels, -mass_of))  # the commonest first
@@ -227,18 +184,9 @@ class ClassMeter(Running):
         some = mass > 0
         gaps = np.abs(self._groups[:, _HIT] - self._groups[:, _SAID]).sum()
         return ClassEvaluation(
-            examples=self.examples,
-            nonzeros=int(self.nonzeros),
-            skipped=int(self.skipped),
-            log_loss=self.log_loss,
+            **self._shared(),
             auc=float(aucs.mean()) if len(aucs) else None,
-            accuracy=ratio(totals[_RIGHT], totals[WEIGHT]),
-            brier=ratio(totals[_BRIER], totals[WEIGHT]),
-            calibration_error=ratio(gaps, totals[WEIGHT]),
-            seconds=self.seconds,
-            regret=regret,
-            normalized_regret=normalized,
-            curve=self.curve(),
+            calibration_error=ratio(gaps, self.weight),
             reliability={
                 "probability": self._groups[some, _SAID] / mass[some],
                 "rate": self._groups[some, _HIT] / mass[some],
@@ -360,18 +308,12 @@ def _score(
         chance = own if own > 0.0 else unseen[row]
         loss = -weight * math.log(max(chance, 2.2250738585072014e-308))
         right = best == label
-        totals[WEIGHT] += weight
-        totals[LOSS] += loss
-        totals[WINDOW_WEIGHT] += weight
-        totals[WINDOW_LOSS] += loss
-        totals[_BRIER] += weight * (squares + 1.0 - 2.0 * chance)
-        totals[_RIGHT] += weight * right
+        add_loss(totals, weight, loss, has_comparator, comparator_losses[row])
+        totals[BRIER] += weight * (squares + 1.0 - 2.0 * chance)
+        totals[RIGHT] += weight * right
         if best >= 0:
             group = min(int(top * CALIBRATION_BINS), CALIBRATION_BINS - 1)
             groups[group, np.int64(right)] += weight
             groups[group, _SAID] += weight * top
             confusion[label + 1 if label < detailed else 0, best + 1 if best < detailed else 0] += weight
-        if has_comparator:
-            totals[REGRET] += loss - weight * comparator_losses[row]
-        counts[0] += 1
-        note_point(totals, counts, points, curve)
+        add_curve_point(totals, counts, points, curve)

@@ -11,7 +11,7 @@ from scipy import special
 from sklearn import metrics
 
 from bayou.core.errors import BadInput
-from bayou.evaluate.classification import Meter
+from bayou.evaluate.binary import Meter
 
 
 def predictions_and_labels(n=20_000, seed=0, spread=2.0, base=-1.0):

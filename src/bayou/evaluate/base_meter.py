@@ -1,0 +1,270 @@
+"""What the meters of all tasks share: counts, summed losses, regret, and curves of them.
+
+All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together. The meters are in
+`binary`, `multiclass` and `regression`; `meters` knows which one a task needs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayou.core.arrays import as_array
+from bayou.core.checks import whole_number
+from bayou.core.errors import BadInput
+from bayou.kernels.inlining import inlined
+
+# Points of a curve per tenfold number of examples.
+CURVE_POINTS = 20
+# What every meter's `_totals` begins with, in this order.
+WEIGHT, LOSS, WINDOW_WEIGHT, WINDOW_LOSS, REGRET = range(5)
+# What a point of the curve holds besides its example number.
+_CURVE_COLUMNS = ("weight", "cumulative_loss", "window_loss", "regret")
+
+
+@dataclass(frozen=True)
+class BaseEvaluation:
+    """What any stream of predictions was worth. Rows of weight 0 do not count; others count by their weight.
+
+    Attributes:
+        examples: how many were counted; nonzeros: how many features they had in all.
+        skipped: how many the source left out, as told to the meter.
+        seconds: from the making of the meter to the last example added.
+        regret: loss above that of the comparator, summed; normalized_regret: that over ln(examples).
+        curve: columns at about geometrically spaced numbers of examples: `example`; `weight` and `cumulative_loss` so
+            far; `log_loss` or `squared_loss`, their ratio; `window_loss`, the mean loss since the last point; `regret`
+            if there is one.
+    """
+
+    MEASURES: ClassVar[tuple[str, ...]]  # fields of the task's own that are numbers
+    HEADLINE: ClassVar[tuple[tuple[str, str], ...]]  # those to show first: (the name that people know, field)
+
+    examples: int
+    nonzeros: int
+    skipped: int
+    seconds: float
+    regret: float | None
+    normalized_regret: float | None
+    curve: dict[str, np.ndarray]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers, ready for JSON: what is unknown (no positives, say) is None."""
+        names = ["examples", "nonzeros", "skipped", *self.MEASURES, "seconds"]
+        names += [] if self.regret is None else ["regret", "normalized_regret"]
+        return {name: getattr(self, name) for name in names}
+
+    def headline(self) -> dict[str, float | None]:
+        """Return the numbers to show first, by the names that people know."""
+        return {title: getattr(self, name) for title, name in self.HEADLINE}
+
+
+class BaseMeter:
+    """Summed losses, counts, and a curve of them: what the meters of all tasks share.
+
+    Curves do not depend on how the examples were cut into batches, not by one bit.
+    """
+
+    loss_name: ClassVar[str]  # as results call the mean loss
+    n_totals: ClassVar[int]  # length of `_totals`
+    add: Any  # (predictions, labels, weights=None, **more): score some, in a meter's own form
+
+    def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
+        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
+        self.regret = regret
+        self.nonzeros = 0
+        self.skipped = 0
+        self._totals = np.zeros(self.n_totals)
+        self._points = _curve_examples(curve_points)
+        self._curve = np.zeros((len(self._points), len(_CURVE_COLUMNS)))
+        self._counts = np.zeros(2, np.int64)  # examples, points of the curve that were passed
+        self._started = self._latest = time.perf_counter()
+
+    @property
+    def examples(self) -> int:
+        """How many examples counted so far."""
+        return int(self._counts[0])
+
+    @property
+    def weight(self) -> float:
+        """The sum of their weights."""
+        return float(self._totals[WEIGHT])
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss so far."""
+        return ratio(self._totals[LOSS], self._totals[WEIGHT])
+
+    @property
+    def seconds(self) -> float:
+        """From the making of this meter to the last `add`."""
+        return self._latest - self._started
+
+    def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **more: Any) -> None:
+        """Score what a learner said of some examples (a `Prediction`), as `add` does; those without a label, NaN, not.
+
+        >>> from bayou import Batch
+        >>> from bayou.evaluate import Meter
+        >>> from bayou.learners import Marginal
+        >>> meter = Meter()
+        >>> meter.add_prediction(Marginal(n_features=2).predict(Batch.from_rows([{}, {}])), [1, np.nan])
+        >>> meter.examples, round(meter.log_loss, 3)
+        (1, 0.693)
+        """
+        labels = column(labels, "labels", np.size(labels))
+        try:
+            self._add_known(prediction, labels, weights, **more)
+        except BadInput:  # nothing was added; labels that are missing are rare, and not looked for before
+            known = np.flatnonzero(~np.isnan(labels))
+            if len(known) == len(labels):
+                raise
+            if len(known):
+                weights = None if weights is None else as_array(weights, "weights")[known]
+                self._add_known(prediction.take(known), labels[known], weights, **more)
+
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
+        self.add(prediction.expected, labels, weights, **more)
+
+    def _columns(
+        self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
+    ) -> tuple[np.ndarray, ...]:
+        """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
+        predictions = as_array(predictions, what)
+        predictions = column(predictions, what, predictions.size)
+        return predictions, *self._beside(predictions.size, labels, weights, comparator_losses)
+
+    def _beside(self, rows: int, labels: Any, weights: Any, comparator_losses: Any) -> tuple[np.ndarray, ...]:
+        """All of that but predictions."""
+        weights = ones(rows) if weights is None else weights
+        if (comparator_losses is not None) != self.regret:
+            raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
+        losses = comparator_losses if self.regret else weights
+        others = {"labels": labels, "weights": weights, "comparator_losses": losses}
+        return tuple(column(values, name, rows) for name, values in others.items())
+
+    def _count(self, nonzeros: int) -> None:
+        """Note that some examples were scored."""
+        self.nonzeros += nonzeros
+        self._latest = time.perf_counter()
+
+    def _shared(self) -> dict[str, Any]:
+        """Return the fields of `BaseEvaluation`."""
+        regret = float(self._totals[REGRET]) if self.regret else None
+        return {
+            "examples": self.examples,
+            "nonzeros": int(self.nonzeros),
+            "skipped": int(self.skipped),
+            "seconds": self.seconds,
+            "regret": regret,
+            "normalized_regret": regret / math.log(self.examples) if regret is not None and self.examples > 1 else None,
+            "curve": self.curve(),
+        }
+
+    def curve(self) -> dict[str, np.ndarray]:
+        """The points that were passed, and where we are now."""
+        examples, passed = self._counts
+        number, rows = self._points[:passed], self._curve[:passed]
+        if examples > (number[-1] if passed else 0):
+            totals = self._totals
+            window = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+            rows = np.vstack([rows, [totals[WEIGHT], totals[LOSS], window, totals[REGRET]]])
+            number = np.append(number, examples)
+        curve = {"example": number.copy()}
+        curve.update({name: rows[:, k].copy() for k, name in enumerate(_CURVE_COLUMNS)})
+        curve[self.loss_name] = curve["cumulative_loss"] / curve["weight"]
+        if not self.regret:
+            del curve["regret"]
+        return curve
+
+
+def _curve_examples(per_decade: int) -> np.ndarray:
+    per_decade = whole_number("curve_points", per_decade, 1, 1000)
+    exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
+    return np.unique(np.rint(10.0**exponents).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class ClassifierEvaluation(BaseEvaluation):
+    """What a stream of probabilities was worth, of two classes or of several; each describes its own fields."""
+
+    MEASURES = ("log_loss", "auc", "accuracy", "brier", "calibration_error")
+
+    log_loss: float | None
+    auc: float | None
+    accuracy: float | None
+    brier: float | None
+    calibration_error: float | None
+    reliability: dict[str, np.ndarray]
+
+
+# What the `_totals` of classifiers' meters hold besides what all meters do.
+BRIER, RIGHT = 5, 6
+
+
+class ClassifierMeter(BaseMeter):
+    """What the meters of two classes and of several share."""
+
+    loss_name, n_totals = "log_loss", 7
+
+    @property
+    def log_loss(self) -> float | None:
+        """The mean log loss so far."""
+        return self.loss
+
+    def _shared(self) -> dict[str, Any]:
+        weight = self._totals[WEIGHT]
+        accuracy, brier = (ratio(self._totals[k], weight) for k in (RIGHT, BRIER))
+        return super()._shared() | {"log_loss": self.log_loss, "accuracy": accuracy, "brier": brier}
+
+
+def column(values: Any, name: str, size: int) -> np.ndarray:
+    try:
+        column = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"{name} must be numbers: {error}.") from None
+    if column.shape != (size,):
+        raise BadInput(f"{name} have shape {column.shape}, but there are {size} predictions; give one each.")
+    return column
+
+
+def ones(n: int) -> np.ndarray:
+    """So many ones, for kernels; they are the same for all that do not ask for very many."""
+    return _ONES[:n] if n <= len(_ONES) else np.ones(n)
+
+
+_ONES = np.ones(2**14)
+
+
+def ratio(total: float, weight: float) -> float | None:
+    """A mean, if there is anything to take it of."""
+    return float(total / weight) if weight > 0 else None
+
+
+@inlined
+def add_loss(totals, weight, loss, has_comparator, comparator_loss):  # noqa: ANN201
+    """Add an example's loss, `weight` included, to the totals that all meters have."""
+    totals[WEIGHT] += weight
+    totals[LOSS] += loss
+    totals[WINDOW_WEIGHT] += weight
+    totals[WINDOW_LOSS] += loss
+    if has_comparator:
+        # Summed as differences: the two sums alone would be large and nearly equal.
+        totals[REGRET] += loss - weight * comparator_loss
+
+
+@inlined
+def add_curve_point(totals, counts, points, curve):  # noqa: ANN201
+    """Count an example, and add a point to the curve if it is one of those that make one."""
+    counts[0] += 1
+    point = counts[1]
+    if point < points.size and counts[0] == points[point]:
+        curve[point, 0] = totals[WEIGHT]
+        curve[point, 1] = totals[LOSS]
+        curve[point, 2] = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
+        curve[point, 3] = totals[REGRET]
+        totals[WINDOW_WEIGHT] = 0.0
+        totals[WINDOW_LOSS] = 0.0
+        counts[1] += 1
