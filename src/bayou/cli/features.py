@@ -171,24 +171,13 @@ def _cell(cell: Any) -> str:
 
 def _write(out: str, table: FeatureTable) -> None:
     """Write a table as JSON or CSV, numbers with nine digits; None is null or an empty cell."""
-    import csv
-    import io
-    import json
+    from bayou.outputs.text import write_csv, write_json
 
-    from bayou.outputs.text import output as opened
-
-    text = io.StringIO()
     if out.endswith(".json"):
-        objects = [dict(zip(table.header, map(_json_cell, row), strict=True)) for row in table.rows]
-        json.dump(objects, text, indent=1, ensure_ascii=False)
-        text.write("\n")
+        write_json(out, [dict(zip(table.header, map(_json_cell, row), strict=True)) for row in table.rows])
     else:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.header)
-        for row in table.rows:
-            writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row])
-    with opened(out) as file:
-        file.write(text.getvalue().encode())
+        nine_digits = ([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in table.rows)
+        write_csv(out, table.header, nine_digits)
 
 
 def _json_cell(cell: Any) -> Any:

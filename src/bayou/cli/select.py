@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -99,21 +99,16 @@ def _show(found: Selection) -> None:
 
 
 def _write_features(found: Selection, out: str) -> None:
-    """Every feature of every size: size, feature, weight, inclusion."""
-    import csv
-    import io
-
+    """Write every feature of every size: size, feature, weight, inclusion."""
     import numpy as np
 
-    from bayou.outputs.text import output as opened
+    from bayou.outputs.plain_model import INTERCEPT
+    from bayou.outputs.text import write_csv
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["size", "feature", "weight", "inclusion"])
+    rows: list[tuple[Any, ...]] = []
     for point in found.sizes:
-        writer.writerow([point.size, "(intercept)", f"{point.intercept:.9g}", "1"])
+        rows.append((point.size, INTERCEPT, f"{point.intercept:.9g}", "1"))
         for k in np.argsort(-np.abs(point.weights), kind="stable"):
             feature = found.names[int(point.features[k])]
-            writer.writerow([point.size, feature, f"{point.weights[k]:.9g}", f"{point.inclusion[k]:.9g}"])
-    with opened(out) as file:
-        file.write(text.getvalue().encode())
+            rows.append((point.size, feature, f"{point.weights[k]:.9g}", f"{point.inclusion[k]:.9g}"))
+    write_csv(out, ["size", "feature", "weight", "inclusion"], rows)

@@ -7,9 +7,6 @@ A .json file says all of it; a .csv file has a row per feature, the first of whi
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +16,7 @@ import numpy as np
 from bayou.core import links
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.outputs.text import output
+from bayou.outputs.text import write_csv, write_json
 
 INTERCEPT = "(intercept)"
 NameOf = Callable[[np.ndarray], Sequence[str | None]]
@@ -76,16 +73,10 @@ def write_plain(path: str | os.PathLike[str], learner: Learner, name_of: NameOf 
     """Write `plain_model` to a .json or .csv file."""
     plain = plain_model(learner, name_of)
     if str(path).endswith(".json"):
-        text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        write_json(path, plain)
     elif str(path).endswith(".csv"):
-        rows = [{"feature": INTERCEPT, "weight": plain["intercept"], "inclusion": 1.0}, *plain["features"]]
         columns = ["feature", "weight", *(["inclusion"] if hasattr(learner, "inclusion") else [])]
-        file = io.StringIO()
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        text = file.getvalue()
+        rows = [{"feature": INTERCEPT, "weight": plain["intercept"], "inclusion": 1.0}, *plain["features"]]
+        write_csv(path, columns, ([row[name] for name in columns] for row in rows))
     else:
         raise BadInput(f"the file is {path}; its name must end in .csv or .json.")
-    with output(str(path)) as target:
-        target.write(text.encode())

@@ -8,11 +8,13 @@ with output("data.svm.gz") as file:
 from __future__ import annotations
 
 import contextlib
+import csv as csv_of_python
 import gzip
+import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -103,6 +105,22 @@ def _svmlight(indptr, indices, values, labels, ones, out):
         put_byte(at, _NEWLINE)
         at += 1
     return at - start
+
+
+def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a small table as CSV, None as an empty cell; floats that are not text yet have all their digits."""
+    text = io.StringIO()
+    writer = csv_of_python.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    with output(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def write_json(path: str | os.PathLike[str], plain: Any) -> None:
+    """Write what JSON can say."""
+    with output(path) as file:
+        file.write((json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def header(names: Sequence[str]) -> bytes:

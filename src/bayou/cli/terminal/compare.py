@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from typing import Any
 from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell
 from bayou.cli.terminal.watch import FIRST_ROW
 from bayou.core.printable import printable
-from bayou.outputs.text import output
+from bayou.outputs.text import write_csv
 from bayou.runs.compare import Comparison, Entrant
 from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
@@ -118,17 +116,11 @@ def summarise(comparison: Comparison) -> None:
 
 
 def write_curves(path: Path, comparison: Comparison) -> None:
-    """One line for each learner and point of its curve."""
+    """Write one line for each learner and point of its curve."""
     names = ("example", comparison.entrants[0].meter.loss_name, "window_loss")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("learner", *names))
-    for entrant in comparison.entrants:
-        curve = entrant.meter.curve()
-        columns = (curve[name].tolist() for name in names)
-        writer.writerows((entrant.spec, *point) for point in zip(*columns, strict=True))
-    with output(path) as file:
-        file.write(text.getvalue().encode())
+    curves = [(entrant.spec, entrant.meter.curve()) for entrant in comparison.entrants]
+    points = ((spec, *zip(*(curve[name].tolist() for name in names), strict=True)) for spec, curve in curves)
+    write_csv(path, ("learner", *names), ((spec, *point) for spec, *each in points for point in each))
 
 
 def _loss_name(entrants: Sequence[Entrant]) -> str:
