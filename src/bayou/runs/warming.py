@@ -28,8 +28,8 @@ from bayou.core.batch import Batch
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import predict_then_learn
-from bayou.evaluate.regression import meter_for
 from bayou.kernels import cache
 from bayou.outputs.prediction_files import Part
 from bayou.outputs.prediction_table import prediction_table
