@@ -38,6 +38,12 @@ class BaseEvaluation:
         curve: columns at about geometrically spaced numbers of examples: `example`; `weight` and `cumulative_loss` so
             far; `log_loss` or `squared_loss`, their ratio; `window_loss`, the mean loss since the last point; `regret`
             if there is one.
+
+    >>> from bayou.evaluate import RegressionMeter
+    >>> meter = RegressionMeter()
+    >>> meter.add([1.0, 2.0], labels=[1.0, 4.0])
+    >>> meter.result().examples, meter.result().curve["cumulative_loss"]
+    (2, array([0., 4.]))
     """
 
     MEASURES: ClassVar[tuple[str, ...]]  # fields of the task's own that are numbers
