@@ -183,15 +183,9 @@ class LabelJoins:
             return True
         self._look_at_oldest()
         before = now - self.wait
-        found = self._db.execute(
-            "SELECT EXISTS (SELECT 1 FROM ids WHERE state = 0 AND at < ?) "
-            "OR EXISTS (SELECT 1 FROM ids WHERE state = 1 AND at < ?) "
-            "OR EXISTS (SELECT 1 FROM ids WHERE state = 2 AND at < ?) "
-            "OR EXISTS (SELECT 1 FROM ids WHERE state = 3 AND at < ?) "
-            "OR EXISTS (SELECT 1 FROM requests WHERE at < ?)",
-            (before,) * 5,
-        ).fetchone()
-        return bool(found[0])
+        tables = [*(f"ids WHERE state = {state} AND" for state in range(4)), "requests WHERE"]
+        query = " OR ".join(f"EXISTS (SELECT 1 FROM {table} at < ?)" for table in tables)
+        return bool(self._db.execute(f"SELECT {query}", (before,) * 5).fetchone()[0])
 
     def oldest_pending(self) -> float | None:
         """Return the unix time of the oldest row that waits for its label, as of the last look; None without one.

@@ -271,7 +271,7 @@ class LiveStats:
         calibration = sum((np.array(part.calibration) for part in slices if part.calibration), np.zeros((3, BINS)))
         return {
             "hour": _hour(slices, began),
-            "loss_hour": _share(sum(part.loss for part in slices), sum(part.weight for part in slices)),
+            "loss_hour": _share(_sum(slices, "loss"), _sum(slices, "weight")),
             "base": base(slices),
             "curve": curve,
             "learned_per_second": learned,
@@ -299,28 +299,36 @@ class LiveStats:
 
 def drift(slices: list[TimeSlice]) -> dict[str, Any] | None:
     """Return how much more a frozen model would have lost in the last hour, and whether that is an alarm."""
-    n = sum(part.later for part in slices)
+    n = int(_sum(slices, "later"))
     if n < 100:
         return None
-    gap = sum(part.gap for part in slices) / n
-    error = math.sqrt(max(sum(part.gap_squares for part in slices) / n - gap * gap, 0.0) / n)
-    loss = _share(sum(part.loss for part in slices), sum(part.weight for part in slices)) or 0.0
+    gap, error = _mean_and_error(_sum(slices, "gap"), _sum(slices, "gap_squares"), n, n)
+    loss = _share(_sum(slices, "loss"), _sum(slices, "weight")) or 0.0
     return {"gap": gap, "error": error, "rows": n, "alarm": gap > 0.02 * loss and gap > 3.0 * error}
 
 
 def base(slices: list[TimeSlice]) -> dict[str, Any] | None:
     """Return the loss of always predicting the base rate, how much better the model is, and whether it is worse."""
-    labels, n = LabelSums(), sum(part.learned for part in slices)
+    labels, n, weight = LabelSums(), int(_sum(slices, "learned")), _sum(slices, "weight")
     for part in slices:
         if part.labels is not None:
             labels.merge(part.labels)
-    weight, constant = sum(part.weight for part in slices), labels.loss()
+    constant = labels.loss()
     if not weight or constant is None:
         return None
-    loss = sum(part.loss for part in slices) / weight
-    error = math.sqrt(max(sum(part.loss_squares for part in slices) / weight - loss * loss, 0.0) / n)
+    loss, error = _mean_and_error(_sum(slices, "loss"), _sum(slices, "loss_squares"), weight, n)
     worse = n >= MIN_ROWS and loss > (1.0 + MARGIN) * constant and loss > constant + 3.0 * error
     return {"loss": constant, "better": 1.0 - loss / constant if constant else None, "rows": n, "alarm": worse}
+
+
+def _sum(slices: list[TimeSlice], name: str) -> float:
+    return sum(getattr(part, name) for part in slices)
+
+
+def _mean_and_error(total: float, squares: float, weight: float, n: int) -> tuple[float, float]:
+    """Return the mean of n values and its standard error, from weighted sums."""
+    mean = total / weight
+    return mean, math.sqrt(max(squares / weight - mean * mean, 0.0) / n)
 
 
 def _hour(slices: list[TimeSlice], began: float) -> list[dict[str, Any]]:

@@ -244,16 +244,12 @@ class Owner(threading.Thread):
         version, first = self.model.version, 0
         remembered: list[ModelRequest] = []
         for work in requests:
-            if work.single and work.ids is None:
-                self._set_response(work, responses.single(by_level[work.level].rows[first], version))
-                first += 1
-                continue
             said, last = by_level[work.level], first + len(work.lines)
             if work.ids is not None:
                 work.answer = said.rows[first:last]
                 remembered.append(work)
             else:
-                self._set_response(work, said.answer(first, last, version))
+                self._set_response(work, said.answer(first, last, version, work.single))
             first = last
         if remembered:
             self._log_rows(remembered)
