@@ -22,7 +22,8 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
             text = obj.docstring.value
-            if obj.is_class and obj.module.path.startswith("bayou.estimators"):  # its list of parameters is completed
+            # Its list of parameters is completed when it is imported.
+            if "{recipe}" in text or (obj.is_class and obj.module.path.startswith("bayou.estimators")):
                 text = inspect.getdoc(getattr(importlib.import_module(obj.module.path), obj.name)) or text
             obj.docstring.value = fenced(parted(text))
 

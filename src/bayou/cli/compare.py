@@ -27,7 +27,6 @@ def compare(
             f"{', '.join(registry.COMPARED_OF_NUMBERS)}."
         ),
     ] = None,
-    bits: options.Bits = None,
     out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the learning curves into this file.")] = None,
     delay: options.Delay = 0,
@@ -56,7 +55,6 @@ def compare(
         comparing = Comparing(
             data,
             learner or None,
-            bits=bits,
             delay=delay,
             format=format,
             report=report,

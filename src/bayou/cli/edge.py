@@ -24,6 +24,7 @@ from bayou.cli.terminal import output, streams
 from bayou.cli.usage import BadUsage
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.printable import printable
+from bayou.core.spelling import as_flags
 
 DONE, BAD_DATA, BAD_USAGE, DEFECT = 0, 1, 2, 70
 INTERRUPTED, HAD_ENOUGH = 128 + signal.SIGINT, 141  # 128 + SIGPIPE, which not every system has
@@ -34,7 +35,8 @@ ParserError: Any = typer.BadParameter.__base__
 def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: False) -> int:
     """Run a command to its end, however it comes: say what there is to say, and return the exit code."""
     try:
-        code = int(command() or DONE)
+        with as_flags():
+            code = int(command() or DONE)
         sys.stdout.flush()
     except ParserError as error:
         if error.ctx is None or error.message != error.ctx.get_help():

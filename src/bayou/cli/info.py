@@ -85,8 +85,8 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     """The same in words: (what, how it is)."""
     from bayou.cli.terminal import model as words
+    from bayou.core.memory import bytes_in_words
     from bayou.outputs.group_priors import GroupPrior
-    from bayou.runs.memory import bytes_in_words
 
     plain = _plain(path, learner)
     size, memory = (bytes_in_words(plain[name]) for name in ("bytes", "memory"))

@@ -11,7 +11,7 @@ from bayou.cli import options
 from bayou.cli.terminal import output
 
 
-@options.with_groups("exact", "hash_all", "negative_rate", "on_error", "threads")
+@options.with_groups("bits", "exact", "hash_all", "negative_rate", "on_error", "threads")
 def look(
     data: options.Data,
     format: options.Format = "auto",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections import abc
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from bayou.cli.usage import BadUsage, usage
+from bayou.core import spelling
+from bayou.runs.options import recipe_options
 from bayou.sources.formats.registry import FORMATS
 
 ON_ERROR = ("raise", "skip")
@@ -22,7 +25,6 @@ HORIZONS = ("next", "later")
 Data = Annotated[
     list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are decompressed.")
 ]
-Bits = Annotated[int | None, typer.Option(min=1, max=31, help="2^bits weights; 22 if not given.")]
 Format = Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")]
 Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")]
 Report = Annotated[
@@ -34,97 +36,31 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
 # In a command's signature: where a group of options stands (`with_groups`). The command gets those that were given.
 Group = dict[str, Any]
 
-_RECIPE: dict[str, Any] = {
-    "label": Annotated[str | None, typer.Option(help="The column to predict.")],
-    "task": Annotated[
-        str | None,
-        typer.Option(help="binary, multiclass or regression; if not given, the labels decide, and it is said how."),
-    ],
-    "positive": Annotated[str | None, typer.Option(help="The label that counts as positive; all others are not.")],
-    "label_above": Annotated[float | None, typer.Option(help="Labels above this number are positive.")],
-    "weight": Annotated[str | None, typer.Option(help="The column with the examples' weights.")],
-    "ignore": Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns to leave out, separated by commas; of VW text, first letters of namespaces to leave out."
-        ),
-    ],
-    "numeric": Annotated[list[str] | None, typer.Option(help="Columns to take as numbers, scaled.")],
-    "category": Annotated[list[str] | None, typer.Option(help="Columns to take as names, numbers too.")],
-    "date": Annotated[
-        list[str] | None, typer.Option(help="Columns of dates, points in time, or seconds since 1970.")
-    ],
-    "text": Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns to split into words, each word a feature. For titles, queries, reviews; cells of more than "
-            "five words are split anyway."
-        ),
-    ],
-    "ngrams": Annotated[
-        int | None, typer.Option(min=1, max=8, help="Texts also give runs of up to so many words, such as free_entry.")
-    ],
-    "char_ngrams": Annotated[
-        int | None,
-        typer.Option(min=1, max=8, help="Texts also give runs of so many characters of each word; for names."),
-    ],
-    "bins": Annotated[int | None, typer.Option(min=0, help="Quantile bins for numbers; 20 if not given.")],
-    "missing": Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and "
-            'unknown; again for another; "" clears the usual ones.'
-        ),
-    ],
-    "decimal": Annotated[
-        str | None, typer.Option(help="point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.")
-    ],
-    "cross": Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A,B: a weight for each pair of values of two columns or namespaces. For what matters only together, "
-            "such as user,ad; A,* crosses A with all others, auto all with all; A,B,C crosses three."
-        ),
-    ],
-    "interactions": Annotated[
-        list[str] | None,
-        typer.Option(
-            "--interactions",
-            "--cubic",
-            "--quadratic",
-            "-q",
-            help="As Vowpal Wabbit has them: ab crosses all namespaces or columns whose names begin with a and with b; "
-            "a colon is any letter.",
-        ),
-    ],
-    "ranges": Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ranges",
-            "--groups",
-            help="svmlight: a=1-10,b=11-500 makes namespaces of features, for --cross, --pairs and -q; names may be "
-            "left out.",
-        ),
-    ],
-    "exact": Annotated[
-        bool | None,
-        typer.Option(
-            "--exact",
-            help="Number features as they come instead of hashing them, so that no two share a weight. For data with "
-            "at most 2^bits features; more are refused.",
-        ),
-    ],
-    "hash_all": Annotated[
-        bool | None, typer.Option("--hash-all", help="VW: hash names that are numbers, too.")
-    ],
-    "negative_rate": Annotated[
-        float | None,
-        typer.Option(
-            help="The share of negatives that was kept when the data were made, such as 0.1. Use it if most of them "
-            "were thrown away: predictions are then those of the full data."
-        ),
-    ],
-}  # fmt: skip
+# Flags of the command that are not the options' names.
+_MORE_FLAGS = {"interactions": ["--cubic", "--quadratic", "-q"], "ranges": ["--groups"]}
+# Options of which each value may be several columns.
+_COLUMNS = ("ignore", "numeric", "category", "text", "date")
+_OPTIONS = recipe_options()
+
+
+def of_recipe(name: str) -> Any:
+    """An option of the recipe as the command has it."""
+    said = _OPTIONS[name][1]
+    with spelling.as_flags():
+        text = re.sub(r"{(\w+)}", lambda other: spelling.option(other[1]), said.text)
+    text += " Several are separated by commas." if name in _COLUMNS else ""
+    flags = [f"--{name.replace('_', '-')}", *_MORE_FLAGS.get(name, [])]
+    return typer.Option(*flags, min=said.low, max=said.high, help=text)
+
+
+def _typed(name: str) -> Any:
+    """The same with its type: what is several of anything in Python is texts here."""
+    kind = _OPTIONS[name][0]
+    kind = list[str] | None if get_origin(get_args(kind)[0]) is abc.Sequence else kind
+    return Annotated[kind, of_recipe(name)]
+
+
+_RECIPE = {name: _typed(name) for name in _OPTIONS}
 
 
 _READING: dict[str, Any] = {
@@ -163,7 +99,7 @@ def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[...
 
 def _recipe(**given: Any) -> dict[str, Any]:
     """The parts of a recipe that were given, by the names of their options, as a recipe wants them."""
-    for name in ("ignore", "numeric", "category", "text", "date"):
+    for name in _COLUMNS:
         given[name] = columns(given[name])
     if given["decimal"] is not None:
         check_choice("--decimal", given["decimal"], ("point", "comma"))

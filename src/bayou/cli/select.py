@@ -22,7 +22,6 @@ def select(
     sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
         "30,100,300,1000"
     ),
-    bits: options.Bits = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
     format: options.Format = "auto",
     recipe: options.Group = {},  # noqa: B006
@@ -55,7 +54,6 @@ def select(
         selecting = Selecting(
             data,
             wanted,
-            bits=bits,
             settings=set_ or [],
             holdout=holdout,
             format=format,

@@ -26,7 +26,7 @@ def serve(
         str | None, typer.Option(help="Begin with nothing, by this learner, and take any JSON row.")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A parameter of --learner: name=value.")] = None,
-    bits: options.Bits = None,
+    bits: Annotated[int | None, options.of_recipe("bits")] = None,
     label: Annotated[str | None, typer.Option(help="With --learner: the name of the label in rows.")] = None,
     weight: Annotated[str | None, typer.Option(help="With --learner: the name of the weight in rows.")] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; others than this machine need --tokens.")] = HOST,

@@ -17,7 +17,6 @@ from bayou.core import registry
 def train(
     data: options.Data,
     learner: Annotated[str | None, typer.Option(help=f"Which learner; {registry.DEFAULT} if not given.")] = None,
-    bits: options.Bits = None,
     model: Annotated[Path | None, typer.Option(help="Where to write what was learned.")] = None,
     resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,
     like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
@@ -64,7 +63,6 @@ def train(
         training = Training(
             data,
             learner=learner,
-            bits=bits,
             model=model,
             resume=resume,
             like=like,

@@ -4,44 +4,133 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
 from bayou.core.durations import seconds_of
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 
 # Data as runs take them: a path or glob, several, "-"; a table (pandas, polars, Arrow, whatever has
 # `__arrow_c_stream__`); or an iterable of tables, which are taken for the parts of one.
 Data = Any
 
 
-class RecipeOptions(TypedDict, total=False):
-    """How a raw row becomes an example, by the names of `bayou.sources.Recipe`; what is not given has its default."""
+class Help(NamedTuple):
+    """What is said of an option, once: in the command's help and in docstrings. {name} is another option.
 
-    bits: int | None  # 2^bits weights
-    label: str | None  # the column to predict
-    task: str | None  # "binary", "multiclass", "regression"; or "auto", and the labels decide
-    positive: str | None  # the label that counts as positive
-    label_above: float | None  # labels above this number are positive
-    weight: str | None  # the column with the examples' weights
-    ignore: Sequence[str] | None  # columns to leave out; of VW text, first letters of namespaces
-    numeric: Sequence[str] | None  # columns to take as numbers, scaled
-    category: Sequence[str] | None  # columns to take as names, numbers too
-    text: Sequence[str] | None  # columns to take as bags of words
-    date: Sequence[str] | None  # columns of dates or points in time
-    missing: Sequence[str] | None  # what else says that a value is not there; "" clears the usual marks
-    decimal: str | None  # "point" or "comma": numbers with separators and signs of currency
-    ngrams: int | None  # runs of up to so many words of texts
-    char_ngrams: int | None  # runs of so many characters of their words
-    bins: int | None  # quantile bins for numbers
-    cross: Sequence[tuple[str, ...]] | None  # pairs of columns or namespaces, or three of them
-    interactions: Sequence[str] | None  # the same by first letters, as Vowpal Wabbit has them: "ab", "::", "abc"
-    ranges: Sequence[tuple[str, int, int]] | None  # svmlight: (name, first, last) of features that are a namespace
-    exact: bool | None  # number features as they come; hash nothing
-    hash_all: bool | None  # VW: hash names that are numbers, too
-    negative_rate: float | None  # the share of negatives that were kept in the data
+    Attributes:
+        text: a sentence or two.
+        low, high: the bounds of a whole number.
+        python: what each of several values is in Python, where the command takes a text.
+    """
+
+    text: str
+    low: int | None = None
+    high: int | None = None
+    python: str = ""
+
+
+class RecipeOptions(TypedDict, total=False):
+    """How a raw row becomes an example, by the names of `bayou.sources.Recipe`; what is not given has its default.
+
+    This is the one list of these options: the command's options and the docstring of `bayou.train` are made of it.
+    """
+
+    bits: Annotated[int | None, Help("2^bits weights; 22 if not given.", 1, 31)]
+    label: Annotated[str | None, Help("The column to predict.")]
+    task: Annotated[
+        str | None, Help("binary, multiclass or regression; if not given, the labels decide, and it is said how.")
+    ]
+    positive: Annotated[str | None, Help("The label that counts as positive; all others are not.")]
+    label_above: Annotated[float | None, Help("Labels above this number are positive.")]
+    weight: Annotated[str | None, Help("The column with the examples' weights.")]
+    ignore: Annotated[
+        Sequence[str] | None, Help("Columns to leave out; of VW text, first letters of namespaces to leave out.")
+    ]
+    numeric: Annotated[Sequence[str] | None, Help("Columns to take as numbers, scaled.")]
+    category: Annotated[Sequence[str] | None, Help("Columns to take as names, numbers too.")]
+    date: Annotated[Sequence[str] | None, Help("Columns of dates, points in time, or seconds since 1970.")]
+    text: Annotated[
+        Sequence[str] | None,
+        Help(
+            "Columns to split into words, each word a feature. For titles, queries, reviews; cells of more than five "
+            "words are split anyway."
+        ),
+    ]
+    ngrams: Annotated[int | None, Help("Texts also give runs of up to so many words, such as free_entry.", 1, 8)]
+    char_ngrams: Annotated[
+        int | None, Help("Texts also give runs of so many characters of each word; for names.", 1, 8)
+    ]
+    bins: Annotated[int | None, Help("Quantile bins for numbers; 20 if not given.", 0)]
+    missing: Annotated[
+        Sequence[str] | None,
+        Help(
+            "What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and "
+            'unknown; several of them, if need be; "" clears the usual ones.'
+        ),
+    ]
+    decimal: Annotated[str | None, Help("point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.")]
+    cross: Annotated[
+        Sequence[tuple[str, ...]] | None,
+        Help(
+            "A,B: a weight for each pair of values of two columns or namespaces. For what matters only together, such "
+            "as user,ad; A,* crosses A with all others, auto all with all; A,B,C crosses three.",
+            python='("user", "ad")',
+        ),
+    ]
+    interactions: Annotated[
+        Sequence[str] | None,
+        Help(
+            "As Vowpal Wabbit has them: ab crosses all namespaces or columns whose names begin with a and with b; a "
+            "colon is any letter."
+        ),
+    ]
+    ranges: Annotated[
+        Sequence[tuple[str, int, int]] | None,
+        Help(
+            "svmlight: a=1-10,b=11-500 makes namespaces of features, for {cross}, {pairs} and {interactions}; names "
+            "may be left out.",
+            python="(name, first, last)",
+        ),
+    ]
+    exact: Annotated[
+        bool | None,
+        Help(
+            "Number features as they come instead of hashing them, so that no two share a weight. For data with at "
+            "most 2^bits features; more are refused."
+        ),
+    ]
+    hash_all: Annotated[bool | None, Help("VW: hash names that are numbers, too.")]
+    negative_rate: Annotated[
+        float | None,
+        Help(
+            "The share of negatives that was kept when the data were made, such as 0.1. Use it if most of them were "
+            "thrown away: predictions are then those of the full data."
+        ),
+    ]
+
+
+def recipe_options() -> dict[str, tuple[Any, Help]]:
+    """Return the type of each option of the recipe, and what is said of it."""
+    hints = get_type_hints(RecipeOptions, include_extras=True)
+    return {name: (get_args(hint)[0], hint.__metadata__[0]) for name, hint in hints.items()}
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def documented(function: _Function) -> _Function:
+    """Put what is said of the options of the recipe where a docstring says {recipe}."""
+    lines: list[str] = []
+    for name, (_, said) in recipe_options().items():
+        text = re.sub(r"{(\w+)}", r"`\1`", said.text) + (said.python and f" In Python each is {said.python}.")
+        lines += textwrap.wrap(f"{name}: {text}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    function.__doc__ = function.__doc__ and function.__doc__.replace("        {recipe}", "\n".join(lines))
+    return function
 
 
 @dataclass(frozen=True)
@@ -109,6 +198,6 @@ def checkpoint_every(checkpoint: int | str | None) -> tuple[int | None, float | 
         return None, seconds
     if not re.fullmatch(r"\d+(?:\.\d+)?", text) or not 0 < float(text) < 1e18:
         raise BadInput(
-            f"--checkpoint is {checkpoint!r}; expected a number of examples, or a time such as 90s or 10min."
+            f"{option('checkpoint', checkpoint)}: expected a number of examples, or a time such as 90s or 10min."
         )
     return int(float(text)), None

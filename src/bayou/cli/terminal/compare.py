@@ -10,10 +10,10 @@ from typing import Any
 
 from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell
 from bayou.cli.terminal.watch import FIRST_ROW
+from bayou.core.memory import bytes_in_words
 from bayou.core.printable import printable
 from bayou.outputs.text import write_csv
 from bayou.runs.compare import Comparison, Entrant
-from bayou.runs.memory import bytes_in_words
 from bayou.sources import Source
 
 # How often the living table is drawn anew, in seconds.
