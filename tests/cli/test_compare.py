@@ -165,7 +165,7 @@ def test_shared_options_say_the_same():
         (["--out", "/nowhere/c.png"], "there is no folder /nowhere"),
         (["--csv", "/nowhere/c.csv"], "there is no folder /nowhere"),
         (["--cross", "a"], "--cross is 'a'"),
-        (["--bits", "31", "--learner", "bank"], "Use fewer --bits"),
+        (["--bits", "31", "--learner", "bank"], "Use a smaller --bits"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(data, monkeypatch, arguments, said):

@@ -208,7 +208,7 @@ def test_too_many_weights_are_refused_before_they_are_taken(data, monkeypatch) -
     monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
     said = run(data, "--bits", "31", code=2)
     assert "157 GB" in said.stderr
-    assert "fewer --bits" in said.stderr
+    assert "smaller --bits" in said.stderr
 
 
 def test_checkpoints(data, tmp_path, monkeypatch) -> None:

@@ -50,13 +50,13 @@ def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
     recipe = sources.open(table, recipe={"label": "y", "bits": 8}, on_error="skip").settle()
     fitted = sources.open(late, extras=bayou.sources.Extras.new(recipe), on_error="skip")
     assert [batch.labels.tolist() for batch in fitted] == [[1, -1]]
-    assert "expected the label no or yes, as the first rows have, not maybe; say --task multiclass" in fitted.bad[0]
+    assert "expected the label no or yes, as the first rows have, not maybe; say task='multiclass'" in fitted.bad[0]
 
 
 def test_what_cannot_be_classes_is_refused():
     with pytest.raises(BadInput, match=r"has 90 different values in the first 100 rows .* Is it the right column"):
         decide(Recipe(), Labels({f"id{k}": 1 + (k < 10) for k in range(90)}))
-    with pytest.raises(BadInput, match="holds a, b, c; say with --positive or --label-above"):
+    with pytest.raises(BadInput, match="holds a, b, c; say with positive= or label_above="):
         decide(Recipe(task="binary"), Labels({"a": 1, "b": 1, "c": 1}))
     with pytest.raises(BadInput, match=r"task is array\(\["):
         bayou.train(pa.table({"a": ["x"], "y": [1]}), label="y", task=np.ones(2))

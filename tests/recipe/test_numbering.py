@@ -59,7 +59,7 @@ def test_parsers_find_ids_in_its_table():
 def test_more_features_than_the_table_holds_are_refused_with_a_sentence(limit):
     numbering = Numbering(limit)
     numbering.add(np.arange(1, limit + 1, dtype=np.uint64))
-    with pytest.raises(BadInput, match=f"more than {limit} different features; give the table more --bits"):
+    with pytest.raises(BadInput, match=f"more than {limit} different features; use a larger table \\(bits=\\)"):
         numbering.add(np.uint64([1, limit + 1]))
     assert numbering.add(np.uint64([limit])).tolist() == [limit - 1]
 

@@ -62,7 +62,7 @@ def test_resuming_keeps_the_pairs_and_takes_the_option_again(trained, tmp_path):
     trained.save(tmp_path / "m.bayou")
     more = bayou.train(pa.table(clicks(50)), resume=tmp_path / "m.bayou", cross=[("user", "ad")]).learner
     assert more.examples == trained.examples + 50
-    with pytest.raises(bayou.BadModel, match=r"--cross is .*'hour'.*but the recipe"):
+    with pytest.raises(bayou.BadModel, match=r"cross=.*'hour'.* was given, but the recipe"):
         bayou.train(pa.table(clicks(50)), resume=tmp_path / "m.bayou", cross=[("user", "hour")])
 
 
@@ -70,7 +70,9 @@ def test_numbers_have_no_lanes_of_pairs():
     """Whoever asks for them, and however; nothing is said of an option that was not given."""
     prices = pa.table({"site": ["a", "b"] * 50, "price": [k % 9 + 0.5 for k in range(100)]})
     model = bayou.train(prices, label="price", bits=4).learner
-    said = "lanes of pairs are for two classes; with several, or numbers, --cross and -q make features of pairs."
+    said = (
+        "lanes of pairs are for two classes; with several, or numbers, cross= and interactions= make features of pairs."
+    )
     for options in ({}, {"learner": "gaussian"}, {"like": model}):
         named = {} if "like" in options else {"label": "price", "bits": 4}
         for settings in (["pairs=factors"], {"pairs": "factors"}):
@@ -79,7 +81,7 @@ def test_numbers_have_no_lanes_of_pairs():
             assert str(error.value) == said
     with pytest.raises(BadInput) as error:
         compare(prices, ["bank:pairs=factors"], label="price", bits=4)
-    assert str(error.value) == f"--learner bank:pairs=factors: {said}"
+    assert str(error.value) == f"learners='bank:pairs=factors': {said}"
 
 
 def test_all_pairs_of_columns_are_the_default_and_several_classes_are_refused():

@@ -102,7 +102,7 @@ def test_thinned_negatives_are_scored_as_the_data_are(resumed, tmp_path):
 
 def test_the_end_of_a_pipe_is_not_known(tmp_path):
     lines = "".join(f"{k % 2} {k % 5}:1\n" for k in range(1000))
-    with pytest.raises(bayou.BadInput, match=r"--holdout 0\.1 is about the last rows.*use --holdout random:0\.1"):
+    with pytest.raises(bayou.BadInput, match=r"holdout=0\.1 is about the last rows.*use holdout='random:0\.1'"):
         bayou.train(iter([table()]), **OPTIONS, holdout=0.1)
     words = ["train", "-", "--bits", "8", "--learner", "marginal", "--json", "--quiet", "--holdout"]
     assert CliRunner().invoke(app, [*words, "0.1"], input=lines).exit_code == 2
@@ -112,7 +112,7 @@ def test_the_end_of_a_pipe_is_not_known(tmp_path):
 
 @pytest.mark.parametrize("wrong", ["1.5", "-0.1", "nan", "random", "last:0.1", "random:1"])
 def test_what_is_no_share_is_refused(wrong):
-    with pytest.raises(bayou.BadInput, match=f"--holdout is {wrong}; it must be a share from 0 to 0.9"):
+    with pytest.raises(bayou.BadInput, match=f"holdout=.*{wrong}.*: it must be a share from 0 to 0.9"):
         bayou.train(table(10), **OPTIONS, holdout=wrong)
 
 
@@ -139,7 +139,7 @@ def test_labels_that_come_late_are_all_learned(tmp_path):
     assert late.evaluation.log_loss > at_once.evaluation.log_loss
     shown = bayou.train(whole, **OPTIONS, delay=500, report=tmp_path / "r.html")
     assert shown.evaluation.log_loss == late.evaluation.log_loss
-    with pytest.raises(bayou.BadInput, match="--checkpoint would save a model without"):
+    with pytest.raises(bayou.BadInput, match="checkpoint= and delay= cannot be combined"):
         bayou.train(whole, **OPTIONS, delay=5, checkpoint=100, model=tmp_path / "m.bayou")
 
 
@@ -201,5 +201,5 @@ def test_what_is_no_share_is_refused_whatever_it_is():
     damaged = sparse.csr_array(np.eye(3))
     damaged.indices[0] = 7  # scipy cannot even say what it is
     for given in (damaged, "", "random:", "random:x", "half", -0.1, 0.95, np.nan, [0.1]):
-        with pytest.raises(bayou.BadInput, match=r"(?s)--holdout is .*a share from 0 to 0\.9"):
+        with pytest.raises(bayou.BadInput, match=r"(?s)holdout=.*a share from 0 to 0\.9"):
             Holdout.of(given)

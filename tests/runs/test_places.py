@@ -90,7 +90,7 @@ def test_standard_input_from_a_file_counts_as_that_file(here):
 
 def test_python_is_held_to_it_as_well(here):
     for data in ("x.svm", Path("x.svm"), ["y.svm", "hard"], Path().glob("*.svm"), "*.svm"):
-        with pytest.raises(BadInput, match=r"--model is x\.svm, which is to be read"):
+        with pytest.raises(BadInput, match=r"model= is x\.svm, which is to be read"):
             bayou.train(data, model="x.svm")
     assert Path("x.svm").read_text() == ROWS
 

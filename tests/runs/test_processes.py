@@ -164,5 +164,5 @@ def test_a_worker_that_dies_is_told_of(clicks, monkeypatch):
         return born("import sys, os; sys.stdin.buffer.read(100); os._exit(9)", **options)
 
     monkeypatch.setattr(processes, "own_python", short_lived)
-    with pytest.raises(BadInput, match=r"has ended \(code 9\); use fewer --processes"):
+    with pytest.raises(BadInput, match=r"exited with code 9; use fewer processes="):
         train(clicks, processes=2)

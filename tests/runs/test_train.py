@@ -1,6 +1,7 @@
 """`bayou.train`: the command's run, from Python."""
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
@@ -16,7 +17,9 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
+from bayou.recipe.recipe import Recipe
 from bayou.runs import interrupts
+from bayou.runs.options import recipe_options
 
 training = importlib.import_module("bayou.runs.train")
 
@@ -100,7 +103,7 @@ def test_chunks_may_differ_in_type_and_order_but_not_in_columns():
 
 def test_chunks_that_are_used_up_cannot_be_read_twice():
     table = clicks()
-    with pytest.raises(bayou.BadInput, match="--passes needs data that can be read more than once"):
+    with pytest.raises(bayou.BadInput, match="passes= needs data that can be read more than once"):
         bayou.train(iter([table]), **OPTIONS, passes=2)
     twice = bayou.train([table], **OPTIONS, passes=2, holdout=0.1)
     assert twice.passes == 2
@@ -157,13 +160,13 @@ def test_an_interrupt_ends_it_with_what_was_learned(tmp_path):
         ({"lable": "clicked"}, "there is no option 'lable'; there are: learner, .*Did you mean label"),
         ({"settings": {"prior": 1}}, "there is no parameter 'prior'"),
         ({"settings": {"prior_variance": -1}}, "prior_variance is -1"),
-        ({"checkpoint": 10}, "--checkpoint needs --model"),
+        ({"checkpoint": 10}, "checkpoint= needs model="),
         ({"checkpoint": 10**400, "model": "x.bayou"}, "expected a number of examples"),
         ({"passes": 0}, "passes is 0"),
-        ({"holdout": 1.5}, "--holdout is 1.5"),
+        ({"holdout": 1.5}, "holdout=1.5: it must be"),
         ({"report": "r.txt"}, r"must end in \.html"),
         ({"model": "nosuch/m.bayou"}, "there is no folder nosuch"),
-        ({"resume": "a", "like": "b"}, "use one of them"),
+        ({"resume": "a", "like": "b"}, "resume= and like= cannot be combined"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_learned(options, said):
@@ -230,3 +233,14 @@ def test_an_error_outside_the_main_thread_carries_no_other_one_along():
     thread.join()
     assert "could be learned from" in str(errors[0])
     assert errors[0].__context__ is None
+
+
+def test_each_option_of_a_recipe_is_described_once_for_help_and_docstring():
+    said = CliRunner().invoke(app, ["train", "--help"], terminal_width=500).stdout
+    for name, (_, told) in recipe_options().items():
+        assert f"--{name.replace('_', '-')}" in said
+        assert f"        {name}: " in bayou.train.__doc__
+        words = told.text.partition("{")[0].split()
+        assert " ".join(words) in " ".join(said.split())
+        assert " ".join(words) in " ".join(bayou.train.__doc__.split())
+    assert set(recipe_options()) <= {field.name for field in dataclasses.fields(Recipe)}

@@ -190,7 +190,7 @@ def test_another_recipe_is_refused(spark, tmp_path):
     rows = spark.createDataFrame(clicks(200))
     face.foreach_batch(place, **LEARNED)(rows, 0)
     before = place.read_bytes()
-    with pytest.raises(BadModel, match="--bits is 14"):
+    with pytest.raises(BadModel, match="bits=14 was given"):
         face.foreach_batch(place, **LEARNED | {"bits": 14})(rows, 1)
     assert place.read_bytes() == before
 

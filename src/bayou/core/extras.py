@@ -24,6 +24,7 @@ import numpy as np
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.file_marks import FileMark
+from bayou.core.spelling import option
 
 # Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
@@ -251,13 +252,16 @@ class Extras:
                 more = f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
                 raise BadModel(
                     f"the models read data by different recipes: {'; '.join(differences[:_SHOWN])}{more}. "
-                    "Train one of them --like the other."
+                    f"Train one of them with {option('like', 'OTHER')}."
                 )
         if any(one != another for one, another in zip(self.classes, other.classes, strict=False)):
-            raise BadModel("the models call their classes differently; train one of them --like the other.")
+            raise BadModel(
+                f"the models call their classes differently; train one of them with {option('like', 'OTHER')}."
+            )
         if self.numbering is not None and other.numbering is not None and not self.numbering.agrees(other.numbering):
             raise BadModel(
-                "the models number their features differently; train them --like one model, or let names be hashed."
+                f"the models number their features differently; train them with {option('like', 'MODEL')}, or let "
+                "names be hashed."
             )
 
     def merge(self, other: Extras, base: Extras | None = None) -> Extras:

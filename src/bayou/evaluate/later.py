@@ -20,6 +20,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import ClassPrediction
+from bayou.core.spelling import option
 from bayou.learners.ensembles.delayed import DelayedRows, LaterLoss, class_log_losses, log_losses
 
 # A pattern is worth a word from so many standard deviations and so large a share of the runs by chance on.
@@ -130,7 +131,7 @@ class LabelOrder:
             what = f"labels {how} by chance"
             then = (
                 "if the order of the rows means nothing, shuffle them; else go by what is expected on later rows, or "
-                "by --holdout"
+                f"by {option('holdout')}"
             )
         found = f"{self.runs:,} runs of equal labels, {self.by_chance:,.0f} by chance"
         return f"{what} ({found}): the loss as it learned profits from that, and is not that of later rows; {then}"

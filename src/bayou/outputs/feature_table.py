@@ -110,7 +110,11 @@ def _table_of_pairs(learner: Learner, by: str, top: int | None) -> FeatureTable:
         raise BadInput(f"pairs have a mean and an sd, but no {by}; order them by mean or z.")
     if not has_pairs(learner):
         dropped = learner.parameters.get("pairs") is not None
-        why = "its lane did not pay and was dropped" if dropped else "--pairs and --cross of bayou train make some"
+        why = (
+            "its lane did not pay and was dropped"
+            if dropped
+            else "pairs and crosses, as options of the training, make some"
+        )
         raise BadInput(f"the model has no pairs to show: {why}.")
     strengths = pair_strengths(learner)
     rows = [[strengths.name(k), float(strengths.mean[k]), float(strengths.sd[k])] for k in strengths.top(top, by)]

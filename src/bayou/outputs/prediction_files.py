@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from bayou.core.spelling import option
 from bayou.core.threads import InTurn
 from bayou.outputs.explanations import WHY, Explained
 from bayou.outputs.prediction_table import CLASS, PredictionRows
@@ -101,7 +102,9 @@ class Table:
     def summary(self, out: str) -> list[str]:
         said = [] if out == "-" else [f"{self._rows:,} predictions are in {out}"]
         if self._left_out:
-            said.append(f"{self._left_out:,} examples have a tag, but the first have none; --tags writes them")
+            said.append(
+                f"{self._left_out:,} examples have a tag, but the first have none; {option('tags')} writes them"
+            )
         return said
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 
 CLASS = "class"
 _ALL = ("binary", "multiclass", "regression")
@@ -77,7 +78,7 @@ def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]
     """Return the names of the columns of a table. The first is text where there are several classes."""
     task = learner.record.task
     if quantiles and (task != "regression" or not learner.posterior):
-        raise BadInput(f"--quantiles are of numbers with an interval, which {learner.name} does not predict.")
+        raise BadInput(f"{option('quantiles')} are of numbers with an interval, which {learner.name} does not predict.")
     columns = [column.name for column in number_columns(learner)]
     if task == "multiclass":
         return (CLASS, *columns, *(f"P({name})" for name in learner.class_names))

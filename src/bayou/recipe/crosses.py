@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayou.core.checks import plain_text, several, shown, texts, whole_number
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 
 if TYPE_CHECKING:
     from bayou.recipe.recipe import Recipe
@@ -35,7 +36,12 @@ MAX_ROW_CROSSES = 1 << 16
 # Columns of these roles give no features that could be crossed.
 _FEATURELESS = ("label", "weight", "ignored", "id")
 # Said to whoever asks for lanes of pairs of anything else.
-NO_LANES = "lanes of pairs are for two classes; with several, or numbers, --cross and -q make features of pairs."
+
+
+def no_lanes() -> str:
+    """What to say where somebody asks for lanes of pairs that a learner has not."""
+    how = f"{option('cross')} and {option('interactions')}"
+    return f"lanes of pairs are for two classes; with several, or numbers, {how} make features of pairs."
 
 
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
@@ -101,7 +107,7 @@ def check_ranges(recipe: Recipe) -> None:
     if recipe.crossed and not recipe.ranges:
         raise BadInput(
             "cross needs columns or namespaces, and svmlight data have neither; ranges make namespaces of features, as "
-            "--ranges a=1-10,b=11-500 does."
+            f"{option('ranges', 'a=1-10,b=11-500')} does."
         )
     if recipe.crossed and recipe.exact:
         raise BadInput("with exact, svmlight's features keep their numbers, and none are left for crosses.")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadModel
+from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 
 # Enough to name what matters in most models, at a cost of some tens of megabytes.
@@ -152,7 +153,8 @@ class Names:
         """Take over the names of another table's features that have none here."""
         if other.n_features != self.n_features:
             raise BadModel(
-                f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same --bits."
+                f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same "
+                f"{option('bits')}."
             )
         n = len(other)
         self._put(other._indices[:n], other._ends[: n + 1], other._text)

@@ -14,7 +14,6 @@ A few labels that are something else are bad lines.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,14 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.recipe.hashing import id_bytes
 from bayou.recipe.recipe import Recipe
 
 MISSING = "expected a label"
-BOTH = (
-    "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, say "
-    "what is positive with --positive or --label-above"
-)
 # Labels unlike the others are bad lines up to this share of all, if none of them alone comes more often than FEW times
 # or EACH_SHARE of all: that is a class.
 FEW, SHARE, EACH_SHARE = 5, 0.1, 0.01
@@ -134,7 +130,7 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
     if recipe.task == "multiclass":
         return {}, _several(labels)
     if recipe.label_above is not None and odd is not None and not numbers:
-        raise BadInput(f"--label-above needs numbers, but {what} holds {odd!r}.")
+        raise BadInput(f"{option('label_above')} needs numbers, but {what} holds {odd!r}.")
     if recipe.positive is not None or recipe.label_above is not None:
         return {}, ""
     plain = {text for text, number in numbers.items() if number in (0.0, 1.0, -1.0)} | set(truths)
@@ -144,10 +140,11 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
     ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
     if len({numbers.get(text, text) for text in counts}) == 2:
         negative, positive = ordered[0], ordered[-1]
-        words = f"{what} is {positive} (positive) or {negative}; --positive {shlex.quote(negative)} turns that round"
+        words = f"{what} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
-        raise BadInput(f"{what} holds {labels.listed()}; say with --positive or --label-above what is positive.")
+        how = f"{option('positive')} or {option('label_above')}"
+        raise BadInput(f"{what} holds {labels.listed()}; say with {how} what is positive.")
     different = set(numbers.values())
     if numbers and labels.few(strange.counts):
         return _numbers(labels, different)
@@ -163,8 +160,9 @@ def _check_spoiled(labels: Labels, strange: Labels, different: set[float]) -> No
         are = "are no numbers" if len(strange.counts) > 1 else "is no number"
         raise BadInput(
             f"{labels.what} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first {labels.rows:,} "
-            "rows; the others hold numbers. Mend the data, or say --task regression, which skips those rows, or "
-            "--positive NAME, which tells one value from all others."
+            f"rows; the others hold numbers. Mend the data, or say "
+            f"{option('task', 'regression')}, which skips those rows, or {option('positive', 'NAME')}, which tells one "
+            "value from all others."
         )
 
 
@@ -172,8 +170,8 @@ def _texts(labels: Labels) -> tuple[dict[str, Any], str]:
     if _too_many(labels):
         raise BadInput(
             f"{labels.what} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
-            f"({labels.listed()}), which are too many to be classes. Is it the right column? --positive NAME tells one "
-            "value from all others."
+            f"({labels.listed()}), which are too many to be classes. Is it the right column? "
+            f"{option('positive', 'NAME')} tells one value from all others."
         )
     return {"task": "multiclass"}, _several(labels)
 
@@ -190,16 +188,25 @@ def _few_and_whole(labels: Labels, different: set[float]) -> bool:
 
 def _numbers(labels: Labels, different: set[float]) -> tuple[dict[str, Any], str]:
     if _few_and_whole(labels, different):
-        return {"task": "multiclass"}, _several(labels) + "; --task regression predicts the number"
+        return {"task": "multiclass"}, _several(labels) + f"; {option('task', 'regression')} predicts the number"
     return {"task": "regression"}, (
-        f"{labels.what} is a number, and predicted as one; --task multiclass takes its values for classes, "
-        "--label-above makes two classes of them"
+        f"{labels.what} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
+        f"classes, {option('label_above')} makes two classes of them"
     )
 
 
 def _several(labels: Labels) -> str:
     some = "" if len(labels.counts) > MANY else f" ({labels.listed()})"
-    return f"{labels.what} is one of {len(labels.counts):,} classes{some}; --positive NAME tells one from the rest"
+    one = option("positive", "NAME")
+    return f"{labels.what} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
+
+
+def taken_for_one() -> str:
+    """What there is to say where negative labels are written in both ways."""
+    return (
+        "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, "
+        f"say what is positive with {option('positive')} or {option('label_above')}"
+    )
 
 
 class Negatives(NamedTuple):
@@ -288,13 +295,13 @@ class LabelRule:
         if mixed:
             return (
                 f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}; "
-                "if both are negative, say --positive 1"
+                f"if both are negative, say {option('positive', '1')}"
             )
         if self._other is not None:
             found = (texts or {}).get(raw) or name_of(raw)
             return (
                 f"expected the label {self._recipe.negative} or {self._recipe.positive}, as the first rows have, not "
-                f"{found}" + "; say --task multiclass if there are more, or --positive" * advice
+                f"{found}" + f"; say {option('task', 'multiclass')} if there are more, or {option('positive')}" * advice
             )
-        more = "; say with --positive, --label-above or --task what it is" * advice
+        more = f"; say with {option('positive')}, {option('label_above')} or {option('task')} what it is" * advice
         return f"expected the label 1, 0 or -1, not {raw:g}{more}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput, BadModel
+from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
@@ -88,7 +89,7 @@ class Numbering:
             if room == self.limit:
                 raise BadInput(
                     f"the data have more than {self.limit} different features; "
-                    "give the table more --bits, or let names be hashed."
+                    f"use a larger table ({option('bits')}), or let names be hashed."
                 )
             self._grow(2 * len(self._ids))
 

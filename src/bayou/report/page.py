@@ -25,6 +25,7 @@ from bayou import __version__
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.core.printable import printable, shorten
+from bayou.core.spelling import option
 from bayou.report import figures, words
 from bayou.report.facts import DRAWN, UNNAMED, Data, Run, RunFacts
 from bayou.report.recorder import Sample
@@ -347,5 +348,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
     if data.names is not None:
         told.append(("features with a name", f"{len(data.names):,}"))
     if data.folded:
-        told.append(("numbers too large for the table", f"{data.folded:,} were folded into it; use more --bits"))
+        told.append(
+            ("numbers too large for the table", f"{data.folded:,} were folded into it; use a larger {option('bits')}")
+        )
     return told

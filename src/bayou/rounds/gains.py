@@ -16,6 +16,7 @@ from bayou.core.checks import positive_number, several, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.sharding import Gain, ShardingLearner
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.recipe.feature_names import Names, is_known
 from bayou.rounds.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_in, flat, in_order, table_of, to_numpy
@@ -164,7 +165,9 @@ def check_shardable(learner: Any) -> ShardingLearner:
     if not isinstance(learner, ShardingLearner):
         raise BadModel(f"{learner.name} cannot learn in shards; {shardable_learners()} can.")
     if learner.extras.numbering is not None:
-        raise BadModel("shards would number their features differently; let names be hashed, without --exact.")
+        raise BadModel(
+            f"shards would number their features differently; let names be hashed, without {option('exact')}."
+        )
     return learner
 
 

@@ -23,6 +23,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import whole_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.evaluate.later import Ahead
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, predict_then_learn
@@ -184,7 +185,7 @@ class Comparing:
         self._say, report = given.note, given.own.report
         data = sources.parts_or_paths(data)
         check_report(report)
-        check_outputs({"--report": report}, data)
+        check_outputs({option("report"): report}, data)
         specs = [] if learners is None else [Spec.of(spec) for spec in learners]
         self.source = sources.open(data, recipe={"task": _task_of(specs)} | given.recipe, **given.opening)
         task = self.source.settle().task
@@ -285,7 +286,7 @@ class Spec(NamedTuple):
             chosen = choose(self.record.name, self.settings, task, classes)
             return Entrant(self.text, chosen, chosen.make(1))
         except ValueError as error:
-            raise BadInput(f"--learner {self.text}: {str(error).removeprefix('--set ')}") from None
+            raise BadInput(f"{option('learners', self.text)}: {error}") from None
 
 
 def _task_of(specs: Sequence[Spec]) -> str:
@@ -293,7 +294,7 @@ def _task_of(specs: Sequence[Spec]) -> str:
     texts = [spec.text for spec in specs]
     for text in sorted(texts):
         if texts.count(text) > 1:
-            raise BadInput(f"--learner {text} is given twice; let them differ in a parameter.")
+            raise BadInput(f"{option('learners', text)} is given twice; let them differ in a parameter.")
     task = next((own for spec in specs if (own := task_of(spec.record)) != "auto"), "auto")
     for spec in specs:
         if task != "auto" or spec.record.name != registry.DEFAULT:

@@ -18,6 +18,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import as_number, shown
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.evaluate.meters import meter_for
 from bayou.runs.rows import Refused, spread_evenly
 from bayou.sources import Source
@@ -46,9 +47,9 @@ class Holdout:
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
-            told = given if isinstance(given, str) else shown(given)
+            told = given if isinstance(given, str | int | float) else shown(given)
             raise BadInput(
-                f"--holdout is {told}; it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
+                f"{option('holdout', told)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
         return cls(share, not spread) if share else cls()
@@ -63,8 +64,8 @@ class Holdout:
         """Refuse to look for the end of data that have none yet."""
         if self and self.last and source.span is None:
             raise BadInput(
-                f"--holdout {self} is about the last rows, and nobody knows how many a pipe or an iterator will give; "
-                f"read a file or a table, or use --holdout random:{self.share:g}."
+                f"{option('holdout', self.share)} is about the last rows, and the number of rows of a pipe or an "
+                f"iterator is unknown; read a file or a table, or use {option('holdout', f'random:{self.share:g}')}."
             )
 
     def of_batch(self, first: int, batch: Batch, span: tuple[float, float] | None) -> np.ndarray:

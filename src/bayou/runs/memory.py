@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.memory import bytes_in_words, free_memory
+from bayou.core.spelling import option
 
 # Of a square of weights, no more bits than these are proposed: that of 2^12 takes 268 MB.
 SQUARE_BITS = 12
@@ -22,7 +23,7 @@ def check(learner: Learner, n_features: int) -> str:
         square = ", or a learner that keeps no matrix" if _keeps_square(learner, n_features) else ""
         raise BadInput(
             f"{n_features:,} weights of a {learner.name} take {bytes_in_words(size)} of memory; "
-            f"{bytes_in_words(free)} are free. Use fewer --bits{square}."
+            f"{bytes_in_words(free)} are free. Use a smaller {option('bits')}{square}."
         )
     return f"{learner.name}: {n_features:,} weights, up to {bytes_in_words(size)} of memory"
 
@@ -46,11 +47,11 @@ def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free:
         fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
         return (
             f"{name} needs the square of {n_features:,} weights, {bytes_in_words(most.nbytes_for(n_features))} of "
-            f"memory; {bytes_in_words(free)} are free. Leave it out, or use --bits {next(fit, 1)}."
+            f"memory; {bytes_in_words(free)} are free. Leave it out, or use {option('bits', next(fit, 1))}."
         )
     return (
         f"{n_features:,} weights for each of {len(learners)} learners take {bytes_in_words(size)} of memory; "
-        f"{bytes_in_words(free)} are free. Use fewer --bits, or compare fewer learners."
+        f"{bytes_in_words(free)} are free. Use a smaller {option('bits')}, or compare fewer learners."
     )
 
 

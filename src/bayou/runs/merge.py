@@ -13,6 +13,7 @@ from bayou.core.checks import positive_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.runs.options import names_of
 from bayou.runs.resuming import marks_of
@@ -66,7 +67,7 @@ def merge_learners(
     """Learners as one; `held` are rows that none of them has learned."""
     if weight is not None:
         if base is None:
-            raise BadInput("--weight is for shards of one base; name it with --base.")
+            raise BadInput(f"{option('weight')} is for shards of one base; name it with {option('base')}.")
         return _recombined([_in_shards(parts, base, positive_number("weight", weight))], held)
     merged = [parts[0].merge(parts[1:], base)]
     if held is not None and base is not None:
@@ -89,14 +90,16 @@ def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
     for now in marks_of(names_of(sources.parts_or_paths(data))):
         if any(was.size == now.size and was.begins(now.path) for was in learner.extras.finished if was.size):
             raise BadInput(
-                f"--recombine {now.path}: {path} has learned these rows, and a combination that is learned from them "
-                "trusts what remembers them best; give rows that none of the models has learned."
+                f"{option('recombine', now.path)}: {path} has learned these rows, and a combination that is learned "
+                "from them trusts what remembers them best; give rows that none of the models has learned."
             )
 
 
 def _rows(learner: Learner, data: Any) -> list[Batch]:
     if not hasattr(learner, "recombine"):
-        raise BadInput(f"--recombine is for how a bank combines its lanes; {learner.name} has none. Leave it out.")
+        raise BadInput(
+            f"{option('recombine')} is for how a bank combines its lanes; {learner.name} has none. Leave it out."
+        )
     source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
     source.label_for(learner)
     refused, held = Refused(source), list[Batch]()

@@ -22,6 +22,7 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.core.threads import accompanied
 from bayou.evaluate.meters import meter_for
@@ -104,7 +105,9 @@ def _shares(quantiles: Sequence[float]) -> list[float]:
     for share in shares:
         if not is_share(share):
             asked = shown(share).removesuffix(".0")
-            raise BadInput(f"--quantiles {asked} is no share; give numbers between 0 and 1, such as .1,.9.")
+            raise BadInput(
+                f"{option('quantiles')} has {asked}, which is no share; give numbers between 0 and 1, such as .1,.9."
+            )
     return shares
 
 

@@ -28,6 +28,7 @@ from bayou.core.batch import Batch
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.spelling import as_flags, flags_are_spoken, option
 from bayou.runs.interrupts import Interrupt
 from bayou.runs.rows import Refused
 from bayou.sources import Source
@@ -118,7 +119,7 @@ class ProcessDriver(rounds.Driver):
     @contextmanager
     def processes(self, options: dict[str, Any]) -> Iterator[None]:
         """Workers that read as these options say; they end with what is within."""
-        first = {"options": options, "dtype": self.learner.parameters["dtype"]}
+        first = {"options": options, "dtype": self.learner.parameters["dtype"], "flags": flags_are_spoken()}
         try:
             for _ in range(self._processes - 1):
                 self._others.append(Worker(first))
@@ -225,7 +226,8 @@ def _packed(table: pa.Table) -> bytes:
     into = pa.BufferOutputStream()
     with pa.ipc.new_stream(into, table.schema) as stream:
         stream.write_table(table)
-    return into.getvalue().to_pybytes()
+    packed: bytes = into.getvalue().to_pybytes()
+    return packed
 
 
 # --- a worker, seen from here and from within -----------------------------------------------------------------------
@@ -256,7 +258,7 @@ class Worker:
             answer = pickle.load(cast(Any, self._process.stdout))  # of our own process
         except (EOFError, OSError, pickle.UnpicklingError):
             code = self._process.wait()
-            raise BadInput(f"a worker process exited with code {code}; use fewer --processes.") from None
+            raise BadInput(f"a worker process exited with code {code}; use fewer {option('processes')}.") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -298,15 +300,16 @@ def work() -> None:
     sys.stdout = sys.stderr  # whatever else would be printed must not be taken for an answer
     with without_blas(), suppress(EOFError, BrokenPipeError):  # whoever listened is gone
         _, first = pickle.load(heard)  # of our own process
-        worker = _WorkerLoop(**first)
-        while True:
-            what, *rest = pickle.load(heard)
-            if what == "block":
-                worker.hear(heard, rest[0].block)
-            answer = worker.do(what, *rest)
-            if answer is not None:
-                pickle.dump(answer, told, 5)
-                told.flush()
+        with as_flags(first.pop("flags")):
+            worker = _WorkerLoop(**first)
+            while True:
+                what, *rest = pickle.load(heard)
+                if what == "block":
+                    worker.hear(heard, rest[0].block)
+                answer = worker.do(what, *rest)
+                if answer is not None:
+                    pickle.dump(answer, told, 5)
+                    told.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for what Python flushes in the end
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.printable import shorten
+from bayou.core.spelling import option
 from bayou.evaluate.later import LabelOrder
 from bayou.sources import Source
 
@@ -57,13 +58,15 @@ class Remarks:
         """What there is to say of the data, and of how good the predictions were."""
         said = list(self._source.remarks)
         if self._any and not meter.examples:
-            return [*said, "all examples have the weight 0: nothing was learned; check what --weight names"]
+            return [*said, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
         self._end()
         telling, auc = self._telling, getattr(meter.result(), "auc", None)
         if telling:
             shown = ", ".join(map(shorten, telling[:NAMED])) + " and more" * (len(telling) > NAMED)
             what = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
-            said.append(f"{shown} {what}; what is not known before the label is, leave out (of a table: --ignore)")
+            said.append(
+                f"{shown} {what}; what is not known before the label is, leave out (of a table: {option('ignore')})"
+            )
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
             said.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
         if self._order is not None and (pattern := self._order.remark()):

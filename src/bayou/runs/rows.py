@@ -36,7 +36,8 @@ def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
     array([False, False, False,  True, False, False, False,  True])
     """
     numbers = np.arange(first, first + n)
-    return np.floor((numbers + 1) * share) > np.floor(numbers * share)
+    found: np.ndarray = np.floor((numbers + 1) * share) > np.floor(numbers * share)
+    return found
 
 
 def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:

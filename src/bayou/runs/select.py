@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.evaluate.binary import Meter
 from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
@@ -122,8 +123,8 @@ class Selecting:
         if (task := source.settle().task) != "binary":
             what = "several classes" if task == "multiclass" else "numbers"
             raise BadInput(
-                f"select finds what tells two classes apart, and the labels are {what}; say with --positive or "
-                "--label-above what is positive."
+                f"select finds what tells two classes apart, and the labels are {what}; say with "
+                f"{option('positive')} or {option('label_above')} what is positive."
             )
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
         self._n_features = source.recipe.n_features
@@ -148,7 +149,9 @@ class Selecting:
         self.source.check_learned((), 0)
         n_held_out = sum(len(labels) for _, labels, _ in self._kept)
         if not n_held_out:
-            raise BadInput(f"{seen:,} examples are too few to hold some out; give more of them, or a larger --holdout.")
+            raise BadInput(
+                f"{seen:,} examples are too few to hold some out; give more of them, or a larger {option('holdout')}."
+            )
         path = [self._point(learner, learner.selected) for learner in self.learners]
         sizes = [self._cut(path, size) for size in self._sizes]
         chosen = np.unique(np.concatenate([point.features for point in sizes]))

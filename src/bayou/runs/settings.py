@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 
 
 def parse(
@@ -31,17 +32,17 @@ def parse(
     names += more
     chosen: dict[str, Any] = {}
     named = isinstance(settings, Mapping)
-    for setting in texts("settings", settings, "a mapping of names to values, or texts such as name=value"):
-        name, equals, text = (setting, "=", "") if named else setting.partition("=")
+    for given in texts("settings", settings, "a mapping of names to values, or texts such as name=value"):
+        name, equals, text = (given, "=", "") if named else given.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
-            raise BadInput(f"--set {setting}: expected name=value, as in --set {name}=1.")
+            raise BadInput(f"{option('settings', given)}: expected name=value, such as {name}=1.")
         if refused and name in refused:
             raise BadInput(refused[name])
         if name not in names:
             near = did_you_mean(name, names)
-            raise BadInput(f"--set {setting}: there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
-        chosen[name] = settings[setting] if isinstance(settings, Mapping) else value_of(text.strip())
+            raise BadInput(f"there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
+        chosen[name] = settings[given] if isinstance(settings, Mapping) else value_of(text.strip())
     return chosen
 
 

@@ -13,6 +13,7 @@ from bayou.core import registry
 from bayou.core.checks import one_of
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
+from bayou.core.spelling import option, setting
 from bayou.core.storage import load
 from bayou.recipe.recipe import TASKS
 from bayou.runs.tasks import Chosen, choose, settings_of, task_of
@@ -81,10 +82,10 @@ def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
         return
     for name in ("positive", "label_above", "negative_rate"):
         if name in recipe:
-            option, does = name.replace("_", "-"), "predicts numbers" if own == "regression" else "tells several apart"
-            raise BadInput(f"--{option} is about two classes, but {record.name} {does}; leave the option out.")
+            does = "predicts numbers" if own == "regression" else "tells several apart"
+            raise BadInput(f"{option(name)} is about two classes, but {record.name} {does}; leave the option out.")
     if given not in ("auto", own):
-        raise BadInput(f"--task is {given}, but {record.name} is for {own}; leave one of them out.")
+        raise BadInput(f"{option('task', given)} was given, but {record.name} is for {own}; leave one of them out.")
     recipe["task"] = own
 
 
@@ -96,8 +97,8 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
         asked = choose(record.name, (), recipe.get("task") or task_of(old.record))
         if asked.record.name != old.name or asked.parameters.get("learner") != old.parameters.get("learner"):
             raise BadModel(
-                f"{path} is a {old.name} model; it cannot go on as {learner}. Leave --learner out, or start a new "
-                "model."
+                f"{path} is a {old.name} model; it cannot go on as {learner}. Leave {option('learner')} out, or start "
+                "a new model."
             )
     for name, value in given.items():
         there = recipe.get(name)
@@ -105,7 +106,7 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
             value, there = (sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(there or [])]))
         if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
             raise BadModel(
-                f"--{name.replace('_', '-')} is {value}, but the recipe of {path} has "
+                f"{option(name, value)} was given, but the recipe of {path} has "
                 f"{'none' if there is None else there}; leave the option out."
             )
 
@@ -114,5 +115,6 @@ def _refuse_changes(old: Learner, chosen: dict[str, Any]) -> None:
     for name, value in chosen.items():
         if value != old.parameters[name]:
             raise BadInput(
-                f"--set {name}={value}, but the resumed model has {old.parameters[name]} and keeps it; leave it out."
+                f"{setting(name, value)} was given, but the resumed model has {old.parameters[name]} and keeps it; "
+                "leave it out."
             )

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from bayou.core import registry
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.recipe.crosses import NO_LANES
+from bayou.core.spelling import option
+from bayou.recipe.crosses import no_lanes
 from bayou.runs import settings as parameters
 
 SEVERAL = "classes"
@@ -65,7 +66,7 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
 
 def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """What is set of a learner, by name; of lanes of pairs it is said where there are none."""
-    refused = {} if record.task == "binary" else {"pairs": NO_LANES}
+    refused = {} if record.task == "binary" else {"pairs": no_lanes()}
     return parameters.parse(settings, record.load(), taken=("n_features", "own"), refused=refused)
 
 
@@ -73,7 +74,7 @@ def _misfit(asked: registry.Record, task: str) -> str:
     if task == "regression":
         others = [record.name for record in registry.own_records() if record.task == "regression"]
         return (
-            f"the label is a number, and {asked.name} tells classes apart; use --learner {registry.DEFAULT} or one of "
-            f"{', '.join(others)}, or make classes of it with --label-above or --task."
+            f"the label is a number, and {asked.name} tells classes apart; use {option('learner', registry.DEFAULT)} "
+            f"or one of {', '.join(others)}, or make classes of it with {option('label_above')} or {option('task')}."
         )
-    return f"{asked.name} predicts numbers, but the task is {task}; use --learner {registry.DEFAULT}."
+    return f"{asked.name} predicts numbers, but the task is {task}; use {option('learner', registry.DEFAULT)}."

@@ -21,6 +21,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import function, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.spelling import option
 from bayou.core.threads import InTurn
 from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.meters import meter_for
@@ -30,7 +31,7 @@ from bayou.runs import memory, warming
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, names_of, options_of
+from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, documented, names_of, options_of
 from bayou.runs.places import STANDARD, check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
@@ -63,6 +64,7 @@ class TrainingOptions(RunOptions, total=False):
     report: str | os.PathLike[str] | None
 
 
+@documented
 def train(
     data: Data, *, on_progress: Callable[[Progress], Any] | None = None, **options: Unpack[TrainingOptions]
 ) -> TrainingRun:
@@ -90,10 +92,7 @@ def train(
         on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
         threads: how many other threads read ahead; the results do not depend on it.
         on_note: called with each thing there is to say.
-        task: "binary", "multiclass" or "regression"; if not given, the labels decide (`run.notes` says how).
-        bits, label, positive, label_above, weight, ignore, numeric, category, text, date, missing, decimal, ngrams,
-            char_ngrams, bins, cross, interactions, ranges, exact, hash_all, negative_rate: how a raw row becomes an
-            example, as `bayou.sources.Recipe` has them.
+        {recipe}
 
     Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
 
@@ -130,25 +129,33 @@ class Training:
         own, self.on_note = given.own, given.note
         self._notes: list[str] = []
         if own.resume is not None and own.like is not None:
-            raise BadInput("--resume goes on with a model and --like starts anew; use one of them.")
+            raise BadInput(
+                f"{option('resume')} and {option('like')} cannot be combined: one continues a model, the other starts "
+                "a new one."
+            )
         if own.checkpoint is not None and own.model is None:
-            raise BadInput("--checkpoint needs --model: where to save.")
+            raise BadInput(f"{option('checkpoint')} needs {option('model')}: where to save.")
         own.passes = whole_number("passes", own.passes, 1)
         self._delay = whole_number("delay", own.delay, 0)
         if self._delay and own.checkpoint is not None:
-            raise BadInput("--checkpoint would save a model without what --delay keeps waiting; use one of them.")
+            raise BadInput(
+                f"{option('checkpoint')} and {option('delay')} cannot be combined: checkpoints would lack the delayed "
+                "examples."
+            )
         self._processes = whole_number("processes", own.processes, 1, 256)
         for name in ("holdout", "delay", "checkpoint", "report") if self._processes > 1 else ():
             if getattr(own, name):
-                raise BadInput(f"--{name} follows rows one after another; --processes does not. Use one of them.")
+                raise BadInput(
+                    f"{option(name)} follows rows one after another; {option('processes')} does not. Use one of them."
+                )
         holdout = None if own.holdout is None else Holdout.of(own.holdout)
         self._every_examples, self._every_seconds = checkpoint_every(own.checkpoint)
         data = sources.parts_or_paths(data)
         check_report(own.report)
-        check_outputs({"--model": own.model, "--report": own.report}, data)
+        check_outputs({option("model"): own.model, option("report"): own.report}, data)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report
-        check_outputs({"--report": own.report}, own.resume, own.like)  # the new model may take their place
+        check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may take their place
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         with warming.ahead(warming.learner(start.guess.name)):
             self._prepare(data, start, own.passes, given)
@@ -184,10 +191,14 @@ class Training:
         for words in crosses_in_words(self.source.recipe, chosen):
             self._say(words, detail=True)
         if passes > 1 and chosen.record.passes == "single":
-            note = "takes every pass for new evidence and grows too sure; --holdout 0.1 shows what that is worth"
+            note = (
+                f"counts every pass as new data and becomes overconfident; {option('holdout', 0.1)} shows by how much"
+            )
             self._say(f"{chosen.record.name} {note}", detail=True)
         if passes > 1 and not self.source.again:
-            raise BadInput("--passes needs data that can be read more than once; save what the pipe gives to a file.")
+            raise BadInput(
+                f"{option('passes')} needs data that can be read more than once; save what the pipe gives to a file."
+            )
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
@@ -197,7 +208,8 @@ class Training:
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
             self._say(
-                "no column gives a feature, so there is nothing to learn from; --category C takes an id all the same"
+                "no column gives a feature, so there is nothing to learn from; "
+                f"{option('category', 'C')} takes an id all the same"
             )
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
@@ -219,7 +231,7 @@ class Training:
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
             had = Holdout(unfinished.holdout, unfinished.last) if unfinished.holdout else Holdout()
             if holdout not in (None, had):
-                raise BadModel(f"--holdout is {holdout}, but the run to go on with had {had}.")
+                raise BadModel(f"{option('holdout', str(holdout))} was given, but the run to go on with had {had}.")
             holdout = had
         if self._pass == self._done == 0:
             learner.new_stream()
@@ -230,7 +242,8 @@ class Training:
         self._remarks = Remarks(self.source)
         self._held_out = HeldOut(holdout or Holdout())
         self._held_out.which.check(self.source)
-        self._meter, self._scoring = meter_for(learner.record.task), InTurn("scoring", most=AHEAD)
+        self._meter = meter_for(learner.record.task)
+        self._scoring = InTurn("scoring", most=AHEAD)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
         self._examples_before = learner.examples
 
@@ -263,7 +276,7 @@ class Training:
             except BadInput:
                 if self._scored().examples and self._path is not None:
                     self._save(unfinished=True)
-                    self._say(f"what was learned before that is in {self._path}; --resume goes on with it")
+                    self._say(f"what was learned before that is in {self._path}; {option('resume')} goes on with it")
                 raise
             unsaved = None
             learned = self.learner.examples - self._examples_before
@@ -412,7 +425,8 @@ class Training:
 
     def _scored(self) -> BaseMeter:
         self._scoring.wait()
-        return self._meter
+        meter: Running = self._meter
+        return meter
 
     def _tell(self, on_progress: Callable[[Progress], Any] | None) -> None:
         if on_progress is not None:

@@ -87,7 +87,7 @@ _METRICS = (
         "When the oldest row that waits for its label was predicted, in unix time.",
         _of_ids(lambda ids: ids.oldest_pending()),
     ),
-    _gauge("label_wait_seconds", "How long rows wait for their label (--wait).", _of_ids(lambda ids: ids.wait)),
+    _gauge("label_wait_seconds", "How long rows wait for their label.", _of_ids(lambda ids: ids.wait)),
     _gauge(
         "label_delay_seconds",
         "Seconds from a row to its label, of the last 10,000 that came.",

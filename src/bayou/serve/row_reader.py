@@ -15,6 +15,7 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.log import ARROW, JSON, VW
@@ -66,7 +67,9 @@ class RowReader:
         extras = Extras.of(learner)
         recipe = extras.required_recipe
         if extras.numbering is not None:
-            raise BadModel("the model numbers its features as they come (--exact); a server needs hashed names.")
+            raise BadModel(
+                f"the model numbers its features as they come ({option('exact')}); a server needs hashed names."
+            )
         if not recipe.fitted:
             raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
         self._several = learner.record.task == "multiclass"

@@ -21,6 +21,7 @@ import uvicorn
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.serve.app import App
 from bayou.serve.connection import Connection
@@ -90,8 +91,9 @@ class Server:
         self._say = self.messages.say
         if not self.tokens.needed and not _is_loopback(host):
             raise BadInput(
-                f"--host {host} can be reached from other machines, so that a token file is needed: --tokens FILE, "
-                "with lines such as `write TOKEN`. Without one, the server is for this machine alone."
+                f"{option('host', host)} can be reached from other machines, so that a token file is needed: "
+                f"{option('tokens', 'FILE')}, with lines such as `write TOKEN`. Without one, the server is for this "
+                "machine alone."
             )
         names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
         if not names and self.options.read_only:
@@ -100,7 +102,10 @@ class Server:
                 "has begun to write, as its user."
             )
         if not names:
-            raise BadInput("there is no model to serve: give --model FILE, or --learner bank to begin with nothing.")
+            raise BadInput(
+                f"there is no model to serve: give {option('model', 'FILE')}, or {option('learner', 'bank')} to begin "
+                "with nothing."
+            )
         _allow_files(len(names))
         self._folders = {name: StateFolder(data, name) for name in names}
         try:
@@ -161,11 +166,13 @@ class Server:
             self.options.check_default(RowReader(learner))
             folder.begin(learner)
         elif learner.name != (began := load(folder.base)).name:
-            raise BadInput(f"{folder.path} began with {began.name}, and not with {learner.name}; give another --data.")
+            raise BadInput(
+                f"{folder.path} began with {began.name}, and not with {learner.name}; give another {option('data')}."
+            )
         else:
             self._say(
-                f"{folder.name}: goes on with what is in {folder.path}; --model and --learner, and what belongs to "
-                "them, are for a new folder",
+                f"{folder.name}: goes on with what is in {folder.path}; {option('model')} and "
+                f"{option('learner')}, and what belongs to them, are for a new folder",
                 model=folder.name,
             )
 
@@ -193,7 +200,10 @@ class Server:
             threading.Thread(target=self._start, args=(served, loop), name="bayou-start", daemon=True).start()
         self._say(f"serving {', '.join(self.models)} at {self.url}; open it in a browser to watch, /docs to try it")
         if not self.tokens.needed:
-            self._say("no --tokens: only this machine can reach it, and whoever does may do everything", level=WARNING)
+            self._say(
+                f"no {option('tokens')}: only this machine can reach it, and whoever does may do everything",
+                level=WARNING,
+            )
         loop.set_exception_handler(self._task_failed)
         timeout = self.options.timeout
         repeated = (
@@ -261,7 +271,7 @@ class Server:
     def reload(self) -> None:
         """Read the token file again; a bad one changes nothing."""
         if self.tokens.path is None:
-            self._say("told to reload (SIGHUP): there is nothing to reload without --tokens")
+            self._say(f"told to reload (SIGHUP): there is nothing to reload without {option('tokens')}")
             return
         try:
             self._say(f"told to reload (SIGHUP): {self.tokens.reload():,} tokens are known now")
@@ -309,7 +319,9 @@ def models_of(given: Sequence[str]) -> dict[str, Start]:
         if not equals or "/" in name or Path(text).is_file():
             name, path = DEFAULT, text
         if name in found:
-            raise BadInput(f"--model {text}: there are two models called {name!r}; use --model NAME=FILE.")
+            raise BadInput(
+                f"{option('model')} {text}: there are two models called {name!r}; use {option('model', 'NAME=FILE')}."
+            )
         found[check_name(name)] = Path(path)
     return found
 
@@ -348,5 +360,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.bind(address)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        raise BadInput(f"{host}:{port} cannot be used ({error.strerror or error}); give another --port.") from None
+        raise BadInput(
+            f"{host}:{port} cannot be used ({error.strerror or error}); give another {option('port')}."
+        ) from None
     return made

@@ -25,6 +25,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.printable import shorten
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
@@ -82,7 +83,7 @@ class ServeOptions:
         """Raise BadInput if the model cannot learn the default label."""
         bad = None if self.default is None else reading.check_labels([json.dumps(self.default).encode()])
         if bad:
-            raise BadInput(f"--default-label {self.default}: {bad[0]}")
+            raise BadInput(f"{option('default_label', self.default)}: {bad[0]}")
 
 
 class ModelService:
@@ -539,5 +540,5 @@ def state_path(path: str) -> Path:
     """Return the folder for the state, which need not exist."""
     state = Path(path)
     if os.path.exists(state) and not os.path.isdir(state):
-        raise BadInput(f"{path} is a file; --data names a folder.")
+        raise BadInput(f"{path} is a file; {option('data')} names a folder.")
     return state

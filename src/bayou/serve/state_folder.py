@@ -22,6 +22,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.files import remove_all_leftovers
 from bayou.core.gradual_copy import GradualCopy
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.serve.log import BadLog, Log
 from bayou.serve.served_model import ServedModel
@@ -85,13 +86,16 @@ class StateFolder:
                     folder.chmod(0o700)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise BadInput(f"{self.path} cannot be written ({error.strerror}); give another --data.") from None
+            raise BadInput(
+                f"{self.path} cannot be written ({error.strerror}); give another {option('data')}."
+            ) from None
         if sys.platform != "win32":
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise BadInput(
-                    f"{self.path} is in use by another server; give another --data, or --read-only to follow it."
+                    f"{self.path} is in use by another server; give another {option('data')}, or {option('read_only')} "
+                    "to follow it."
                 ) from None
         for folder in (self.path, self.snapshots):
             remove_all_leftovers(folder)
@@ -176,7 +180,7 @@ def replayed(
     if not names:
         raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
     if name is None and len(names) > 1:
-        raise BadInput(f"{state} holds several models; say which with --name: {', '.join(names)}.")
+        raise BadInput(f"{state} holds several models; say which with {option('name')}: {', '.join(names)}.")
     folder = StateFolder(state, name or names[0])
     if folder.name not in names:
         raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")

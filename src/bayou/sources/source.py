@@ -13,7 +13,8 @@ from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, NothingToLearn
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.recipe.labels import BOTH, FEW, SHARE, LabelRule, Labels, Negatives, decide
+from bayou.core.spelling import option
+from bayou.recipe.labels import FEW, SHARE, LabelRule, Labels, Negatives, decide, taken_for_one
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
@@ -258,7 +259,7 @@ class Source:
             raise NothingToLearn(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
         raise NothingToLearn(
             f"none of the {self.lines:,} lines could be learned from; the first: {bad[0]} They were read as "
-            f"{self.recipe.kind} data; if they are not, say so with --format.",
+            f"{self.recipe.kind} data; if they are not, say so with {option('format')}.",
             first=bad[0],
         )
 
@@ -337,7 +338,7 @@ class Source:
     @property
     def remarks(self) -> list[str]:
         """What there is to say of the data that is no error."""
-        said = [BOTH] if self._both else []
+        said = [taken_for_one()] if self._both else []
         dates = {column.name for column in self.recipe.columns or () if column.role == "date"}
         for name, (count, first) in list(self.odd.items())[:DESCRIBED]:
             what = f"{count:,} cells" if count > 1 else "a cell"

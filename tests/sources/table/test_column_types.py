@@ -106,7 +106,7 @@ def test_mostly_numbers_are_numbers_and_the_others_are_shown() -> None:
     dirtier = [f"{k} mi" if k % 19 == 7 else k % 100 for k in range(400)]
     column = columns_of(dirty=dirtier)["dirty"]
     assert column.role == "category"
-    assert "95% are numbers, and --numeric takes it for some" in column.why
+    assert "95% are numbers, and numeric= takes it for some" in column.why
     forced = columns_of({"numeric": ["dirty"]}, dirty=dirtier)["dirty"]
     assert (forced.role, 40 < forced.centre < 60) == ("numeric", True)
 
@@ -124,8 +124,8 @@ def test_missing_marks_in_any_case_and_of_ones_own() -> None:
 def test_several_marks_that_were_given_as_one_are_remarked_on() -> None:
     values = {"age": [*range(40), *["-999.0"] * 5], "city": [*["oslo", "rome"] * 20, *["Missing"] * 5]}
     found = columns_of({"missing": ["-999,missing"]}, **values)
-    advice = "for several marks give --missing -999 --missing missing"
-    said = {name: f"--missing -999,missing does not occur in the first rows, but {mark} does; {advice}"
+    advice = "for several marks give missing=['-999', 'missing']"
+    said = {name: f"missing='-999,missing' does not occur in the first rows, but {mark} does; {advice}"
             for name, mark in {"age": "-999", "city": "missing"}.items()}  # fmt: skip
     assert {name: column.remark for name, column in found.items()} == {"y": "", **said}
     for marks in (["-999", "missing"], ["-999"], ["n.a., none at all"]):
@@ -136,8 +136,8 @@ def test_several_marks_that_were_given_as_one_are_remarked_on() -> None:
     assert not any(column.remark for column in found.values())
     assert round(45 * found["city"].missing) == 1
     still = columns_of({"missing": ["x,-1"]}, still=[-1] * 40)["still"].remark
-    assert still == "--missing x,-1 does not occur in the first rows, but -1 does; for several marks give " \
-        "--missing x --missing -1; it stands still so far"  # fmt: skip
+    assert still == "missing='x,-1' does not occur in the first rows, but -1 does; for several marks give " \
+        "missing=['x', '-1']; it stands still so far"  # fmt: skip
 
 
 def test_decimals_of_both_kinds() -> None:
@@ -196,7 +196,7 @@ def test_points_in_time_are_dates_in_whatever_order_they_stand(name: str, unit: 
 def test_an_id_that_may_be_a_point_in_time_is_remarked_on(unit: int) -> None:
     rising = [unit * (1_672_534_932 + 2_834 * k) for k in range(300)]
     found = columns_of(at=rising, counter=range(1000, 1300))
-    assert [(found[name].role, "--date takes it" in found[name].remark) for name in ("at", "counter")] == [
+    assert [(found[name].role, "date= takes it" in found[name].remark) for name in ("at", "counter")] == [
         ("id", True),
         ("id", False),
     ]
@@ -225,14 +225,14 @@ def test_the_label_is_found_by_its_usual_names(name: str) -> None:
     ("options", "words"),
     [
         ({"label": "nope"}, "label names the column 'nope', which is not there; the columns are a, b, c"),
-        ({}, "say with --label which column is to be predicted; the columns are a, b, c"),
+        ({}, "say with label= which column is to be predicted; the columns are a, b, c"),
         ({"label": "a", "ignore": ["x", "b"]}, "ignore names the column 'x'"),
         ({"label": "a", "cross": [("b", "zz")]}, "cross names the column 'zz'"),
         ({"label": "a", "cross": [("b", "b")]}, "'b' with itself"),
         ({"label": "a", "ignore": ["c"], "cross": [("b", "c")]}, "gives no features: it is ignored"),
         ({"label": "b", "task": "regression"}, "'b', holds 'u', but what is to be predicted are numbers"),
         ({"label": "a", "numeric": ["b"]}, "column 'b' cannot be numeric: it holds 'u'"),
-        ({"label": "c", "label_above": 3}, "--label-above needs numbers"),
+        ({"label": "c", "label_above": 3}, "label_above= needs numbers"),
     ],
 )
 def test_what_does_not_fit_the_table_is_said(options: dict, words: str) -> None:

@@ -57,7 +57,7 @@ from bayou.learners.classes.running import ClassRunner, StackedOutputs
 from bayou.learners.classes.stack import new_stack
 from bayou.learners.ensembles.delayed import RESTS, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
-from bayou.recipe.crosses import NO_LANES
+from bayou.recipe.crosses import no_lanes
 
 # Lines of the stack take no more than this at a time.
 LINES = 64 << 20
@@ -108,7 +108,7 @@ class Classes(Ensemble):
         if self._inner.task != "binary":
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
-            raise BadInput(NO_LANES)
+            raise BadInput(no_lanes())
         self._max_classes = whole_number("max_classes", max_classes, 1, MAX_CLASSES)
         known = own_classes(classes, self._max_classes)
         super().__init__(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.sources.formats import sniffing
 from bayou.sources.formats.sniffing import Head
 
@@ -246,7 +247,7 @@ def detect(name: str, start: bytes) -> Format:
     if not head.first:
         return find("svmlight")  # an empty file has no examples in any format
     raise BadInput(
-        f"{name}: the format cannot be told from the beginning of the data; say it with --format "
+        f"{name}: the format cannot be told from the beginning of the data; say it with {option('format')} "
         f"({', '.join(FORMATS[1:])})."
     )
 

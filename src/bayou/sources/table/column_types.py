@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bayou.core.checks import did_you_mean
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.recipe.crosses import check_column_crosses
 from bayou.recipe.labels import Labels, Tell, decide
 from bayou.recipe.recipe import NAMING, Recipe
@@ -39,13 +40,13 @@ def fit(
         tell: told what the label was found to be.
     """
     names = list(summaries)
-    for option in NAMING:
-        given = getattr(recipe, option)
-        _check_known(option, (given,) if isinstance(given, str) else given or (), names)
+    for naming in NAMING:
+        given = getattr(recipe, naming)
+        _check_known(naming, (given,) if isinstance(given, str) else given or (), names)
     _check_known("cross", (name for pair in recipe.cross for name in pair if name != "*"), names)
     label = recipe.label or next((name for name in LABELS if name in summaries), None)
     if label is None and labels:
-        raise BadInput(f"say with --label which column is to be predicted; the columns are {_listed(names)}.")
+        raise BadInput(f"say with {option('label')} which column is to be predicted; the columns are {_listed(names)}.")
     if label is not None and labels:
         recipe = decide(recipe, Labels(summaries[label].by_text(), f"the label, column {label!r},"), tell)
     fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
@@ -53,11 +54,11 @@ def fit(
     return fitted
 
 
-def _check_known(option: str, given: Iterable[str], names: Sequence[str]) -> None:
+def _check_known(naming: str, given: Iterable[str], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
             raise BadInput(
-                f"{option} names the column {name!r}, which is not there; the columns are {_listed(names)}."
+                f"{naming} names the column {name!r}, which is not there; the columns are {_listed(names)}."
                 + did_you_mean(name, names)
             )
 

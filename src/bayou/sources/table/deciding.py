@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.cuts import centre_and_scale, knots_and_levels, quantile_edges
 from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of, seconds_of_all
@@ -106,7 +107,8 @@ def _may_be_date(role: str, summary: ColumnSummary) -> str:
     """What there is to remark on an id whose name does not say that it is a time."""
     if role != "id" or not _like_unix(summary):
         return ""
-    return "it is left out as an id, but may be seconds or milliseconds since 1970; --date takes it for points in time"
+    what = "it is left out as an id, but may be seconds or milliseconds since 1970"
+    return f"{what}; {option('date')} takes it for points in time"
 
 
 def _role_of_number(summary: ColumnSummary, bins: int) -> str:
@@ -134,13 +136,13 @@ def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool
         if summary.odd is not None and not len(summary.numerals):
             raise BadInput(
                 f"column {name!r} cannot be numeric: it holds {summary.odd!r}, which is not a number. "
-                "Leave it out of --numeric, or mend the data."
+                f"Leave it out of {option('numeric')}, or mend the data."
             )
         fitted["centre"], fitted["scale"] = centre_and_scale(summary.numerals)
     if role == "date" and summary.kind in ("flag", "text") and not summary.dates:
         raise BadInput(
             f"column {name!r} cannot be a date: it holds {summary.odd!r}; expected dates such as 2013-01-31, with or "
-            "without a time such as 10:30. Leave it out of --date, or mend the data."
+            f"without a time such as 10:30. Leave it out of {option('date')}, or mend the data."
         )
     return fitted
 
@@ -154,7 +156,7 @@ def _seen(role: str, summary: ColumnSummary) -> str:
         return "nothing but missing values so far"
     if role == "id":
         rises = ", which only rise or only fall" if summary.kind == "number" else ""
-        return f"{different} values in {summary.there:,} rows{rises}; --category takes it all the same"
+        return f"{different} values in {summary.there:,} rows{rises}; {option('category')} takes it all the same"
     kind = {"number": "numbers", "date": "dates", "flag": "true and false"}.get(summary.kind, "texts")
     kind = "whole numbers" if summary.whole else kind
     said = (
@@ -164,7 +166,7 @@ def _seen(role: str, summary: ColumnSummary) -> str:
         some = ", ".join(map(repr, summary.others))
         said += f"; {summary.n_others:,} cells are not ({some}) and count as missing"
     elif summary.kind == "text" and 0.5 < summary.number_share < 1 and role == "category":
-        said += f"; {summary.number_share:.0%} are numbers, and --numeric takes it for some"
+        said += f"; {summary.number_share:.0%} are numbers, and {option('numeric')} takes it for some"
     return said
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
+from bayou.core.spelling import option
 from bayou.recipe.recipe import Recipe
 from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
@@ -42,10 +42,9 @@ def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) ->
         for mark, parts in joined.items():
             came = [part for part in parts if part.lower() in texts or _comes(part, summary)]
             if came and mark.strip().lower() not in gaps and name not in recipe.ignore:
-                one_by_one = " ".join(f"--missing {shlex.quote(part)}" for part in parts)
                 remarks[name].append(
-                    f"--missing {shlex.quote(mark)} does not occur in the first rows, but {' and '.join(came)} "
-                    f"{'do' if len(came) > 1 else 'does'}; for several marks give {one_by_one}"
+                    f"{option('missing', mark)} does not occur in the first rows, but {' and '.join(came)} "
+                    f"{'do' if len(came) > 1 else 'does'}; for several marks give {option('missing', list(parts))}"
                 )
     return remarks
 
@@ -67,7 +66,8 @@ def _remark(summary: ColumnSummary, positive: np.ndarray | None) -> str:
     if summary.distinct == 1 and not summary.missing:
         return "it stands still so far"
     if positive is not None and (auc := _auc_alone(summary, positive)) > LEAK:
-        return f"it tells the label alone (AUC {auc:.4f}): is it known before the label is? --ignore leaves it out"
+        known = f"it tells the label alone (AUC {auc:.4f}): is it known before the label is?"
+        return f"{known} {option('ignore')} leaves it out"
     return ""
 
 

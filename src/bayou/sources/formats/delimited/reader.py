@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.core.spelling import option
 from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.delimited.split import (
@@ -194,7 +195,9 @@ class DelimitedReader(FittingReader):
         if len(found.bad) and not found.rows:
             line, byte, what, count = found.bad[0]
             expected = _WHAT[what].format(width=found.width, found=count)
-            self._why_empty = f"{task.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check --format."
+            self._why_empty = (
+                f"{task.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check {option('format')}."
+            )
         return (found, task.layout), found.rows
 
     def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
