@@ -133,7 +133,7 @@ COMMANDS = [
      "--model is clicks.csv/m.bayou clicks.csv is a file; choose"),
     ("place in no folder", "predict clicks.svm --model text.bayou --out no/p.csv",
      "--out is no/p.csv; there is no folder no; make it first"),
-    ("interval without posterior", "features ftrl.bayou --by z", "--by is z ftrl models have no sd; use --by mean"),
+    ("interval without posterior", "features ftrl.bayou --by z", "ftrl models have no sd order them by mean"),
 ]  # fmt: skip
 
 # Where nothing can be written, not even by root; said before the work, so with nothing on standard output.
