@@ -425,7 +425,7 @@ class Training:
 
     def _scored(self) -> BaseMeter:
         self._scoring.wait()
-        meter: Running = self._meter
+        meter: BaseMeter = self._meter
         return meter
 
     def _tell(self, on_progress: Callable[[Progress], Any] | None) -> None:
